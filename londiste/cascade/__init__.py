@@ -1,0 +1,1 @@
+"""Who is who: nodes, providers, subscribers, positions."""

@@ -1,0 +1,79 @@
+"""What an event says: the contract between decode and plan.
+
+A row image is kept as text from the server to the server.  Values are never turned into
+Python numbers, dates or JSON trees, because each of those loses something.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from londiste.db.names import TableName
+
+
+class Op(StrEnum):
+    """What happened to a row."""
+
+    INSERT = "I"
+    UPDATE = "U"
+    DELETE = "D"
+
+
+class RowChange(NamedTuple):
+    """One row inserted, updated or deleted.
+
+    image -- column name -> text form of the value, None for NULL.  For inserts and updates the
+        whole new row; for deletes at least the key (the old row).
+    key -- names of the key columns, empty for a table without a key.
+    """
+
+    event_id: int
+    txid: int
+    table: TableName
+    op: Op
+    key: tuple[str, ...]
+    image: dict[str, str | None]
+
+
+class PartialSql(NamedTuple):
+    """A change as a fragment of SQL, from ``pgq.sqltriga``; only the table is missing."""
+
+    event_id: int
+    txid: int
+    table: TableName
+    op: Op
+    fragment: str
+
+
+class Truncate(NamedTuple):
+    """All rows of a table are gone."""
+
+    event_id: int
+    txid: int
+    table: TableName
+
+
+class ExecuteScript(NamedTuple):
+    """A DDL script that runs once per node (``EXECUTE`` events)."""
+
+    event_id: int
+    txid: int
+    name: str
+    script: str
+    attributes: str | None
+
+
+class SystemEvent(NamedTuple):
+    """``pgq.*`` and ``londiste.*`` events: messages of the cascade to itself."""
+
+    event_id: int
+    txid: int
+    type: str
+    data: str | None
+    extra1: str | None
+    extra2: str | None
+    extra3: str | None
+
+
+Change: TypeAlias = RowChange | PartialSql | Truncate | ExecuteScript | SystemEvent

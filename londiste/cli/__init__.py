@@ -1,0 +1,139 @@
+"""The command line: a table of commands, each imported only when it is used.
+
+``--help`` is printed from the table, so it loads neither Spark nor a database driver.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from londiste import __version__
+
+
+class Entry(NamedTuple):
+    """One command: where its code is, and what the help list says of it."""
+
+    module: str
+    help: str
+    heading: str
+
+
+NODES = "Nodes"
+TABLES = "Tables"
+DAEMONS = "Daemons"
+CHECKS = "Looking and checking"
+SETUP = "Set-up"
+
+COMMANDS: dict[str, Entry] = {
+    "install": Entry("install", "Bring the SQL into a database, or up to date.", SETUP),
+    "uninstall": Entry("install", "Remove the SQL from a database.", SETUP),
+    "config": Entry("config", "Print an annotated configuration file.", SETUP),
+    "demo": Entry("demo", "Show two databases coming into step, servers included.", SETUP),
+    "completion": Entry("completion", "Print the completion script for a shell.", SETUP),
+    "create-root": Entry("node", "Make this database the root of a queue.", NODES),
+    "create-branch": Entry("node", "Make it a branch: it applies and passes on.", NODES),
+    "create-leaf": Entry("node", "Make it a leaf: it applies.", NODES),
+    "pause": Entry("node", "Stop the node's worker after its batch.", NODES),
+    "resume": Entry("node", "Let it go on.", NODES),
+    "members": Entry("node", "List the nodes of the queue.", NODES),
+    "node-info": Entry("node", "Show this node.", NODES),
+    "status": Entry("node", "Show the tree of nodes with tables and lag.", NODES),
+    "wait-root": Entry("node", "Wait until this node has what the root has now.", NODES),
+    "wait-provider": Entry("node", "Wait until this node has what its provider has now.", NODES),
+    "add-table": Entry("table", "Replicate tables.", TABLES),
+    "remove-table": Entry("table", "Stop replicating tables.", TABLES),
+    "tables": Entry("table", "List the replicated tables and their states.", TABLES),
+    "missing": Entry("table", "List what could be replicated and is not.", TABLES),
+    "resync": Entry("table", "Copy tables again.", TABLES),
+    "wait-sync": Entry("table", "Wait until every table is in step.", TABLES),
+    "add-seq": Entry("table", "Replicate sequences.", TABLES),
+    "remove-seq": Entry("table", "Stop replicating sequences.", TABLES),
+    "seqs": Entry("table", "List the replicated sequences.", TABLES),
+    "ticker": Entry("ticker", "Cut queues into ticks and clean them.", DAEMONS),
+    "tick": Entry("ticker", "Make a tick now.", DAEMONS),
+    "worker": Entry("worker", "Apply the provider's batches to this node.", DAEMONS),
+    "copy": Entry("copy", "Copy tables; the worker starts this by itself.", DAEMONS),
+    "compare": Entry("compare", "Compare tables with the provider's at one tick.", CHECKS),
+    "batch": Entry("batch", "Show the next batch of a consumer.", CHECKS),
+    "debug": Entry("debug", "For tests and developers.", CHECKS),
+}
+
+
+class LazyGroup(click.Group):
+    """Finds a command in the table and imports its module when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"londiste.cli.{entry.module}")
+        command = getattr(module, cmd_name.replace("-", "_"))
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from londiste.cli.errors import unknown_command
+
+            raise unknown_command(args[0], COMMANDS)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading in (SETUP, NODES, TABLES, DAEMONS, CHECKS):
+            lines = [(name, e.help) for name, e in COMMANDS.items() if e.heading == heading]
+            with formatter.section(heading):
+                formatter.write_dl(lines)
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("-c", "--config", "config", metavar="FILE", help="Settings: TOML, or an INI file.")
+@click.option("-q", "--quiet", is_flag=True, help="Warnings and errors only.")
+@click.option("-v", "--verbose", count=True, help="More messages; twice for all.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting."
+)
+@click.version_option(__version__, "-V", "--version", prog_name="londiste")
+@click.pass_context
+def cli(
+    ctx: click.Context, config: str | None, quiet: bool, verbose: int, overrides: Sequence[str]
+) -> None:
+    """Replicate tables between PostgreSQL databases.
+
+    \b
+    londiste [-c FILE] COMMAND [ARGS]
+    londiste FILE.ini COMMAND [ARGS]
+    """
+    from londiste.cli.options import Context
+
+    ctx.obj = Context.make(config, quiet=quiet, verbose=verbose, overrides=overrides)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs a command and ends the process with the exit code of its result."""
+    from londiste.cli.errors import run
+
+    sys.exit(run(cli, _old_form(list(sys.argv[1:] if argv is None else argv))))
+
+
+def _old_form(argv: list[str]) -> list[str]:
+    """``FILE.ini COMMAND`` as people have typed it for years becomes ``-c FILE.ini COMMAND``."""
+    takes_value = {"-c", "--config", "--set"}
+    position = 0
+    while position < len(argv) and argv[position].startswith("-"):
+        position += 2 if argv[position] in takes_value else 1
+    if position < len(argv) and argv[position].endswith((".ini", ".toml")):
+        return [*argv[:position], "-c", argv[position], *argv[position + 1 :]]
+    return argv

@@ -1,0 +1,19 @@
+"""``londiste config``: an annotated file to start from."""
+
+from __future__ import annotations
+
+import click
+
+from londiste import settings
+
+KINDS: dict[str, type[settings.Settings]] = {
+    "worker": settings.WorkerSettings,
+    "ticker": settings.TickerSettings,
+}
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(list(KINDS)), default="worker")
+def config(kind: str) -> None:
+    """Print an annotated configuration file for a worker or a ticker."""
+    click.echo(settings.annotated(KINDS[kind]))

@@ -1,0 +1,21 @@
+"""``londiste debug``: what tests and developers need."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cli import options, output
+from londiste.daemon import crash
+
+
+@click.group()
+def debug() -> None:
+    """For tests and developers."""
+
+
+@debug.command("crash-points")
+@options.json_output
+def crash_points(as_json: bool) -> None:
+    """List the places where LONDISTE_CRASH=point[:n] kills a process."""
+    rows = [{"point": name, "where": text} for name, text in crash.POINTS.items()]
+    output.show(["point", "where"], rows, json_wanted=as_json)

@@ -1,0 +1,96 @@
+"""Errors become ``error:``, ``detail:``, ``hint:`` lines and an exit code, only here."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+
+from londiste.daemon import crash
+from londiste.errors import LondisteError, UsageError
+
+EXIT_USAGE = 2
+EXIT_DIFFERENT = 3
+EXIT_BUG = 70
+
+
+def run(command: click.Command, argv: Sequence[str]) -> int:
+    """Runs a click command; the exit code of the process.
+
+    Ctrl-C gives 130.  An exception that is not ours is a defect: it is reported in one line
+    with exit code 70, and with its traceback when LONDISTE_TRACEBACK is set.
+    """
+    try:
+        crash.arm()
+        result = command.main(args=list(argv), prog_name="londiste", standalone_mode=False)
+        sys.stdout.flush()
+        return int(result) if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return EXIT_USAGE
+    except click.ClickException as error:
+        report(_from_click(error))
+        return EXIT_USAGE
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return 130
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone; Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except LondisteError as error:
+        report(error)
+        return error.exit_code
+    except Exception as error:
+        if os.environ.get("LONDISTE_TRACEBACK"):
+            logging.getLogger(__name__).exception("unexpected error")
+        report(
+            LondisteError(
+                f"unexpected {type(error).__name__}: {printable(str(error))}",
+                hint="this is a defect; run again with LONDISTE_TRACEBACK=1 and report it",
+            )
+        )
+        return EXIT_BUG
+
+
+def report(error: LondisteError) -> None:
+    """Prints an error to stderr; colour only on a terminal."""
+    colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    for label, text, shade in (
+        ("error", error.message, "red"),
+        ("detail", error.detail, "yellow"),
+        ("hint", error.hint, "cyan"),
+    ):
+        if text:
+            head = click.style(f"{label}:", fg=shade) if colour else f"{label}:"
+            click.echo(f"{head} {printable(text)}", err=True)
+
+
+def printable(text: str) -> str:
+    """One line without control characters, so that a name cannot write to the terminal."""
+    line = " ".join(part.strip() for part in text.splitlines() if part.strip())
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
+
+
+def unknown_command(name: str, known: Iterable[str]) -> UsageError:
+    """What to say about a word that is no command."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"did you mean: londiste {close[0]}" if close else "londiste --help lists the commands"
+    return UsageError(f"no command {name}", hint=hint)
+
+
+def _from_click(error: click.ClickException) -> UsageError:
+    message = error.format_message().rstrip(".")
+    if message:
+        message = message[0].lower() + message[1:]
+    command = "londiste"
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        command = error.ctx.command_path
+    return UsageError(message, hint=f"{command} --help shows how it is used")

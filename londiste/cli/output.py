@@ -1,0 +1,118 @@
+"""Results to stdout as a table or JSON; messages and progress to stderr."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol
+
+import click
+
+from londiste.cli.errors import printable
+
+
+class Describes(Protocol):
+    """A step that can say in one line what it does."""
+
+    def describe(self) -> str: ...
+
+
+def as_json(value: Any) -> None:
+    """Prints one JSON document to stdout."""
+    click.echo(json.dumps(value, default=_plain, ensure_ascii=False))
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Prints rows in aligned columns, without colours or frames, so that ``awk`` can read it."""
+    cells = [[cell(value) for value in row] for row in rows]
+    widths = [
+        max(len(column), *(len(row[i]) for row in cells)) if cells else len(column)
+        for i, column in enumerate(columns)
+    ]
+    for row in [list(columns), *cells]:
+        line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
+        click.echo(line.rstrip())
+
+
+def show(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, json_wanted: bool) -> None:
+    """Prints the same rows as JSON (a list of objects) or as a table of ``columns``."""
+    if json_wanted:
+        as_json([{column: row.get(column) for column in columns} for row in rows])
+    else:
+        table(columns, [[row.get(column) for column in columns] for row in rows])
+
+
+def steps(items: Iterable[Describes], *, json_wanted: bool = False) -> None:
+    """Prints what a command would do, numbered."""
+    lines = [item.describe() for item in items]
+    if json_wanted:
+        as_json(lines)
+        return
+    if not lines:
+        click.echo("nothing to do")
+    for number, line in enumerate(lines, 1):
+        click.echo(f"{number}. {printable(line)}")
+
+
+def message(text: str) -> None:
+    """A line for people, to stderr."""
+    click.echo(printable(text), err=True)
+
+
+def cell(value: Any) -> str:
+    """One value of a table."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, timedelta):
+        return interval(value)
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    if isinstance(value, Enum):
+        return str(value.value)
+    return printable(str(value))
+
+
+def interval(value: timedelta) -> str:
+    """``1d2h3m4s``, without the parts that are zero."""
+    seconds = int(value.total_seconds())
+    sign = "-" if seconds < 0 else ""
+    seconds = abs(seconds)
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count}{unit}")
+    if seconds or not parts:
+        parts.append(f"{seconds}s")
+    return sign + "".join(parts)
+
+
+def on_terminal() -> bool:
+    """Progress bars make sense: stderr is a terminal."""
+    return sys.stderr.isatty()
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"no JSON form for {type(value).__name__}")

@@ -1,0 +1,1 @@
+"""Are both sides equal at one tick?"""

@@ -1,0 +1,1 @@
+"""The initial copy of tables, until they are part of the stream."""

@@ -1,0 +1,1 @@
+"""Processes that run for a long time: loop, signals, pid file, logging."""

@@ -1,0 +1,71 @@
+"""Named places where a test can kill the process: ``LONDISTE_CRASH=point[:n]``.
+
+At the n-th pass (first by default) through the named point the process kills itself with
+SIGKILL, so nothing of its own can clean up.  Without the variable a point costs one look at
+a module variable.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from londiste.errors import BadOption
+
+#: Every point of the program, and what has and has not happened there.
+POINTS: dict[str, str] = {
+    "ticker.before-tick": "the ticker has connected, no tick is made in this round",
+    "ticker.after-tick": "ticks of this round are committed",
+    "ticker.mid-rotation": "a rotation's step 1 is committed, step 2 is not",
+    "worker.before-batch": "nothing of the batch is asked for",
+    "worker.after-next-batch": "the batch is open on the provider, nothing is applied",
+    "worker.mid-apply": "a part of the batch's rows is written, nothing is committed",
+    "worker.before-commit": "all rows and the position are written, nothing is committed",
+    "worker.after-commit": "rows and position are committed, the branch tick is not made",
+    "worker.before-finish": "the batch is done here, the provider does not know it",
+    "worker.after-finish": "the provider knows the batch is finished",
+    "worker.before-state": "a table's next state is decided, not stored",
+    "worker.after-state": "a table's next state is committed, its work is not started",
+    "copy.registered": "the copy's consumer is registered on the provider, nothing is copied",
+    "copy.prepared": "foreign keys and indexes are taken off and stored, the table is empty",
+    "copy.mid-chunk": "a chunk's rows are written, not committed",
+    "copy.after-chunk": "a chunk and its done-mark are committed",
+    "copy.all-chunks": "every chunk is committed, the state is still in-copy",
+    "copy.restored": "indexes are built again, the state is still in-copy",
+    "copy.catching-up": "the state is catching-up with the snapshot, no event is replayed",
+    "copy.mid-catch-up": "one batch of the catch-up is committed",
+    "copy.wanna-sync": "the state is wanna-sync",
+    "copy.before-ok": "the copy stands at the hand-over tick, the state is still do-sync",
+    "copy.after-ok": "the state is ok, the copy's consumer is still registered",
+}
+
+
+def _parse(setting: str) -> tuple[str, int]:
+    name, _, count = setting.partition(":")
+    if name and name not in POINTS:
+        raise BadOption(
+            f"LONDISTE_CRASH: no crash point {name}", hint="londiste debug crash-points lists them"
+        )
+    if count and not count.isdigit():
+        raise BadOption(f"LONDISTE_CRASH: not a count: {count}", hint="write point:number")
+    return name, int(count or 1)
+
+
+_armed: str = ""
+_left: int = 0
+
+
+def arm(setting: str | None = None) -> None:
+    """Reads LONDISTE_CRASH (or ``setting``); commands call it once at their start."""
+    global _armed, _left
+    _armed, _left = _parse(os.environ.get("LONDISTE_CRASH", "") if setting is None else setting)
+
+
+def point(name: str) -> None:
+    """The process dies here when this point is armed and its count is used up."""
+    global _left
+    if name != _armed:
+        return
+    _left -= 1
+    if _left <= 0:
+        os.kill(os.getpid(), signal.SIGKILL)

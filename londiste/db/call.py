@@ -1,0 +1,91 @@
+"""Calls SQL functions by name; the only place that spells such a call.
+
+Errors of the database become ours here and nowhere else: SQLSTATE class ``LD``, and the
+``ret_code`` that management functions return in their first column.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from londiste.db.connection import Connection
+from londiste.errors import RET_CLASSES, LondisteError, StateError, from_database
+
+log = logging.getLogger(__name__)
+
+
+class Ret(NamedTuple):
+    """What a management function answered: 1xx debug, 2xx done, 3xx done with a warning."""
+
+    code: int
+    note: str
+    row: dict[str, Any]
+
+
+def value(conn: Connection, function: str, *args: Any, **named: Any) -> Any:
+    """Calls a function that returns one value (or None).  ``function`` is ``schema.name``."""
+    try:
+        row = conn.execute(*_statement(function, args, named)).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=_where(conn)) from error
+    return row[0] if row else None
+
+
+def rows(conn: Connection, function: str, *args: Any, **named: Any) -> list[dict[str, Any]]:
+    """Calls a function that returns a record or a set; one dict per row, keys as in SQL."""
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(*_statement(function, args, named))
+            return cursor.fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=_where(conn)) from error
+
+
+def row(conn: Connection, function: str, *args: Any, **named: Any) -> dict[str, Any]:
+    """Calls a function that returns exactly one record."""
+    return rows(conn, function, *args, **named)[0]
+
+
+def ret(conn: Connection, function: str, *args: Any, **named: Any) -> Ret:
+    """Calls a function that returns ``(ret_code, ret_note, …)``.
+
+    Codes of 400 and above raise (the caller rolls back); 3xx are logged as warnings.
+    """
+    answer = row(conn, function, *args, **named)
+    code, note = int(answer["ret_code"]), str(answer["ret_note"])
+    if code >= 400:
+        raise RET_CLASSES.get(code, StateError)(note, detail=f"{function} answered {code}")
+    if code >= 300:
+        log.warning("%s", note)
+    else:
+        log.debug("%s: %d %s", function, code, note)
+    return Ret(code, note, answer)
+
+
+def _statement(
+    function: str, args: Sequence[Any], named: dict[str, Any]
+) -> tuple[sql.Composed, dict[str, Any] | list[Any]]:
+    placeholders: list[sql.Composable] = [sql.Placeholder() for _ in args]
+    placeholders += [
+        sql.SQL("{} => {}").format(sql.Identifier(key), sql.Placeholder()) for key in named
+    ]
+    statement = sql.SQL("select * from {}({})").format(
+        sql.Identifier(*function.split(".")), sql.SQL(", ").join(placeholders)
+    )
+    return statement, [*args, *named.values()]
+
+
+def _where(conn: Connection) -> str:
+    try:
+        return f"{conn.info.dbname}@{conn.info.host or 'local socket'}"
+    except psycopg.Error:
+        return "lost connection"
+
+
+__all__ = ["LondisteError", "Ret", "ret", "row", "rows", "value"]

@@ -1,0 +1,177 @@
+"""Opens connections whose behaviour does not depend on anybody's settings.
+
+Every session of the program pins what changes the text of values, and bounds how long it
+can wait for a lock or sit idle in a transaction.  Passwords never leave this module:
+``masked`` is the only form of a connection string that may be shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg import conninfo
+from psycopg.rows import TupleRow
+
+from londiste.errors import AccessDenied, BadOption, from_database
+
+Connection: TypeAlias = psycopg.Connection[TupleRow]
+
+#: What makes the text of a value the same in every session (reliability promise P8).
+TEXT_SETTINGS: dict[str, str] = {
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    "xmloption": "content",
+    "standard_conforming_strings": "on",
+    "client_encoding": "UTF8",
+    "search_path": "pg_catalog, pg_temp",
+    "row_security": "off",
+}
+
+_NETWORK: dict[str, str] = {
+    "connect_timeout": "10",
+    "keepalives": "1",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+
+
+def connect(
+    dsn: str,
+    *,
+    name: str = "londiste",
+    autocommit: bool = False,
+    lock_timeout_ms: int = 10_000,
+    statement_timeout_ms: int = 0,
+    idle_timeout_ms: int = 0,
+    replica: bool = False,
+    synchronous: bool = False,
+) -> Connection:
+    """Opens a session on ``dsn`` (libpq connection string, URI or ``service=…``).
+
+    name -- application_name, at most 63 bytes are kept.
+    lock_timeout_ms, statement_timeout_ms, idle_timeout_ms -- 0 means no limit; idle is
+        the server's idle_in_transaction_session_timeout.
+    replica -- triggers of the application stay silent (session_replication_role).
+    synchronous -- commits are flushed whatever the role's default says; never weaker than
+        what the database asks for.
+
+    Raises AccessDenied, NodeUnreachable, UsageError or BadOption.  No password appears in
+    any of them.
+    """
+    try:
+        given = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error as error:
+        raise BadOption(
+            f"not a connection string: {masked(dsn)}",
+            hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
+        ) from error
+    params: dict[str, Any] = {**_NETWORK, **{k: v for k, v in given.items() if v is not None}}
+    params["application_name"] = name[:63]
+    params["autocommit"] = True
+    try:
+        conn: Connection = psycopg.connect(**params)
+    except psycopg.Error as error:
+        raise from_database(error, where=place(dsn)) from None
+    settings = {
+        **TEXT_SETTINGS,
+        "lock_timeout": str(lock_timeout_ms),
+        "statement_timeout": str(statement_timeout_ms),
+        "idle_in_transaction_session_timeout": str(idle_timeout_ms),
+    }
+    try:
+        conn.execute(
+            "select pg_catalog.set_config(n, v, false)"
+            " from unnest(%s::text[], %s::text[]) as s(n, v)",
+            [list(settings), list(settings.values())],
+        )
+        if synchronous:
+            conn.execute(
+                "select pg_catalog.set_config('synchronous_commit', 'on', false)"
+                " where pg_catalog.current_setting('synchronous_commit') in ('off', 'local')"
+            )
+        if replica:
+            set_replica_role(conn)
+    except psycopg.Error as error:
+        conn.close()
+        raise from_database(error, where=place(dsn)) from error
+    except Exception:
+        conn.close()
+        raise
+    conn.autocommit = autocommit
+    return conn
+
+
+def set_replica_role(conn: Connection) -> None:
+    """Ordinary triggers and foreign-key checks stay silent in this session.
+
+    Tries the setting itself first (superuser, or GRANT SET ON PARAMETER since
+    PostgreSQL 15), then the function that an administrator may have installed.
+    """
+    with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
+        conn.execute("set session_replication_role = replica")
+        return
+    try:
+        conn.execute("select londiste.set_session_replication_role('replica', false)")
+    except psycopg.Error as error:
+        user = conn.info.user
+        raise AccessDenied(
+            f"user {user} may not set session_replication_role",
+            detail="without it the triggers and foreign keys of the target act on replicated rows",
+            hint=f'as an administrator: GRANT SET ON PARAMETER session_replication_role TO "{user}"'
+            " (PostgreSQL 15 or later)",
+        ) from error
+
+
+_SECRET_WORDS = re.compile(
+    r"(?i)\b((?:ssl)?password|passfile|sslkey|oauth_client_secret)(\s*=\s*)"
+    r"('(?:[^'\\]|\\.)*'?|\S+)"
+)
+_URI_SECRET = re.compile(r"(?i)(postgres(?:ql)?://[^\s/@:]*:)([^\s]*)(@)")
+
+
+def masked(dsn: str) -> str:
+    """The connection string with every secret replaced by ``***``."""
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return _SECRET_WORDS.sub(r"\1\2***", _URI_SECRET.sub(r"\1***\3", dsn))
+    shown = {
+        key: ("***" if key in {"password", "sslpassword"} else value)
+        for key, value in parts.items()
+        if value is not None
+    }
+    return conninfo.make_conninfo("", **shown) if shown else "(defaults of libpq)"
+
+
+def place(dsn: str) -> str:
+    """Where a connection string leads, in a few words: ``database@host:port``."""
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return masked(dsn)
+    if parts.get("service"):
+        return f"service {parts['service']}"
+    database = parts.get("dbname") or os.environ.get("PGDATABASE") or "(default database)"
+    host = parts.get("host") or parts.get("hostaddr") or os.environ.get("PGHOST") or "local socket"
+    port = parts.get("port") or os.environ.get("PGPORT") or "5432"
+    return f"{database}@{host}:{port}"
+
+
+@contextlib.contextmanager
+def session(dsn: str, **options: Any) -> Iterator[Connection]:
+    """``connect`` for the length of a with block; closes whatever happens."""
+    conn = connect(dsn, **options)
+    try:
+        yield conn
+    finally:
+        conn.close()

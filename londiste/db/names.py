@@ -1,0 +1,56 @@
+"""Names of tables and other objects: parse, quote, compare.
+
+The queue stores names unquoted as ``schema.name``; only the first dot splits, and a
+name without a dot lives in ``public``.  So a schema with a dot in its name cannot be
+expressed; a table with a dot can.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from psycopg import sql
+
+from londiste.errors import BadOption
+
+MAX_IDENTIFIER_BYTES = 63
+
+
+class TableName(NamedTuple):
+    """A schema and a relation in it, both unquoted."""
+
+    schema: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> TableName:
+        """``schema.name`` or ``name`` (then in ``public``), unquoted, as the queue stores it.
+
+        Raises BadOption for an empty part or a NUL.
+        """
+        schema, dot, name = text.partition(".")
+        if not dot:
+            schema, name = "public", text
+        if not schema or not name or "\0" in text:
+            raise BadOption(
+                f"not a table name: {text!r}", hint="write schema.table, or table for public.table"
+            )
+        return cls(schema, name)
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+    @property
+    def quoted(self) -> str:
+        """For SQL text: every part in double quotes."""
+        return f"{quote(self.schema)}.{quote(self.name)}"
+
+    @property
+    def sql(self) -> sql.Identifier:
+        """For statements composed with psycopg.sql."""
+        return sql.Identifier(self.schema, self.name)
+
+
+def quote(identifier: str) -> str:
+    """An identifier for SQL text, always in double quotes."""
+    return '"' + identifier.replace('"', '""') + '"'

@@ -1,0 +1,1 @@
+"""PostgreSQL clusters and a Java out of wheels, for the demo and the tests."""

@@ -1,0 +1,1 @@
+"""Who does the work: plain data in, rows moved, Spark or this process."""

@@ -1,0 +1,37 @@
+"""The contract that every engine keeps; tests/engine runs the same suite on each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from londiste.engine.spec import Checksum, ChunkDone, CompareSpec, CopySpec
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Engine(Protocol):
+    """Runs tasks; which processes and machines they run on is its own affair."""
+
+    name: str
+
+    def run(self, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
+        """Results of ``task(item)``, as they become ready, at most ``parallel`` at a time.
+
+        Task and items must pickle.  A task may run twice; the first failure that repeats is
+        raised as one of our errors and the remaining tasks are cancelled.
+        """
+        ...
+
+    def copy(self, spec: CopySpec, parallel: int) -> Iterator[ChunkDone]:
+        """Copies the chunks of a table; each chunk commits with its done-mark on the target."""
+        ...
+
+    def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
+        """Fingerprints of tables, both sides at once."""
+        ...
+
+    def close(self) -> None:
+        """Ends what the engine started (a Spark session, worker processes)."""
+        ...

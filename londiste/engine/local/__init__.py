@@ -1,0 +1,1 @@
+"""The same contract as engine.spark, in this process, with psycopg alone."""

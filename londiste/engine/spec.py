@@ -1,0 +1,82 @@
+"""What an engine is asked to do, as plain data: no connection, no callback, so that it pickles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from londiste.db.names import TableName
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One piece of a table: the task of one executor.
+
+    condition -- SQL for a WHERE clause over the source table (a ctid or key range), '' for all.
+    number -- position in the table's list of chunks; with the attempt it is the done-mark's key.
+    bytes, rows -- estimates, for order and progress only.
+    """
+
+    table: TableName
+    number: int
+    condition: str
+    bytes: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class CopySpec:
+    """Copy one table from ``source`` to ``target``.
+
+    source, target -- connection strings.
+    snapshot -- name exported by a transaction that the caller keeps open; every chunk reads in it.
+    columns -- (source column, target column) pairs, in the order of the copy.
+    attempt -- number of this copy of the table; a task of an older attempt must not write.
+    binary -- both sides agree on types and versions, so that the binary format is safe.
+    where -- row condition on the source, '' for all rows.
+    """
+
+    queue: str
+    source: str
+    target: str
+    source_table: TableName
+    target_table: TableName
+    columns: tuple[tuple[str, str], ...]
+    chunks: tuple[Chunk, ...]
+    snapshot: str
+    attempt: int
+    binary: bool = False
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class ChunkDone:
+    """What a chunk's task reports: rows and bytes it moved (0 when it had been done before)."""
+
+    table: TableName
+    number: int
+    rows: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CompareSpec:
+    """Count and checksum of one table on one side, in a snapshot that the caller keeps open."""
+
+    side: str
+    dsn: str
+    table: TableName
+    columns: tuple[str, ...]
+    snapshot: str
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """Order-free fingerprint of a table: rows, and two sums of differently seeded 64-bit hashes."""
+
+    side: str
+    table: TableName
+    rows: int
+    sum1: int
+    sum2: int

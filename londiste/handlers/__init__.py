@@ -1,0 +1,1 @@
+"""What a table wants: how it is captured, copied and applied."""

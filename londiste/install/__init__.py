@@ -1,0 +1,1 @@
+"""Brings the SQL files of sql/ into a database."""

@@ -1,0 +1,1 @@
+"""What is going on: collected once, shown in several ways."""

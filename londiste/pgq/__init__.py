@@ -1,0 +1,1 @@
+"""The queue as Python sees it: one typed function per SQL function."""

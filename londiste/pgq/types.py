@@ -1,0 +1,80 @@
+"""Event, tick, batch: the words of the queue as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+
+class Event(NamedTuple):
+    """One row of a queue, as ``pgq.get_batch_events`` returns it."""
+
+    id: int
+    time: datetime
+    txid: int
+    retry: int | None
+    type: str | None
+    data: str | None
+    extra1: str | None
+    extra2: str | None
+    extra3: str | None
+    extra4: str | None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What lies between two ticks of a queue, open for one consumer.
+
+    The events are those of the transactions that the snapshot of ``tick_id`` sees and the
+    snapshot of ``prev_tick_id`` does not.
+    """
+
+    id: int
+    queue: str
+    consumer: str
+    prev_tick_id: int
+    tick_id: int
+    prev_tick_time: datetime
+    tick_time: datetime
+    prev_event_seq: int
+    event_seq: int
+
+    @property
+    def size_estimate(self) -> int:
+        """Upper bound of the number of events, known before one is read."""
+        return max(0, self.event_seq - self.prev_event_seq)
+
+
+@dataclass(frozen=True)
+class QueueInfo:
+    """One row of ``pgq.get_queue_info``."""
+
+    queue_name: str
+    queue_ntables: int
+    queue_cur_table: int
+    queue_rotation_period: timedelta
+    queue_switch_time: datetime
+    queue_external_ticker: bool
+    queue_ticker_paused: bool
+    queue_ticker_max_count: int
+    queue_ticker_max_lag: timedelta
+    queue_ticker_idle_period: timedelta
+    ticker_lag: timedelta | None
+    ev_per_sec: float | None
+    ev_new: int | None
+    last_tick_id: int | None
+
+
+@dataclass(frozen=True)
+class ConsumerInfo:
+    """One row of ``pgq.get_consumer_info``."""
+
+    queue_name: str
+    consumer_name: str
+    lag: timedelta | None
+    last_seen: timedelta | None
+    last_tick: int | None
+    current_batch: int | None
+    next_tick: int | None
+    pending_events: int | None

@@ -1,0 +1,1 @@
+"""Tables in the stream: states, plan, worker."""

@@ -1,0 +1,464 @@
+"""Settings: one frozen class per kind of process, the only reader of keys.
+
+A value comes from the defaults here, then the file, then the environment
+(``LONDISTE_<KEY>``), then ``--set`` and the command's own options; later wins.  Files are
+TOML, or the INI files that people have from earlier versions, with the same keys.
+"""
+
+from __future__ import annotations
+
+import configparser
+import difflib
+import logging
+import os
+import re
+import socket
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, TypeVar
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from londiste.errors import BadOption
+
+log = logging.getLogger(__name__)
+
+_ENV_PREFIX = "LONDISTE_"
+
+#: Keys of earlier versions that are read without complaint and have no effect here (yet).
+WITHOUT_EFFECT = frozenset(
+    {
+        "base_connstr",
+        "check_period",
+        "compare_fmt",
+        "compare_sql",
+        "config_format",
+        "connection_check_period",
+        "connection_lifetime",
+        "consumer_filter",
+        "database_list",
+        "exception_grace",
+        "exception_quiet",
+        "exception_reset",
+        "handler_modules",
+        "initial_database",
+        "keepalive_stats",
+        "local_only",
+        "local_only_drop_execute",
+        "log_count",
+        "log_size",
+        "logdatefmt_console",
+        "logdatefmt_file",
+        "logfmt_console",
+        "logfmt_console_verbose",
+        "logfmt_file",
+        "logfmt_file_verbose",
+        "obfuscator_key",
+        "obfuscator_map",
+        "register_only_seqs",
+        "register_only_tables",
+        "register_skip_seqs",
+        "register_skip_tables",
+        "shard_hash_func",
+        "shard_info_sql",
+        "skylog_locations",
+        "sql_retry",
+        "sql_retry_formula_a",
+        "sql_retry_formula_b",
+        "sql_retry_formula_cap",
+        "sql_retry_max_count",
+        "sql_retry_max_time",
+        "syslog",
+        "table_filter",
+        "threaded_copy_pool_size",
+        "threaded_copy_tables",
+        "use_skylog",
+    }
+)
+
+_OTHER_NAMES = {"pgq_queue_name": "queue_name", "pgq_consumer_id": "consumer_name"}
+
+
+class Settings(BaseSettings):
+    """What every kind shares."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix=_ENV_PREFIX, validate_default=False
+    )
+    sections: ClassVar[tuple[str, ...]] = ("londiste",)
+
+    logfile: Path | None = Field(None, description="Log to this file as well.")
+    pidfile: Path | None = Field(None, description="Where a daemon keeps its process id.")
+    lock_timeout: float = Field(
+        10.0, ge=0, description="Seconds to wait for a lock on the source or the target."
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # load() has merged everything in its order already.
+        return (init_settings,)
+
+
+class DatabaseSettings(Settings):
+    """For commands that need one database and no node."""
+
+    db: str = Field(description="Connection string of this database (required).")
+
+
+class NodeSettings(DatabaseSettings):
+    """For commands about one node: a queue in a database."""
+
+    queue_name: str = Field(description="The cascaded queue (required).")
+    job_name: str = Field("", description="Name of this job; the file's name when empty.")
+    consumer_name: str = Field("", description="Name of the worker's consumer; job_name if empty.")
+    node_name: str = Field("", description="Name of this node, for create-*.")
+    public_node_location: str = Field(
+        "", description="Connection string by which other nodes reach this one, for create-*."
+    )
+    initial_provider_location: str = Field(
+        "", description="Connection string of the provider, for create-*."
+    )
+    remote_extra_connstr: str = Field(
+        "", description="Added to the location of every other node: user=, sslmode=, …"
+    )
+
+    @field_validator("queue_name", "job_name", "consumer_name", "node_name")
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        if re.search(r"[\x00-\x1f\x7f]", value):
+            raise ValueError("control characters in a name")
+        return value
+
+    @property
+    def consumer(self) -> str:
+        """The consumer of the worker on its provider's queue."""
+        return self.consumer_name or self.job_name
+
+
+class WorkerSettings(NodeSettings):
+    """The worker, its copies, and compare."""
+
+    engine: Literal["spark", "local"] = Field(
+        "spark", description="What carries the data of copy and compare: spark, or this process."
+    )
+    spark: dict[str, str] = Field(
+        default_factory=dict,
+        description="Settings of Spark: spark.master (local[*] if not set) and any spark.* key.",
+    )
+    parallel_copies: int = Field(2, ge=1, description="Tables, and chunks of a table, at a time.")
+    copy_chunk_bytes: int = Field(
+        128 * 1024 * 1024, ge=8192, description="Size of one chunk of a copied table, in bytes."
+    )
+    loop_delay: float = Field(
+        1.0, gt=0, description="Seconds between looks when nobody wakes the worker."
+    )
+    exception_sleep: float = Field(
+        20.0, gt=0, description="Longest pause in seconds after an error; it starts at 0.1."
+    )
+    pgq_lazy_fetch: int = Field(5000, ge=0, description="Events fetched at a time; 0 for all.")
+    pgq_batch_collect_events: int | None = Field(
+        None, ge=1, description="Join ticks until a batch has this many events."
+    )
+    pgq_batch_collect_interval: str | None = Field(
+        None, description="Join ticks until a batch spans this interval."
+    )
+    pgq_keep_lag: str | None = Field(
+        None, description="Stay this interval behind; PostgreSQL's notation."
+    )
+    global_wm_publish_period: float = Field(
+        300.0, gt=0, description="Seconds between global watermarks, on the root."
+    )
+    local_wm_publish_period: float = Field(
+        300.0, gt=0, description="Seconds between reports of the watermark to the provider."
+    )
+    stats_period: float = Field(30.0, gt=0, description="Seconds between lines of statistics.")
+
+    @field_validator("spark", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                k: ("true" if v is True else "false" if v is False else str(v))
+                for k, v in value.items()
+            }
+        return value
+
+
+class TickerSettings(Settings):
+    """The ticker, for one or several databases."""
+
+    sections: ClassVar[tuple[str, ...]] = ("ticker", "pgqd")
+
+    db: str | None = Field(None, description="The database, when there is one only.")
+    databases: tuple[str, ...] = Field(
+        (), description="Connection strings of the databases to look after."
+    )
+    ticker_period: float = Field(1.0, gt=0, description="Seconds between looks at the queues.")
+    retry_period: float = Field(30.0, gt=0, description="Seconds between moves of retry events.")
+    maint_period: float = Field(120.0, gt=0, description="Seconds between rotations and vacuums.")
+    stats_period: float = Field(30.0, gt=0, description="Seconds between lines of statistics.")
+    exception_sleep: float = Field(
+        20.0, gt=0, description="Longest pause in seconds after an error; it starts at 0.1."
+    )
+
+    @field_validator("databases", mode="before")
+    @classmethod
+    def _one_per_line(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(line.strip() for line in value.splitlines() if line.strip())
+        return value
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def load(kind: type[S], file: Path | None, given: Mapping[str, Any] | None = None) -> S:
+    """Reads the settings of one kind.
+
+    file -- TOML, or INI when the name ends in ``.ini``; None for environment and options only.
+    given -- from the command line; wins over everything.
+
+    Raises BadOption, with file and line where there is one, for an unknown key, a missing
+    required one, or a value that does not fit.
+    """
+    found: dict[str, _Value] = {}
+    if file is not None:
+        for key, value in _read(kind, file):
+            found[key] = value
+    for key in kind.model_fields:
+        variable = _ENV_PREFIX + key.upper()
+        if key != "spark" and variable in os.environ:
+            found[key] = _Value(os.environ[variable], variable)
+    for key, value in (given or {}).items():
+        key = _OTHER_NAMES.get(key, key)
+        if key.startswith("spark.") and "spark" in kind.model_fields:
+            _add_spark(found, key, str(value), "--set")
+        elif key in kind.model_fields:
+            found[key] = _Value(value, f"--set {key}")
+        elif not _known_elsewhere(key):
+            raise _unknown(key, kind, "--set")
+    if "job_name" in kind.model_fields and "job_name" not in found and file is not None:
+        found["job_name"] = _Value(file.stem, str(file))
+    try:
+        return kind(**{key: value.value for key, value in found.items()})
+    except ValidationError as error:
+        raise _bad_value(error, kind, found, file) from None
+
+
+def annotated(kind: type[Settings]) -> str:
+    """A TOML file with every setting of a kind: its description, and its default commented out."""
+    lines = [f"[{kind.sections[0]}]"]
+    for key, field in kind.model_fields.items():
+        lines.append(f"# {field.description}")
+        if key == "spark":
+            lines += ['#"spark.master" = "local[*]"', ""]
+            continue
+        if field.is_required():
+            lines.append(f'{key} = ""')
+        else:
+            default = field.get_default(call_default_factory=True)
+            lines.append(f"#{key} = {_toml(default)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+class _Value:
+    """A value and where it came from."""
+
+    def __init__(self, value: Any, source: str) -> None:
+        self.value = value
+        self.source = source
+
+
+def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise BadOption(
+            f"{file}: no such file", hint="londiste config worker prints one to start from"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"{file}: cannot be read: {error}", hint="check the file") from None
+    sections = _ini(file, text) if file.suffix == ".ini" else _toml_sections(file, text)
+    known = {name for cls in _kinds() for name in cls.sections} | {"spark"}
+    for section in sections:
+        if section and section not in known:
+            raise BadOption(
+                f"{file}:{_line(text, section, None)}: unknown section [{section}]",
+                hint=f"the sections are {', '.join(sorted(known))}",
+            )
+    spark: dict[str, str] = {}
+    for section, keys in sections.items():
+        own = not section or section in kind.sections
+        for key, value in keys.items():
+            where = f"{file}:{_line(text, section, key)}"
+            key = _OTHER_NAMES.get(key, key)
+            if section == "spark" or key.startswith("spark."):
+                name = key if key.startswith("spark.") else f"spark.{key}"
+                spark[name] = "true" if value is True else "false" if value is False else str(value)
+                continue
+            if key in kind.model_fields and (own or key in {"db", "lock_timeout"}):
+                _refuse_readable_password(file, key, value, where)
+                yield key, _Value(value, where)
+            elif not own or _known_elsewhere(key):
+                continue
+            elif key in WITHOUT_EFFECT:
+                log.warning("%s: setting %s has no effect in this version", where, key)
+            else:
+                raise _unknown(key, kind, where)
+    if spark and "spark" in kind.model_fields:
+        yield "spark", _Value(spark, str(file))
+
+
+def _toml_sections(file: Path, text: str) -> dict[str, dict[str, Any]]:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadOption(f"{file}: not TOML: {error}", hint="correct the line it names") from None
+    result: dict[str, dict[str, Any]] = {"": {}}
+    for key, value in document.items():
+        if isinstance(value, dict):
+            result[key] = dict(_flat(value))
+        else:
+            result[""][key] = value
+    return result
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _ini(file: Path, text: str) -> dict[str, dict[str, Any]]:
+    new_style = re.search(r"(?m)^\s*config_format\s*=\s*2\s*$", text) is not None
+    parser = configparser.ConfigParser(
+        interpolation=configparser.ExtendedInterpolation()
+        if new_style
+        else configparser.BasicInterpolation(),
+        strict=True,
+        inline_comment_prefixes=None,
+    )
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    built_in = {
+        "job_name": file.stem,
+        "service_name": file.stem,
+        "host_name": socket.gethostname(),
+        "config_dir": str(file.resolve().parent),
+        "config_file": str(file.resolve()),
+    }
+    try:
+        parser.read_string(text, source=str(file))
+        own = {name: list(parser[name]) for name in parser.sections()}
+        parser.read_dict({parser.default_section: _escaped(built_in, new_style)})
+        return {
+            name: {key: _unquoted(parser[name][key]) for key in keys} for name, keys in own.items()
+        }
+    except configparser.Error as error:
+        first = str(error).splitlines()[0]
+        raise BadOption(f"{file}: not an INI file: {first}", hint="correct the line") from None
+
+
+def _escaped(values: Mapping[str, str], new_style: bool) -> dict[str, str]:
+    sign = "$" if new_style else "%"
+    return {key: value.replace(sign, sign * 2) for key, value in values.items()}
+
+
+def _unquoted(value: str) -> Any:
+    return value.strip() if value.strip() else None
+
+
+def _line(text: str, section: str, key: str | None) -> int:
+    """The line of a section's head, or of a key in it; 1 when it cannot be told."""
+    current = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        head = re.match(r"\s*\[\s*\"?([^\]\"]+?)\"?\s*\]", line)
+        if head:
+            current = head.group(1)
+            if key is None and current.split(".")[0] == section:
+                return number
+        elif key is not None and current.split(".")[0] == section:
+            name = re.match(r"\s*\"?([^\s=\":]+)\"?\s*[=:]", line)
+            if name and key.endswith(name.group(1).strip('"')):
+                return number
+    return 1
+
+
+def _kinds() -> list[type[Settings]]:
+    return [DatabaseSettings, NodeSettings, WorkerSettings, TickerSettings]
+
+
+def _known_elsewhere(key: str) -> bool:
+    return any(key in kind.model_fields for kind in _kinds()) or key.startswith("spark.")
+
+
+def _unknown(key: str, kind: type[Settings], where: str) -> BadOption:
+    close = difflib.get_close_matches(key, list(kind.model_fields), n=1)
+    return BadOption(
+        f"{where}: unknown setting {key}",
+        hint=f"did you mean {close[0]}?" if close else "londiste config lists the settings",
+    )
+
+
+def _add_spark(found: dict[str, _Value], key: str, value: str, source: str) -> None:
+    before = found["spark"].value if "spark" in found else {}
+    found["spark"] = _Value({**before, key: value}, source)
+
+
+def _bad_value(
+    error: ValidationError, kind: type[Settings], found: Mapping[str, _Value], file: Path | None
+) -> BadOption:
+    problem = error.errors(include_url=False, include_input=False)[0]
+    key = str(problem["loc"][0]) if problem["loc"] else "?"
+    description = kind.model_fields[key].description if key in kind.model_fields else ""
+    if problem["type"] == "missing":
+        where = f"{file}: " if file else ""
+        return BadOption(
+            f"{where}setting {key} is missing",
+            detail=description or "",
+            hint=f"set {key} in the file (-c FILE), as {_ENV_PREFIX}{key.upper()},"
+            f" or with --set {key}=…",
+        )
+    source = found[key].source if key in found else "setting"
+    text = str(problem["msg"])
+    return BadOption(
+        f"{source}: {key}: {text[0].lower()}{text[1:]}",
+        detail=description or "",
+        hint=f"correct the value of {key}",
+    )
+
+
+def _refuse_readable_password(file: Path, key: str, value: Any, where: str) -> None:
+    if not isinstance(value, str) or not re.search(
+        r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]*@", value
+    ):
+        return
+    if stat.S_IMODE(file.stat().st_mode) & 0o077:
+        raise BadOption(
+            f"{where}: a password in {key}, in a file that others can read",
+            hint=f"chmod 600 {file}, or better keep it in ~/.pgpass or a service file",
+        )
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return '""'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,1 @@
+"""The daemon that cuts queues into ticks and cleans them."""
