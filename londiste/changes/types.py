@@ -25,7 +25,10 @@ class RowChange(NamedTuple):
 
     image -- column name -> text form of the value, None for NULL.  For inserts and updates the
         whole new row; for deletes at least the key (the old row).
-    key -- names of the key columns, empty for a table without a key.
+    key -- names of the key columns, empty for a table without a key and for inserts captured
+        by ``pgq.sqltriga``, which do not say it.
+    partial -- only for updates captured by ``pgq.sqltriga``: the image holds the key and the
+        changed columns, all others keep their value.
     """
 
     event_id: int
@@ -34,16 +37,7 @@ class RowChange(NamedTuple):
     op: Op
     key: tuple[str, ...]
     image: dict[str, str | None]
-
-
-class PartialSql(NamedTuple):
-    """A change as a fragment of SQL, from ``pgq.sqltriga``; only the table is missing."""
-
-    event_id: int
-    txid: int
-    table: TableName
-    op: Op
-    fragment: str
+    partial: bool = False
 
 
 class Truncate(NamedTuple):
@@ -76,4 +70,4 @@ class SystemEvent(NamedTuple):
     extra3: str | None
 
 
-Change: TypeAlias = RowChange | PartialSql | Truncate | ExecuteScript | SystemEvent
+Change: TypeAlias = RowChange | Truncate | ExecuteScript | SystemEvent
