@@ -1,0 +1,144 @@
+"""Runs a plan: one transaction per component, one advisory lock for all installers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+
+from londiste.db.connection import Connection
+from londiste.errors import InstallError, LondisteError, from_database
+from londiste.install import ledger, source
+from londiste.install.plan import Action, Plan, PlanStep, plan
+from londiste.install.source import Component
+
+log = logging.getLogger(__name__)
+
+#: Key of the advisory lock that installers of one database take one after another.
+INSTALL_LOCK = 0x6C6F6E_64697374  # "londist"
+
+#: How long an installer waits for another one, and for a lock on a table it changes.
+WAIT_FOR_INSTALLER = "120s"
+WAIT_FOR_TABLE = "10s"
+
+#: Roles belong to the whole server: two databases installed at once can collide on them.
+_ROLE_COLLISIONS = ("40001", "XX000", "23505", "42710")
+_TRIES = 5
+
+
+def install(
+    conn: Connection,
+    components: Sequence[str] | None = None,
+    *,
+    after: bool = False,
+    root: Path | None = None,
+) -> list[PlanStep]:
+    """Installs or upgrades the components (default: all) and what they require.
+
+    conn -- a connection that is not inside a transaction.
+    after -- also run the upgrades that break programs of the previous release.
+    root -- another folder of SQL than the program's own.
+
+    Returns the steps that ran, none when everything was there.  A component is installed
+    completely or not at all; those before a failing one stay.  Raises InstallError.
+    """
+    ran: list[PlanStep] = []
+    for component in source.select(source.load(root), components):
+        ran += _install(conn, component, after)
+    return ran
+
+
+def plan_for(
+    conn: Connection,
+    components: Sequence[str] | None = None,
+    *,
+    after: bool = False,
+    root: Path | None = None,
+) -> list[Plan]:
+    """What ``install`` would do, one plan per component; changes nothing and takes no lock."""
+    with conn.transaction():
+        return [
+            plan(component, ledger.read(conn, component.name), after=after)
+            for component in source.select(source.load(root), components)
+        ]
+
+
+def _install(conn: Connection, component: Component, after: bool) -> tuple[PlanStep, ...]:
+    for attempt in range(1, _TRIES + 1):
+        try:
+            with conn.transaction():
+                lock(conn)
+                steps = plan(component, ledger.read(conn, component.name), after=after).steps
+                _run(conn, component, steps)
+        except _FileFailed as failed:
+            if attempt < _TRIES and failed.collided:
+                log.debug("installing %s again: %s", component.name, failed.error)
+                continue
+            raise _explain(failed) from failed.error
+        except psycopg.Error as error:
+            raise from_database(error, where=conn.info.dbname) from error
+        return steps
+    raise AssertionError("the last try returns or raises")
+
+
+def lock(conn: Connection) -> None:
+    """Waits until no other installer works in this database; held to the transaction's end."""
+    conn.execute(f"set local lock_timeout = '{WAIT_FOR_INSTALLER}'")
+    conn.execute("select pg_catalog.pg_advisory_xact_lock(%s)", [INSTALL_LOCK])
+    conn.execute(f"set local lock_timeout = '{WAIT_FOR_TABLE}'")
+
+
+def _run(conn: Connection, component: Component, steps: Sequence[PlanStep]) -> None:
+    if not steps:
+        return
+    # Function files may name each other in any order.
+    conn.execute("set local check_function_bodies = off")
+    conn.execute("set local client_min_messages = warning")
+    conn.execute("set local search_path = pg_catalog, pg_temp")
+    for step in steps:
+        if step.action is Action.RUN:
+            try:
+                # No parameters: psycopg sends the text as it is, many statements in one query.
+                conn.execute(step.text.encode())
+            except psycopg.Error as error:
+                raise _FileFailed(step, error) from error
+    ledger.create(conn, component.name)
+    ledger.forget(conn, component.name, [s.path for s in steps if s.action is Action.FORGET])
+    ledger.remember(
+        conn, component.name, {s.path: s.entry for s in steps if s.action is not Action.FORGET}
+    )
+
+
+class _FileFailed(Exception):
+    """A file of the plan was refused by the server."""
+
+    def __init__(self, step: PlanStep, error: psycopg.Error) -> None:
+        super().__init__(str(error))
+        self.step = step
+        self.error = error
+
+    @property
+    def collided(self) -> bool:
+        return self.step.path == "schema.sql" and self.error.sqlstate in _ROLE_COLLISIONS
+
+
+def _explain(failed: _FileFailed) -> LondisteError:
+    error, step = failed.error, failed.step
+    known = from_database(error)
+    if known.retry:
+        return known
+    diag = error.diag
+    line = ""
+    if diag.statement_position:
+        line = f", line {step.text.count(chr(10), 0, int(diag.statement_position)) + 1}"
+    return InstallError(
+        f"{step.component}/{step.path}{line}: {known.message}",
+        detail=f"nothing of {step.component} was changed"
+        + (f"; {known.detail}" if known.detail else ""),
+        hint=known.hint or "correct the cause and run it again: londiste install",
+    )
+
+
+__all__ = ["INSTALL_LOCK", "install", "lock", "plan_for"]

@@ -1,0 +1,127 @@
+"""What a database remembers of the files that were run in it.
+
+The ledger ``<schema>.installed_file`` lives in the schema it describes, so dropping the schema
+leaves no ghost.  The row ``component.toml`` stands for the component: its version is the
+version of the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from londiste.db.connection import Connection
+from londiste.db.queries import query
+from londiste.errors import from_database
+
+#: The row of the ledger that stands for the component as a whole.
+COMPONENT = "component.toml"
+
+LEDGER = """\
+create table if not exists {schema}.installed_file (
+    path text primary key,
+    sha256 text not null,
+    version text not null,
+    installed_at timestamptz not null default pg_catalog.now(),
+    installed_by text not null default session_user
+);
+comment on table {schema}.installed_file is
+    'files that were run in this schema, and those whose effect it had from the start';
+comment on column {schema}.installed_file.path is
+    'file within the component; component.toml stands for the component itself';
+comment on column {schema}.installed_file.sha256 is 'checksum of the text that was run';
+comment on column {schema}.installed_file.version is 'version of the component at that time';
+grant select on {schema}.installed_file to public;
+"""
+
+
+class Entry(NamedTuple):
+    """One row of the ledger, without when and by whom."""
+
+    sha256: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What one database has of one component."""
+
+    schema_exists: bool = False
+    extension: str | None = None
+    has_ledger: bool = False
+    names: frozenset[str] = frozenset()
+    files: Mapping[str, Entry] = field(default_factory=dict)
+
+    @property
+    def version(self) -> str | None:
+        """Version of the schema; None when nothing of ours is installed."""
+        entry = self.files.get(COMPONENT)
+        return entry.version if entry else None
+
+    @property
+    def foreign(self) -> bool:
+        """The schema has contents, and they did not come from here."""
+        return self.schema_exists and not self.has_ledger and bool(self.names)
+
+
+def read(conn: Connection, schema: str) -> Installed:
+    """What the database has of the component ``schema``; changes nothing."""
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            state = cursor.execute(query("install_state"), {"schema": schema}).fetchone()
+        assert state is not None  # the query always answers one row
+        files: dict[str, Entry] = {}
+        if state["has_ledger"]:
+            rows = conn.execute(
+                sql.SQL("select path, sha256, version from {}").format(
+                    sql.Identifier(schema, "installed_file")
+                )
+            )
+            files = {path: Entry(sha256, version) for path, sha256, version in rows}
+    except psycopg.Error as error:
+        raise from_database(error, where=conn.info.dbname) from error
+    return Installed(
+        schema_exists=state["schema_exists"],
+        extension=state["extension"],
+        has_ledger=state["has_ledger"],
+        names=frozenset(state["names"]),
+        files=files,
+    )
+
+
+def create(conn: Connection, schema: str) -> None:
+    """Makes the ledger where there is none; the schema must exist."""
+    conn.execute(sql.SQL(LEDGER).format(schema=sql.Identifier(schema)))
+
+
+def remember(conn: Connection, schema: str, files: Mapping[str, Entry]) -> None:
+    """These files are part of the schema now, with these texts."""
+    conn.execute(
+        sql.SQL(
+            "insert into {} as f (path, sha256, version)"
+            " select * from pg_catalog.unnest(%s::text[], %s::text[], %s::text[])"
+            " on conflict (path) do update set sha256 = excluded.sha256,"
+            " version = excluded.version, installed_at = excluded.installed_at,"
+            " installed_by = excluded.installed_by"
+        ).format(sql.Identifier(schema, "installed_file")),
+        [
+            list(files),
+            [entry.sha256 for entry in files.values()],
+            [entry.version for entry in files.values()],
+        ],
+    )
+
+
+def forget(conn: Connection, schema: str, paths: Sequence[str]) -> None:
+    """These files left nothing in the schema any more."""
+    conn.execute(
+        sql.SQL("delete from {} where path = any(%s)").format(
+            sql.Identifier(schema, "installed_file")
+        ),
+        [list(paths)],
+    )

@@ -1,0 +1,236 @@
+"""Decides which files have to run in a database; touches nothing.
+
+Two truths, one result: a new database gets ``tables/`` as they are now and notes the upgrades as
+done; an older one runs the upgrades and notes the tables.  Repeatable files run when their text
+is not the one that ran last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+
+from londiste.errors import InstallError
+from londiste.install.ledger import COMPONENT, Entry, Installed
+from londiste.install.source import Component, FileKind, SourceFile, version_key
+
+
+class Action(StrEnum):
+    """What happens with a file."""
+
+    RUN = "run"  # its text is executed and remembered
+    NOTE = "note"  # it is remembered only: the schema has its effect already
+    FORGET = "forget"  # its row leaves the ledger: what it made is gone or made elsewhere
+
+
+@dataclass(frozen=True)
+class PlanStep:
+    """One file, what happens with it, and why."""
+
+    component: str
+    path: str
+    action: Action
+    reason: str
+    entry: Entry
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What has to happen for one component in one database, in order."""
+
+    component: str
+    version: str
+    installed: str | None
+    steps: tuple[PlanStep, ...]
+    waiting: tuple[str, ...]  # after-files that run when the last old program is gone
+    leftovers: tuple[str, ...]  # files that no longer exist but whose objects do
+
+
+def plan(component: Component, installed: Installed, *, after: bool = False) -> Plan:
+    """The steps that bring ``installed`` to ``component``; no steps when it is there.
+
+    after -- run the upgrades that break programs of the previous release, too.
+
+    Raises InstallError when the schema is not ours, is newer, or was changed in a way that no
+    file can mend.
+    """
+    refuse(component, installed)
+    new = installed.version is None
+    waiting = () if after else _waiting(component, installed)
+    steps: list[PlanStep] = []
+    if new:
+        steps += _first(component)
+    else:
+        steps += _next(component, installed, set(waiting))
+    leftovers = []
+    for path in _gone(component, installed):
+        if _object(path) in installed.names and _object(path) not in _objects(component):
+            leftovers.append(path)
+        else:
+            steps.append(_step(component, path, Action.FORGET, "file is gone", Entry("", "")))
+    entry = Entry(component.sha256, component.version)
+    if installed.files.get(COMPONENT) != entry:
+        steps.append(_step(component, COMPONENT, Action.NOTE, _why(component, installed), entry))
+    return Plan(
+        component.name,
+        component.version,
+        installed.version,
+        tuple(steps),
+        tuple(waiting),
+        tuple(leftovers),
+    )
+
+
+def refuse(component: Component, installed: Installed) -> None:
+    """Raises InstallError when nothing may be run in this schema."""
+    name = component.name
+    if installed.extension is not None:
+        raise InstallError(
+            f"schema {name} belongs to the extension {installed.extension}",
+            detail="what CREATE EXTENSION made cannot be replaced file by file",
+            hint="use another database, or give the extension up first:"
+            f" DROP EXTENSION {installed.extension} CASCADE",
+        )
+    if installed.foreign:
+        raise InstallError(
+            f"schema {name} was not made by londiste install",
+            detail=f"it has {len(installed.names)} tables and functions and no ledger",
+            hint=f"use another database, or remove it first: DROP SCHEMA {name} CASCADE",
+        )
+    if installed.version and version_key(installed.version) > version_key(component.version):
+        raise InstallError(
+            f"schema {name} has version {installed.version}, this program brings"
+            f" {component.version}",
+            hint="upgrade the program: pip install --upgrade londiste",
+        )
+    for file in edited(component, installed):
+        raise InstallError(
+            f"{name}/{file.path} was changed after it ran here",
+            detail="an upgrade runs once; what it does today this database will never get",
+            hint="restore the file (install the released package) and put the change into a new"
+            " upgrade file",
+        )
+
+
+def edited(component: Component, installed: Installed) -> list[SourceFile]:
+    """Upgrades whose text is not the one that this database ran."""
+    return [
+        file
+        for file in component.of(FileKind.UPGRADE, FileKind.AFTER)
+        if file.path in installed.files and installed.files[file.path].sha256 != file.sha256
+    ]
+
+
+def changed(component: Component, installed: Installed) -> list[SourceFile]:
+    """Repeatable and table files that are new, or whose text is not what ran here last."""
+    return [
+        file
+        for file in component.files
+        if (file.kind.repeatable or file.kind is FileKind.TABLE)
+        and (file.path not in installed.files or installed.files[file.path].sha256 != file.sha256)
+    ]
+
+
+def pending(component: Component, installed: Installed, kind: FileKind) -> list[SourceFile]:
+    """Upgrades that this database has not had."""
+    return [file for file in component.of(kind) if file.path not in installed.files]
+
+
+def _first(component: Component) -> Iterator[PlanStep]:
+    for file in component.files:
+        if file.kind in {FileKind.UPGRADE, FileKind.AFTER}:
+            yield _file(component, file, Action.NOTE, "a new schema has it")
+        else:
+            yield _file(component, file, Action.RUN, "new")
+
+
+def _next(component: Component, installed: Installed, waiting: set[str]) -> list[PlanStep]:
+    upgrades = [
+        file
+        for file in component.of(FileKind.UPGRADE, FileKind.AFTER)
+        if file.path not in installed.files and file.path not in waiting
+    ]
+    # An after-file of this very release drops what the functions of this release replace, so it
+    # comes behind them; one of an earlier release has its replacement already.
+    late = [f for f in upgrades if f.kind is FileKind.AFTER and f.release == component.version]
+    early = [file for file in upgrades if file not in late]
+    differing = changed(component, installed)
+    tables = [file for file in differing if file.kind is FileKind.TABLE]
+    if tables and not upgrades and installed.version == component.version:
+        raise InstallError(
+            f"{component.name}/{tables[0].path} was changed without an upgrade",
+            detail=f"this database has {component.name} {installed.version} already;"
+            " files of tables/ run in a new schema only",
+            hint=f"add an upgrade file under upgrades/{component.version}, or make the schema"
+            f" anew: londiste uninstall --force {component.name}, then londiste install",
+        )
+    steps = [
+        _file(component, file, Action.RUN, "changed")
+        for file in differing
+        if file.kind is FileKind.SCHEMA
+    ]
+    steps += [_file(component, f, Action.RUN, f"upgrade to {f.release}") for f in early]
+    steps += [_file(component, f, Action.NOTE, "the upgrades have done it") for f in tables]
+    steps += [
+        _file(component, f, Action.RUN, "changed" if f.path in installed.files else "new")
+        for f in differing
+        if f.kind in {FileKind.FUNCTION, FileKind.TRIGGER}
+    ]
+    steps += [_file(component, f, Action.RUN, f"clean up after {f.release}") for f in late]
+    runs = any(step.action is Action.RUN for step in steps)
+    # What an upgrade or a new function file made has no grants yet.
+    for file in component.of(FileKind.GRANTS):
+        if file in differing:
+            steps.append(_file(component, file, Action.RUN, "changed"))
+        elif runs:
+            steps.append(_file(component, file, Action.RUN, "other files ran"))
+    return steps
+
+
+def _waiting(component: Component, installed: Installed) -> tuple[str, ...]:
+    """After-files of the installed release wait; those of a release left behind do not.
+
+    Programs and SQL may be one release apart.  When a newer release comes, no program of the
+    release before the installed one may run any more.
+    """
+    if installed.version is None:
+        return ()
+    moves_on = version_key(installed.version) < version_key(component.version)
+    return tuple(
+        file.path
+        for file in pending(component, installed, FileKind.AFTER)
+        if not (moves_on and version_key(file.release) <= version_key(installed.version))
+    )
+
+
+def _gone(component: Component, installed: Installed) -> list[str]:
+    """Remembered files that the component no longer has; upgrades are history and stay."""
+    have = {file.path for file in component.files} | {COMPONENT}
+    return sorted(
+        path for path in installed.files if path not in have and not path.startswith("upgrades/")
+    )
+
+
+def _objects(component: Component) -> set[str]:
+    kinds = (FileKind.TABLE, FileKind.FUNCTION, FileKind.TRIGGER)
+    return {_object(file.path) for file in component.of(*kinds)}
+
+
+def _object(path: str) -> str:
+    """The table or function a file makes: its name without the number in front."""
+    stem = PurePosixPath(path).stem
+    number, _, name = stem.partition("_")
+    return name if number.isdigit() and name else stem
+
+
+def _file(component: Component, file: SourceFile, action: Action, reason: str) -> PlanStep:
+    text = file.text if action is Action.RUN else ""
+    entry = Entry(file.sha256, component.version)
+    return PlanStep(component.name, file.path, action, reason, entry, text)
+
+
+def _step(component: Component, path: str, action: Action, reason: str, entry: Entry) -> PlanStep:
+    return PlanStep(component.name, path, action, reason, entry)
