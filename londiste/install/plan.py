@@ -234,3 +234,11 @@ def _file(component: Component, file: SourceFile, action: Action, reason: str) -
 
 def _step(component: Component, path: str, action: Action, reason: str, entry: Entry) -> PlanStep:
     return PlanStep(component.name, path, action, reason, entry)
+
+
+def _why(component: Component, installed: Installed) -> str:
+    if installed.version is None:
+        return "new"
+    if installed.version == component.version:
+        return "changed"
+    return f"version {installed.version} becomes {component.version}"
