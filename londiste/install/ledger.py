@@ -104,7 +104,7 @@ def remember(conn: Connection, schema: str, files: Mapping[str, Entry]) -> None:
     conn.execute(
         sql.SQL(
             "insert into {} as f (path, sha256, version)"
-            " select * from pg_catalog.unnest(%s::text[], %s::text[], %s::text[])"
+            " select * from unnest(%s::text[], %s::text[], %s::text[])"
             " on conflict (path) do update set sha256 = excluded.sha256,"
             " version = excluded.version, installed_at = excluded.installed_at,"
             " installed_by = excluded.installed_by"
