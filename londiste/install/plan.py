@@ -140,7 +140,7 @@ def pending(component: Component, installed: Installed, kind: FileKind) -> list[
 
 
 def _first(component: Component) -> Iterator[PlanStep]:
-    for file in component.files:
+    for file in component.in_order():
         if file.kind in {FileKind.UPGRADE, FileKind.AFTER}:
             yield _file(component, file, Action.NOTE, "a new schema has it")
         else:
@@ -148,46 +148,42 @@ def _first(component: Component) -> Iterator[PlanStep]:
 
 
 def _next(component: Component, installed: Installed, waiting: set[str]) -> list[PlanStep]:
-    upgrades = [
-        file
+    upgrades = {
+        file.path
         for file in component.of(FileKind.UPGRADE, FileKind.AFTER)
         if file.path not in installed.files and file.path not in waiting
-    ]
-    # An after-file of this very release drops what the functions of this release replace, so it
-    # comes behind them; one of an earlier release has its replacement already.
-    late = [f for f in upgrades if f.kind is FileKind.AFTER and f.release == component.version]
-    early = [file for file in upgrades if file not in late]
-    differing = changed(component, installed)
-    tables = [file for file in differing if file.kind is FileKind.TABLE]
-    if tables and not upgrades and installed.version == component.version:
-        raise InstallError(
-            f"{component.name}/{tables[0].path} was changed without an upgrade",
-            detail=f"this database has {component.name} {installed.version} already;"
-            " files of tables/ run in a new schema only",
-            hint=f"add an upgrade file under upgrades/{component.version}, or make the schema"
-            f" anew: londiste uninstall --force {component.name}, then londiste install",
-        )
-    steps = [
-        _file(component, file, Action.RUN, "changed")
-        for file in differing
-        if file.kind is FileKind.SCHEMA
-    ]
-    steps += [_file(component, f, Action.RUN, f"upgrade to {f.release}") for f in early]
-    steps += [_file(component, f, Action.NOTE, "the upgrades have done it") for f in tables]
-    steps += [
-        _file(component, f, Action.RUN, "changed" if f.path in installed.files else "new")
-        for f in differing
-        if f.kind in {FileKind.FUNCTION, FileKind.TRIGGER}
-    ]
-    steps += [_file(component, f, Action.RUN, f"clean up after {f.release}") for f in late]
-    runs = any(step.action is Action.RUN for step in steps)
-    # What an upgrade or a new function file made has no grants yet.
-    for file in component.of(FileKind.GRANTS):
-        if file in differing:
-            steps.append(_file(component, file, Action.RUN, "changed"))
-        elif runs:
-            steps.append(_file(component, file, Action.RUN, "other files ran"))
+    }
+    differing = {file.path for file in changed(component, installed)}
+    _refuse_changed_tables(component, installed, differing, upgrades)
+    steps: list[PlanStep] = []
+    for file in component.in_order():
+        match file.kind:
+            case FileKind.UPGRADE | FileKind.AFTER if file.path in upgrades:
+                steps.append(_file(component, file, Action.RUN, f"upgrade to {file.release}"))
+            case FileKind.TABLE if file.path in differing:
+                steps.append(_file(component, file, Action.NOTE, "the upgrades have done it"))
+            case kind if kind.repeatable and file.path in differing:
+                reason = "changed" if file.path in installed.files else "new"
+                steps.append(_file(component, file, Action.RUN, reason))
+            case FileKind.GRANTS if any(step.action is Action.RUN for step in steps):
+                # What an upgrade or a new function file made has no grants yet.
+                steps.append(_file(component, file, Action.RUN, "other files ran"))
     return steps
+
+
+def _refuse_changed_tables(
+    component: Component, installed: Installed, differing: set[str], upgrades: set[str]
+) -> None:
+    tables = [file.path for file in component.of(FileKind.TABLE) if file.path in differing]
+    if not tables or upgrades or installed.version != component.version:
+        return
+    raise InstallError(
+        f"{component.name}/{tables[0]} was changed without an upgrade",
+        detail=f"this database has {component.name} {installed.version} already;"
+        " files of tables/ run in a new schema only",
+        hint=f"add an upgrade file under upgrades/{component.version}, or make the schema"
+        f" anew: londiste uninstall --force {component.name}, then londiste install",
+    )
 
 
 def _waiting(component: Component, installed: Installed) -> tuple[str, ...]:

@@ -67,6 +67,20 @@ class Component:
         """The files of these kinds, in order."""
         return [file for file in self.files if file.kind in kinds]
 
+    def in_order(self) -> list[SourceFile]:
+        """All files as they run: an after-file of this very release drops what the functions of
+        this release replace, so it comes behind them; one of an earlier release has its
+        replacement already.
+        """
+        late = {
+            file.path
+            for file in self.of(FileKind.AFTER)
+            if version_key(file.release) == version_key(self.version)
+        }
+        grants = self.of(FileKind.GRANTS)
+        early = [file for file in self.files if file.path not in late and file not in grants]
+        return [*early, *(file for file in self.files if file.path in late), *grants]
+
 
 def load(root: Path | None = None) -> dict[str, Component]:
     """All components below ``root`` (default: the SQL of this program), required ones first.

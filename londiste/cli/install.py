@@ -1,0 +1,132 @@
+"""``londiste install`` and ``londiste uninstall``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from londiste.cli import options, output
+from londiste.db.connection import Connection, connect
+from londiste.install import apply, remove
+from londiste.install.plan import Action, PlanStep
+from londiste.install.script import script
+from londiste.settings import DatabaseSettings
+
+
+@click.command()
+@click.argument("components", nargs=-1, metavar="[COMPONENT]...")
+@options.database
+@click.option("--dry-run", "--explain", "dry_run", is_flag=True, help="Print the plan only.")
+@click.option("--sql", "as_sql", is_flag=True, help="Print a script for psql; needs no database.")
+@click.option(
+    "--after",
+    is_flag=True,
+    help="Also drop what only programs of the previous release use; none may run any more.",
+)
+@options.json_output
+@options.pass_context
+def install(
+    ctx: options.Context,
+    components: Sequence[str],
+    db: str | None,
+    dry_run: bool,
+    as_sql: bool,
+    after: bool,
+    as_json: bool,
+) -> None:
+    """Bring the SQL into a database, or up to date.
+
+    All components unless some are named; what they require comes along.
+    """
+    if as_sql:
+        click.echo(script(components), nl=False)
+        return
+    with _connection(ctx, db) as conn:
+        plans = apply.plan_for(conn, components, after=after)
+        if not dry_run:
+            steps = apply.install(conn, components, after=after)
+    if dry_run:
+        steps = [step for plan in plans for step in plan.steps]
+    if as_json:
+        output.as_json(
+            {
+                "done": not dry_run,
+                "components": {plan.component: plan.version for plan in plans},
+                "steps": [_as_dict(step) for step in steps],
+                "waiting": {p.component: list(p.waiting) for p in plans if p.waiting},
+                "leftovers": {p.component: list(p.leftovers) for p in plans if p.leftovers},
+            }
+        )
+        return
+    if dry_run:
+        _print_steps(steps)
+    for plan in plans:
+        ran = sum(s.component == plan.component and s.action is Action.RUN for s in steps)
+        if not dry_run:
+            output.message(
+                f"{plan.component} {plan.version}: "
+                + (f"{ran} files ran" if ran else "was there, nothing to do")
+            )
+        for path in plan.waiting:
+            output.message(f"{plan.component}/{path} waits: londiste install --after")
+        for path in plan.leftovers:
+            output.message(f"{plan.component}/{path} is no longer part of it, but still there")
+
+
+@click.command()
+@click.argument("components", nargs=-1, metavar="[COMPONENT]...")
+@options.database
+@options.explain
+@click.option("--force", is_flag=True, help="Although consumers or nodes are lost.")
+@options.json_output
+@options.pass_context
+def uninstall(
+    ctx: options.Context,
+    components: Sequence[str],
+    db: str | None,
+    explain: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Remove the SQL from a database.
+
+    Schemas with all queues and events in them, and the triggers that write to them.  Roles stay.
+    """
+    with _connection(ctx, db) as conn:
+        if explain:
+            steps = remove.plan(conn, components)
+            for line in remove.blockers(conn, steps):
+                output.message(f"{line}: needs --force")
+        else:
+            steps = remove.uninstall(conn, components, force=force)
+    if as_json or explain:
+        output.steps(steps, json_wanted=as_json)
+    elif not steps:
+        output.message("nothing of londiste is installed here")
+    for step in steps if not (as_json or explain) else []:
+        output.message(f"done: {step.describe()}")
+
+
+def _connection(ctx: options.Context, db: str | None) -> Connection:
+    settings = ctx.settings(DatabaseSettings, db=db)
+    return connect(settings.db, name="londiste install", autocommit=True)
+
+
+def _print_steps(steps: Sequence[PlanStep]) -> None:
+    if not steps:
+        click.echo("nothing to do")
+        return
+    output.table(
+        ["action", "file", "why"], [[s.action, f"{s.component}/{s.path}", s.reason] for s in steps]
+    )
+
+
+def _as_dict(step: PlanStep) -> dict[str, Any]:
+    return {
+        "component": step.component,
+        "path": step.path,
+        "action": step.action.value,
+        "reason": step.reason,
+    }

@@ -1,0 +1,143 @@
+"""Answers whether the SQL in a database and this program fit each other.
+
+Programs and SQL may be one release apart, so a newer schema is fine until it gave up what this
+program calls; then its ``after`` upgrades have run.  No daemon changes a schema: what does not
+fit is an error with the command that mends it.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+
+from londiste.db.connection import Connection
+from londiste.errors import InstallError
+from londiste.install import ledger, source
+from londiste.install.ledger import Installed
+from londiste.install.plan import changed, edited, pending
+from londiste.install.source import Component, FileKind, version_key
+
+log = logging.getLogger(__name__)
+
+
+class Compat(StrEnum):
+    """How what a database has stands to what this program brings."""
+
+    MISSING = "missing"
+    OLDER = "older"
+    SAME = "same"
+    NEWER = "newer"
+    NEWER_BREAKING = "newer_breaking"
+    EDITED = "edited"
+    OWNED_BY_EXTENSION = "owned_by_extension"
+
+    @property
+    def fits(self) -> bool:
+        """A daemon may work."""
+        return self in {Compat.SAME, Compat.NEWER}
+
+
+def compat(component: Component, installed: Installed) -> Compat:
+    """Compares the two; touches nothing."""
+    if installed.extension is not None:
+        return Compat.OWNED_BY_EXTENSION
+    if installed.version is None:
+        return Compat.MISSING
+    ours, theirs = version_key(component.version), version_key(installed.version)
+    if theirs > ours:
+        broken = theirs[0] > ours[0] or any(_breaks(path, ours) for path in installed.files)
+        return Compat.NEWER_BREAKING if broken else Compat.NEWER
+    if edited(component, installed):
+        return Compat.EDITED
+    if theirs < ours or changed(component, installed):
+        return Compat.OLDER
+    if pending(component, installed, FileKind.UPGRADE):
+        return Compat.OLDER
+    return Compat.SAME
+
+
+def state(conn: Connection, component: str) -> Compat:
+    """What the database has of a component, by name."""
+    ours = source.select(source.load(), [component])[-1]
+    return compat(ours, ledger.read(conn, component))
+
+
+def check(conn: Connection, component: str) -> Compat:
+    """Raises InstallError with the command to run unless the component fits; looks also at
+    everything the component requires.
+
+    Daemons call it after every connect.
+    """
+    result = Compat.SAME
+    for ours in source.select(source.load(), [component]):
+        installed = ledger.read(conn, ours.name)
+        result = compat(ours, installed)
+        if not result.fits:
+            raise _misfit(ours, installed, result, conn.info.dbname)
+        if result is Compat.NEWER:
+            log.info(
+                "schema %s has version %s, newer than this program's %s",
+                ours.name,
+                installed.version,
+                ours.version,
+            )
+    return result
+
+
+def _breaks(path: str, ours: tuple[int, int, int, int, int]) -> bool:
+    """The file took away what programs of our version call."""
+    parts = path.split("/")
+    return (
+        len(parts) == 3
+        and parts[0] == "upgrades"
+        and parts[2].startswith("after-")
+        and version_key(parts[1]) > ours
+    )
+
+
+def _misfit(component: Component, installed: Installed, found: Compat, where: str) -> InstallError:
+    name = component.name
+    install = f"run: londiste install --db … {name}"
+    match found:
+        case Compat.MISSING if installed.foreign:
+            return InstallError(
+                f"{where}: schema {name} was not made by londiste install",
+                detail=f"it has {len(installed.names)} tables and functions and no ledger",
+                hint="use another database, or remove that schema and " + install,
+            )
+        case Compat.MISSING:
+            return InstallError(f"{where}: schema {name} is not installed", hint=install)
+        case Compat.OLDER:
+            return InstallError(
+                f"{where}: schema {name} has version {installed.version},"
+                f" this program needs {component.version}",
+                detail=_difference(component, installed),
+                hint=install,
+            )
+        case Compat.EDITED:
+            return InstallError(
+                f"{where}: an upgrade of schema {name} was changed after it ran here",
+                detail=", ".join(file.path for file in edited(component, installed)),
+                hint="install the released package: pip install --force-reinstall londiste",
+            )
+        case Compat.NEWER_BREAKING:
+            return InstallError(
+                f"{where}: schema {name} has version {installed.version},"
+                f" this program {component.version} is too old for it",
+                hint="run: pip install --upgrade londiste",
+            )
+        case _:
+            return InstallError(
+                f"{where}: schema {name} belongs to the extension {installed.extension}",
+                detail="its tables and functions are not the ones this program brings",
+                hint="use another database, or give the extension up first:"
+                f" DROP EXTENSION {installed.extension} CASCADE",
+            )
+
+
+def _difference(component: Component, installed: Installed) -> str:
+    files = [*pending(component, installed, FileKind.UPGRADE), *changed(component, installed)]
+    if not files:
+        return ""
+    rest = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"{files[0].path}{rest} has not run here in its present form"

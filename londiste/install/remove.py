@@ -1,0 +1,151 @@
+"""Takes components out of a database again, in the reverse order.
+
+Everything of a component is in its schema; triggers on other tables go with the functions they
+call.  Roles stay: they belong to the whole server and other databases may use them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from londiste.db.connection import Connection
+from londiste.db.queries import query
+from londiste.errors import InstallError, StateError, from_database
+from londiste.install import ledger, source
+from londiste.install.apply import lock
+from londiste.install.ledger import Installed
+from londiste.install.source import Component
+
+
+@dataclass(frozen=True)
+class DropTrigger:
+    """A trigger on a table that is not ours goes, because it calls what goes."""
+
+    table: str
+    trigger: str
+
+    def describe(self) -> str:
+        return f"drop trigger {self.trigger} on {self.table}"
+
+
+@dataclass(frozen=True)
+class DropSchema:
+    """A schema goes, with all in it."""
+
+    schema: str
+    version: str
+    objects: int
+
+    def describe(self) -> str:
+        return f"drop schema {self.schema} {self.version} with its {self.objects} objects"
+
+
+Removal = DropTrigger | DropSchema
+
+
+def plan(
+    conn: Connection, components: Sequence[str] | None = None, *, root: Path | None = None
+) -> list[Removal]:
+    """What ``uninstall`` would remove; nothing for components that are not there.
+
+    Raises InstallError when a component is still required by one that is not named, or when a
+    schema is not ours.
+    """
+    with conn.transaction():
+        return _plan(conn, components, root)
+
+
+def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
+    """Consumers and nodes that would be lost, as sentences."""
+    schemas = {one.schema for one in removals if isinstance(one, DropSchema)}
+    found: list[str] = []
+    with conn.transaction():
+        if "pgq_node" in schemas:
+            found += [
+                f"node {node} of queue {queue} is in this database"
+                for queue, node in conn.execute(query("uninstall_nodes"))
+            ]
+        if "pgq" in schemas:
+            found += [
+                f"queue {queue} has {count} consumer{'s' if count > 1 else ''}"
+                for queue, count in conn.execute(query("uninstall_consumers"))
+            ]
+    return found
+
+
+def uninstall(
+    conn: Connection,
+    components: Sequence[str] | None = None,
+    *,
+    force: bool = False,
+    root: Path | None = None,
+) -> list[Removal]:
+    """Removes the components (default: all that are installed) in one transaction.
+
+    force -- also when consumers or nodes would be lost.
+
+    Returns what went.  Raises StateError when something would be lost, InstallError as ``plan``.
+    """
+    try:
+        with conn.transaction():
+            lock(conn)
+            conn.execute("set local client_min_messages = warning")
+            removals = _plan(conn, components, root)
+            lost = [] if force else blockers(conn, removals)
+            if lost:
+                raise StateError(
+                    lost[0] + (f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""),
+                    detail="; ".join(lost),
+                    hint="drop nodes and consumers first, or lose them: londiste uninstall --force",
+                )
+            for one in removals:
+                if isinstance(one, DropSchema):
+                    conn.execute(
+                        sql.SQL("drop schema {} cascade").format(sql.Identifier(one.schema))
+                    )
+    except psycopg.Error as error:
+        raise from_database(error, where=conn.info.dbname) from error
+    return removals
+
+
+def _plan(conn: Connection, components: Sequence[str] | None, root: Path | None) -> list[Removal]:
+    known = source.load(root)
+    # Only the named ones: what they require stays.
+    named = [c for c in source.select(known, components) if not components or c.name in components]
+    has = {name: ledger.read(conn, name) for name in known}
+    removed = [c for c in reversed(named) if _ours(c, has[c.name], bool(components))]
+    names = {component.name for component in removed}
+    for other in known.values():
+        needs = names.intersection(other.requires)
+        if needs and other.name not in names and has[other.name].version is not None:
+            raise InstallError(
+                f"component {other.name} needs {min(needs)}",
+                hint=f"remove both: londiste uninstall {other.name} {' '.join(sorted(names))}",
+            )
+    triggers = conn.execute(query("uninstall_triggers"), {"schemas": sorted(names)}).fetchall()
+    return [
+        *(DropTrigger(table, trigger) for table, trigger in triggers),
+        *(DropSchema(c.name, has[c.name].version or "", len(has[c.name].names)) for c in removed),
+    ]
+
+
+def _ours(component: Component, installed: Installed, named: bool) -> bool:
+    """Whether there is something of ours to remove; foreign things are an error when named."""
+    if installed.version is not None and installed.extension is None:
+        return True
+    if named and installed.extension is not None:
+        raise InstallError(
+            f"schema {component.name} belongs to the extension {installed.extension}",
+            hint=f"remove it with: DROP EXTENSION {installed.extension}",
+        )
+    if named and installed.foreign:
+        raise InstallError(
+            f"schema {component.name} was not made by londiste install",
+            hint=f"remove it with: DROP SCHEMA {component.name} CASCADE",
+        )
+    return False

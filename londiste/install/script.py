@@ -1,0 +1,228 @@
+r"""Writes the installation as one SQL script for psql.
+
+For people who let nobody else touch their schema.  The script decides in the database what
+``plan`` decides here, from the same list of files, so it serves new, older and up-to-date
+databases; run twice, it changes nothing the second time.  psql's ``\if`` skips the files that
+need not run; ON_ERROR_STOP and a transaction per component make each all or nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from psycopg import sql
+
+from londiste.install import source
+from londiste.install.apply import INSTALL_LOCK, WAIT_FOR_INSTALLER, WAIT_FOR_TABLE
+from londiste.install.ledger import COMPONENT, LEDGER
+from londiste.install.source import Component, SourceFile, version_key
+
+
+def script(components: Sequence[str] | None = None, *, root: Path | None = None) -> str:
+    """The script for the components (default: all) and what they require.
+
+    ``psql -v after=1`` also runs the upgrades that break programs of the previous release.
+    """
+    chosen = source.select(source.load(root), components)
+    return _HEAD + "".join(part + "\n" for component in chosen for part in _component(component))
+
+
+_HEAD = r"""-- Installs or upgrades; running it again changes nothing.
+--   psql -X -d DATABASE -f THIS_FILE
+-- With  -v after=1  when no program of the previous release runs any more.
+\set ON_ERROR_STOP on
+\set QUIET on
+\if :{?after}
+\else
+\set after 0
+\endif
+"""
+
+_BEGIN = f"""
+begin;
+set local client_min_messages = warning;
+set local search_path = pg_catalog, pg_temp;
+set local check_function_bodies = off;
+set local lock_timeout = '{WAIT_FOR_INSTALLER}';
+do $londiste$ begin perform pg_advisory_xact_lock({INSTALL_LOCK}); end $londiste$;
+set local lock_timeout = '{WAIT_FOR_TABLE}';
+"""
+
+# What the database has: refused when it is not ours, else copied from the ledger.
+_READ = """
+create temp table londiste_ledger (path text, sha256 text, version text) on commit drop;
+do $londiste$
+declare
+    v_extension text;
+begin
+    select e.extname into v_extension
+    from pg_extension as e
+    where e.extname = {schema} or exists (
+        select from pg_depend as d
+        join pg_namespace as n on n.oid = d.objid and n.nspname = {schema}
+        where d.classid = 'pg_namespace'::regclass and d.deptype = 'e'
+            and d.refclassid = 'pg_extension'::regclass and d.refobjid = e.oid);
+    if found then
+        raise exception using errcode = 'LD200',
+            message = format('schema %s belongs to the extension %s', {schema}, v_extension),
+            hint = 'use another database, or give the extension up first:'
+                || format(' DROP EXTENSION %I CASCADE', v_extension);
+    end if;
+    if exists (
+        select from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+        where n.nspname = {schema} and c.relname = 'installed_file' and c.relkind = 'r'
+    ) then
+        execute format('insert into pg_temp.londiste_ledger'
+            ' select path, sha256, version from %I.installed_file', {schema});
+    elsif exists (
+        select from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+        where n.nspname = {schema}
+    ) or exists (
+        select from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
+        where n.nspname = {schema}
+    ) then
+        raise exception using errcode = 'LD200',
+            message = format('schema %s was not made by londiste install', {schema}),
+            hint = format('use another database, or remove it first: DROP SCHEMA %I CASCADE',
+                {schema});
+    end if;
+end
+$londiste$;
+"""
+
+# The same decisions as plan.plan(), one row per file.
+_PLAN = """
+create temp table londiste_plan on commit drop as
+with file (path, kind, sha256, release) as (
+    values
+        {files}
+), has as (
+    select
+        l.version,
+        array[m[1]::int, m[2]::int, coalesce(m[3], '0')::int,
+            case m[4] when 'dev' then 0 when 'a' then 1 when 'b' then 2 when 'rc' then 3
+                else 4 end,
+            coalesce(m[5], '0')::int] as key
+    from pg_temp.londiste_ledger as l,
+        regexp_match(l.version, '^(\\d+)\\.(\\d+)(?:\\.(\\d+))?(?:\\.?(dev|a|b|rc)(\\d+))?$') as m
+    where l.path = {component_row}
+), seen as (
+    select
+        f.*,
+        l.path is not null as known,
+        l.sha256 is not distinct from f.sha256 as equal,
+        has.version is null as is_new,
+        has.version,
+        has.key
+    from file as f
+    left join pg_temp.londiste_ledger as l on l.path = f.path
+    left join has on true
+), decided as (
+    select
+        s.*,
+        case s.kind
+            when 'table' then s.is_new
+            when 'upgrade' then not s.is_new and not s.known
+            when 'after' then not s.is_new and not s.known and (
+                :'after'::boolean or (s.key < {own_key} and s.release <= s.key))
+            when 'component' then false
+            else not s.equal
+        end as run
+    from seen as s
+)
+select
+    d.path, d.kind, d.sha256, d.version, d.key, d.known, d.equal, d.is_new,
+    d.run or (d.kind = 'grants' and bool_or(d.run) over ()) as run,
+    case d.kind
+        when 'table' then not d.equal
+        when 'upgrade' then d.is_new
+        when 'after' then d.is_new
+        when 'component' then not d.equal or d.version <> {version}
+        else false
+    end as note
+from decided as d;
+
+do $londiste$
+declare
+    v_file record;
+begin
+    for v_file in select * from pg_temp.londiste_plan order by path loop
+        if v_file.key > {own_key} then
+            raise exception using errcode = 'LD200',
+                message = format('schema %s has version %s, this script brings %s',
+                    {schema}, v_file.version, {version}),
+                hint = 'upgrade the program, and let it write the script again';
+        elsif v_file.kind in ('upgrade', 'after') and v_file.known and not v_file.equal then
+            raise exception using errcode = 'LD200',
+                message = format('%s/%s was changed after it ran here', {schema}, v_file.path),
+                hint = 'let the released program write the script again';
+        elsif v_file.kind = 'table' and not v_file.equal and not v_file.is_new
+            and v_file.version = {version}
+            and not exists (
+                select from pg_temp.londiste_plan where kind in ('upgrade', 'after') and run)
+        then
+            raise exception using errcode = 'LD200',
+                message = format('%s/%s was changed without an upgrade', {schema}, v_file.path),
+                hint = 'let a released program write the script';
+        end if;
+    end loop;
+end
+$londiste$;
+"""
+
+_REMEMBER = """
+select exists (select from pg_temp.londiste_plan where run or note) as londiste_run \\gset
+\\if :londiste_run
+{ledger}
+insert into {table} as f (path, sha256, version)
+select path, sha256, {version} from pg_temp.londiste_plan where run or note
+on conflict (path) do update set sha256 = excluded.sha256, version = excluded.version,
+    installed_at = excluded.installed_at, installed_by = excluded.installed_by;
+\\endif
+commit;
+"""
+
+
+def _component(component: Component) -> Iterator[str]:
+    values = {
+        "schema": sql.Literal(component.name),
+        "version": sql.Literal(component.version),
+        "component_row": sql.Literal(COMPONENT),
+        "own_key": sql.SQL(_key(component.version)),
+        "table": sql.Identifier(component.name, "installed_file"),
+        "files": sql.SQL(",\n        ").join(
+            [
+                _row(COMPONENT, "component", component.sha256, ""),
+                *(_row(f.path, f.kind.value, f.sha256, f.release) for f in component.files),
+            ]
+        ),
+        "ledger": sql.SQL(LEDGER).format(schema=sql.Identifier(component.name)),
+    }
+    yield f"\n-- {component.name} {component.version}"
+    yield _BEGIN
+    for text in (_READ, _PLAN):
+        yield sql.SQL(text).format(**values).as_string(None)
+    for file in component.in_order():
+        yield _file(component, file)
+    yield sql.SQL(_REMEMBER).format(**values).as_string(None)
+
+
+def _file(component: Component, file: SourceFile) -> str:
+    path = sql.Literal(file.path).as_string(None)
+    return (
+        f"-- {component.name}/{file.path}\n"
+        f"select run as londiste_run from pg_temp.londiste_plan where path = {path} \\gset\n"
+        f"\\if :londiste_run\n{file.text.rstrip()}\n;\n\\endif\n"
+    )
+
+
+def _row(path: str, kind: str, sha256: str, release: str) -> sql.Composed:
+    key = sql.SQL(_key(release)) if release else sql.SQL("null::int[]")
+    return sql.SQL("({}, {}, {}, {})").format(
+        sql.Literal(path), sql.Literal(kind), sql.Literal(sha256), key
+    )
+
+
+def _key(version: str) -> str:
+    return "array[" + ", ".join(str(part) for part in version_key(version)) + "]"
