@@ -1,0 +1,20 @@
+"""What every test may use; the fixtures themselves are in the fix_*.py files, by topic."""
+
+from __future__ import annotations
+
+import os
+
+from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these names
+    cluster,
+    cluster16,
+    database,
+    database16,
+    new_cluster,
+    new_database,
+    pgq_db,
+    pgq_db16,
+)
+
+# The user's libpq settings must not decide where a test connects, and how.
+for _name in [name for name in os.environ if name.startswith("PG")]:
+    del os.environ[_name]
