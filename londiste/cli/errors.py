@@ -9,9 +9,10 @@ import sys
 from collections.abc import Iterable, Sequence
 
 import click
+import psycopg
 
 from londiste.daemon import crash
-from londiste.errors import LondisteError, UsageError
+from londiste.errors import LondisteError, UsageError, from_database
 
 EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
@@ -48,6 +49,10 @@ def run(command: click.Command, argv: Sequence[str]) -> int:
     except LondisteError as error:
         report(error)
         return error.exit_code
+    except psycopg.Error as error:
+        ours = from_database(error)
+        report(ours)
+        return ours.exit_code
     except Exception as error:
         if os.environ.get("LONDISTE_TRACEBACK"):
             logging.getLogger(__name__).exception("unexpected error")

@@ -1,0 +1,73 @@
+"""Imports point down the layers of docs/design/architecture.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "londiste"
+
+
+def layers() -> dict[str, int]:
+    """Package -> layer, read from the picture in the design chapter."""
+    text = (ROOT / "docs/design/architecture.md").read_text(encoding="utf-8")
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        match = re.match(r" (\d)  ([a-z ]+?)(?:\s{3,}[^\s].*)?$", line)
+        if match:
+            words = re.split(r"\s{2,}(?=\S)", line[4:].strip())[0:4]
+            for word in re.findall(r"[a-z_]+", line[4:48]):
+                if (PACKAGE / word).is_dir() or (PACKAGE / f"{word}.py").exists():
+                    found[word] = int(match.group(1))
+            assert words
+    return found
+
+
+def imports(path: Path) -> Iterator[str]:
+    """First part below ``londiste`` of everything a module imports, wherever it stands."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module]
+            if node.module == "londiste":
+                names = [f"londiste.{alias.name}" for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "londiste" and len(parts) > 1:
+                yield parts[1]
+
+
+MODULES = sorted(p for p in PACKAGE.rglob("*.py") if p.parent != PACKAGE)
+
+
+def test_the_picture_names_every_package() -> None:
+    packages = {p.name for p in PACKAGE.iterdir() if (p / "__init__.py").exists()}
+    assert packages <= set(layers()), packages - set(layers())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_module_imports_only_from_its_own_layer_or_below(path: Path) -> None:
+    known = layers()
+    own = path.relative_to(PACKAGE).parts[0]
+    wrong = sorted(
+        other
+        for other in set(imports(path))
+        if other in known and other != own and known[other] >= known[own]
+    )
+    assert wrong == [], f"{own} (layer {known[own]}) imports {wrong}"
+
+
+def test_only_the_spark_engine_imports_pyspark() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if "engine/spark" in path.as_posix():
+            continue
+        assert not re.search(r"(?m)^\s*(import|from) pyspark", path.read_text(encoding="utf-8")), (
+            path
+        )

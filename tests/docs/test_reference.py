@@ -1,0 +1,86 @@
+"""Every command, setting and error is documented, and nothing is documented that is not there."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from londiste import errors, settings
+from londiste.cli import COMMANDS, cli
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def text(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_exists_and_its_options_are_documented(name: str) -> None:
+    module = importlib.import_module(f"londiste.cli.{COMMANDS[name].module}")
+    command = getattr(module, name.replace("-", "_"))
+    assert isinstance(command, click.Command)
+    assert command.help
+    page = text("reference/commands.md")
+    section = re.search(rf"(?ms)^### `{re.escape(name)}[ `].*?(?=^##|\Z)", page)
+    assert section, f"docs/reference/commands.md has no section for {name}"
+    commands = command.commands.values() if isinstance(command, click.Group) else [command]
+    for each in commands:
+        for parameter in each.params:
+            if isinstance(parameter, click.Option) and not parameter.hidden:
+                longest = max(parameter.opts, key=len)
+                assert f"`{longest}" in section.group(0), f"{name}: {longest} is not documented"
+
+
+def test_the_page_documents_no_command_that_is_not_there() -> None:
+    named = re.findall(r"(?m)^### `([a-z-]+)", text("reference/commands.md"))
+    assert sorted(named) == sorted(COMMANDS)
+
+
+def test_help_lists_every_command_without_importing_spark_or_command_modules() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from londiste.cli import cli\n"
+        "print(cli.get_help(__import__('click').Context(cli)))\n"
+        "heavy = ('pyspark', 'pandas', 'pyarrow', 'rich')\n"
+        "loaded = [m for m in sys.modules if m.startswith(heavy)]\n"
+        "assert not loaded, loaded"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    for name in COMMANDS:
+        assert re.search(rf"(?m)^  {name}\s", out), name
+    assert cli.name == "cli"
+
+
+def test_every_setting_is_documented_with_its_description() -> None:
+    page = text("reference/settings.md")
+    for kind in (settings.WorkerSettings, settings.TickerSettings):
+        for key, field in kind.model_fields.items():
+            assert f"| `{key}` |" in page, key
+            assert field.description and field.description in page, key
+
+
+def test_every_error_class_and_sqlstate_is_documented() -> None:
+    page = text("reference/errors.md")
+    classes = [errors.LondisteError]
+    for cls in classes:
+        classes.extend(cls.__subclasses__())
+    for cls in classes:
+        if cls.__module__ == "londiste.errors":
+            assert re.search(rf"\| `{cls.__name__}` \| {cls.exit_code} \|", page), cls.__name__
+    for state in errors.LD_CLASSES:
+        assert f"`{state}`" in page, state
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page}: {target}"
