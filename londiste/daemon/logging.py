@@ -1,0 +1,74 @@
+"""Where messages of a process go: stderr, and a file if there is one."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import sys
+from pathlib import Path
+
+from londiste.errors import BadOption
+
+FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
+FORMAT_VERBOSE = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+
+
+class OneLine(logging.Formatter):
+    """Control characters in a message are written as ``\\x1b``.
+
+    Names and values come from databases; they must not start a line of their own or move the
+    cursor of whoever reads the log.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        if record.exc_info or record.stack_info:
+            return text
+        return escaped(text)
+
+
+def escaped(text: str) -> str:
+    """The text with everything unprintable in a form that only shows."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def setup(
+    *, quiet: bool = False, verbose: int = 0, logfile: Path | None = None, console: bool = True
+) -> None:
+    """Messages from ``quiet`` (warnings and errors) to ``verbose`` (all; twice: of libraries, too).
+
+    The file is opened again when something has moved it away, so log rotation needs no signal.
+    Raises BadOption when it cannot be written.
+    """
+    handlers: list[logging.Handler] = []
+    if console:
+        handlers.append(logging.StreamHandler(sys.stderr))
+    if logfile is not None:
+        try:
+            handlers.append(logging.handlers.WatchedFileHandler(logfile, encoding="utf-8"))
+        except OSError as error:
+            raise BadOption(
+                f"logfile {logfile}: {error.strerror}", hint="correct the setting logfile"
+            ) from None
+    formatter = OneLine(FORMAT_VERBOSE if verbose else FORMAT)
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        if getattr(old, "from_londiste", False):
+            root.removeHandler(old)
+            old.close()
+    for handler in handlers:
+        handler.setFormatter(formatter)
+        handler.from_londiste = True  # type: ignore[attr-defined]
+        root.addHandler(handler)
+    ours = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
+    logging.getLogger("londiste").setLevel(ours)
+    root.setLevel(logging.DEBUG if verbose > 1 else logging.WARNING)
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

@@ -1,0 +1,167 @@
+"""Work, sleep, back off, stop: the loop of every daemon.
+
+A unit of work says whether there is more.  After an error the loop waits, longer from time to
+time and never exactly as long as its neighbours, and tries the same unit again: positions are
+in databases, so nothing is lost and nothing skipped.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+import psycopg
+
+from londiste.daemon.signals import Interrupted, Signals
+from londiste.errors import LondisteError, Superseded, from_database
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 30.0
+
+Work = Callable[[], bool]
+
+
+def pause(failures: int, *, longest: float = LONGEST_PAUSE, chance: float = 1.0) -> float:
+    """Seconds to wait after so many failures in a row.
+
+    Doubles from 0.1 up to ``longest``; ``chance`` (0 to 1) takes off up to a half, so that many
+    workers of one server that came back do not knock at the same moment.
+    """
+    full = min(longest, FIRST_PAUSE * 2.0 ** min(failures - 1, 40))
+    return full * (0.5 + chance / 2)
+
+
+@dataclass
+class Trouble:
+    """Failures in a row: how many, since when, and what the last one said."""
+
+    failures: int = 0
+    since: datetime | None = None
+    message: str = ""
+
+    def failed(self, error: LondisteError) -> bool:
+        """Notes a failure; true when it should be logged.
+
+        The same message is logged at the 1st, 2nd, 4th, 8th … time.
+        """
+        same = error.message == self.message
+        self.failures += 1
+        self.since = self.since or datetime.now().astimezone()
+        self.message = error.message
+        return not same or self.failures & (self.failures - 1) == 0
+
+    def over(self) -> Trouble:
+        """What to go on with after a success."""
+        if self.failures:
+            log.info("works again after %d failures", self.failures)
+        return Trouble()
+
+
+class Loop:
+    """Runs one kind of work until the process shall end.
+
+    work -- does one unit; true: there is more, go on at once; false: sleep.
+    delay -- seconds of sleep, shortened by signals, wake-ups and input on ``files``.
+    longest_pause -- limit in seconds of the pause after errors.
+    on_reload -- called between two units after SIGHUP; its errors do not end the loop.
+    files -- file numbers to watch while sleeping (a connection that listens).
+    recover -- called after an error, before the pause: close what may be broken.
+    fatal -- errors that end the loop: they are raised from ``run``.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        signals: Signals,
+        delay: float = 1.0,
+        longest_pause: float = LONGEST_PAUSE,
+        on_reload: Callable[[], None] | None = None,
+        files: Callable[[], Iterable[int]] = tuple,
+        recover: Callable[[LondisteError], None] | None = None,
+        fatal: tuple[type[LondisteError], ...] = (Superseded,),
+    ) -> None:
+        self.work = work
+        self.signals = signals
+        self.delay = delay
+        self.longest_pause = longest_pause
+        self.on_reload = on_reload
+        self.files = files
+        self.recover = recover
+        self.fatal = fatal
+        self.trouble = Trouble()
+
+    def run(self) -> None:
+        """Works until a stop is asked for; the unit at hand is finished or rolled back."""
+        try:
+            while not self.signals.stopping:
+                self._reload()
+                self.signals.wait(*self._step())
+        except Interrupted:
+            log.warning("stopped in the middle of work: it took too long to finish")
+
+    def _step(self) -> tuple[float, Iterable[int]]:
+        """One unit; how long to sleep afterwards, and which input ends the sleep."""
+        try:
+            more = self.work()
+            self.trouble = self.trouble.over()
+            # Input is looked at only when idle: a closed connection would end every pause.
+            return (0.0, ()) if more else (self.delay, tuple(self.files()))
+        except Exception as error:
+            ours = as_londiste(error)
+            if isinstance(ours, self.fatal):
+                raise ours from error
+            if self.trouble.failed(ours):
+                report(ours, self.trouble)
+            if self.recover is not None:
+                self.recover(ours)
+            # The pause needs no secrecy, only difference.
+            chance = random.random()
+            return pause(self.trouble.failures, longest=self.longest_pause, chance=chance), ()
+
+    def _reload(self) -> None:
+        if not self.signals.reload_wanted() or self.on_reload is None:
+            return
+        try:
+            self.on_reload()
+            log.info("settings read again")
+        except LondisteError as error:
+            log.error("settings not read again, the old ones stay: %s", describe(error))
+
+
+def as_londiste(error: Exception) -> LondisteError:
+    """Any exception as one of ours; a defect is named as one."""
+    if isinstance(error, LondisteError):
+        return error
+    if isinstance(error, psycopg.Error):
+        return from_database(error)
+    if os.environ.get("LONDISTE_TRACEBACK"):
+        log.error("unexpected error", exc_info=error)
+    return LondisteError(
+        f"unexpected {type(error).__name__}: {error}",
+        hint="this is a defect; run again with LONDISTE_TRACEBACK=1 and report it",
+    )
+
+
+def report(error: LondisteError, trouble: Trouble | None = None) -> None:
+    """Logs an error with detail and hint: a warning if another try may help by itself."""
+    since = ""
+    if trouble is not None and trouble.failures > 1 and trouble.since is not None:
+        since = f" ({trouble.failures} times since {trouble.since:%Y-%m-%d %H:%M:%S})"
+    log.log(logging.WARNING if error.retry else logging.ERROR, "%s%s", describe(error), since)
+
+
+def describe(error: LondisteError) -> str:
+    """Message, detail and hint in one line."""
+    text = error.message
+    if error.detail:
+        text += f"; detail: {error.detail}"
+    if error.hint:
+        text += f"; hint: {error.hint}"
+    return text

@@ -1,0 +1,237 @@
+"""One process per pid file, and signals to the process that has it.
+
+The process keeps a lock on the file as long as it lives, and the kernel gives it back however
+the process ends.  So a file that is left over is seen as such, and a number that meanwhile
+belongs to another process is never signalled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from londiste.errors import BadOption, LondisteError, NodeBusy, StateError
+
+
+class PidFile:
+    """The pid file of this process; ``acquire`` and ``release``, or a with block."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: int | None = None
+
+    def acquire(self) -> None:
+        """Takes the file for this process.
+
+        Raises NodeBusy when a living process has it, BadOption when it cannot be written.
+        """
+        patience = 5
+        while self._file is None:
+            file = _open(self.path)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(file)
+                # Somebody who only looks holds the lock for an instant.
+                patience -= 1
+                if patience:
+                    time.sleep(0.01)
+                    continue
+                raise NodeBusy(
+                    f"already running with process id {_pid_of(self.path) or '?'}",
+                    detail=f"pid file {self.path}",
+                    hint="stop that one first, with -s",
+                ) from None
+            # Its last owner may have removed the file between our open and our lock.
+            if _is_at(self.path, file):
+                self._file = file
+            else:
+                os.close(file)
+        self.write()
+
+    def write(self) -> None:
+        """Writes the id of this process, for instance after a fork."""
+        assert self._file is not None, "acquire first"
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Removes the file and gives the lock back."""
+        if self._file is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self.path.unlink()
+            os.close(self._file)
+            self._file = None
+
+    def __enter__(self) -> PidFile:
+        self.acquire()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        self.release()
+
+
+def running(path: Path) -> int | None:
+    """Process id of the living owner of a pid file; None when there is none."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadOption(
+            f"pidfile {path}: {error.strerror}", hint="correct the setting pidfile"
+        ) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _pid_of(path)
+    finally:
+        os.close(file)
+    return None
+
+
+def send(path: Path, number: signal.Signals) -> int:
+    """Sends a signal to the owner of a pid file; returns its process id.
+
+    Raises StateError when nobody has the file, LondisteError when we may not signal it.
+    """
+    pid = running(path)
+    if pid is None:
+        raise StateError(
+            "not running",
+            detail=f"pid file {path} "
+            + ("was left over by a process that died" if path.exists() else "does not exist"),
+            hint="start it with -d",
+        )
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        raise StateError("not running", detail=f"process {pid} has just ended") from None
+    except PermissionError:
+        raise LondisteError(
+            f"process {pid} belongs to another user", hint="signal it as its owner"
+        ) from None
+    return pid
+
+
+def control(path: Path | None, *, reload: bool, stop: bool, kill: bool) -> int | None:
+    """``-r``, ``-s`` and ``-k``: signals the daemon; None when none of them was given.
+
+    Returns the process id that was signalled.
+    """
+    wanted = [
+        number
+        for number, given in (
+            (signal.SIGHUP, reload),
+            (signal.SIGINT, stop),
+            (signal.SIGTERM, kill),
+        )
+        if given
+    ]
+    if not wanted:
+        return None
+    if len(wanted) > 1:
+        raise BadOption("more than one of -r, -s and -k", hint="give one of them")
+    if path is None:
+        raise _needs_pidfile("-r, -s and -k")
+    return send(path, wanted[0])
+
+
+@contextlib.contextmanager
+def owned(
+    path: Path | None, *, background: bool = False, logfile: Path | None = None
+) -> Iterator[None]:
+    """Holds the pid file (if there is one) inside the with block; ``background`` is ``-d``.
+
+    With ``background`` only the daemon gets into the block; the process that was called ends
+    with exit code 0 once the daemon stands.  So call it before starting threads and opening
+    connections, and set up logging inside.
+    """
+    if path is None:
+        if background:
+            raise _needs_pidfile("-d")
+        yield
+        return
+    with PidFile(path.absolute()) as pidfile:
+        if background:
+            _daemonise(pidfile, logfile.absolute() if logfile else None)
+        yield
+
+
+def _daemonise(pidfile: PidFile, logfile: Path | None) -> None:
+    """Goes into the background: two forks, own session, no terminal.
+
+    The lock on the pid file belongs to the open file, which the daemon inherits.
+    """
+    output = _append(logfile) if logfile else os.open(os.devnull, os.O_WRONLY)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reader, writer = os.pipe()
+    if os.fork():
+        os.close(writer)
+        stands = os.read(reader, 1) == b"+"
+        # No exit handlers here: they belong to the daemon.
+        os._exit(0 if stands else 1)
+    os.close(reader)
+    os.setsid()
+    # The leader of a session could get a terminal again; its child cannot.
+    if os.fork():
+        os._exit(0)
+    # The directory stays: relative paths in settings and connection strings mean the same.
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    for file in (nothing, output):
+        if file > 2:
+            os.close(file)
+    pidfile.write()
+    os.write(writer, b"+")
+    os.close(writer)
+
+
+def _append(logfile: Path) -> int:
+    try:
+        return os.open(logfile, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+    except OSError as error:
+        raise BadOption(
+            f"logfile {logfile}: {error.strerror}", hint="correct the setting logfile"
+        ) from None
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    except OSError as error:
+        reason = "is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise BadOption(f"pidfile {path}: {reason}", hint="correct the setting pidfile") from None
+
+
+def _is_at(path: Path, file: int) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    ours = os.fstat(file)
+    return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+def _pid_of(path: Path) -> int | None:
+    """The number in the file; its owner writes it right after taking the lock."""
+    deadline = time.monotonic() + 1
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, ValueError):
+            return int(path.read_text())
+        time.sleep(0.01)
+    return None
+
+
+def _needs_pidfile(what: str) -> BadOption:
+    return BadOption(f"{what}: there is no pid file", hint="set pidfile in the settings (-c FILE)")

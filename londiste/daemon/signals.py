@@ -1,0 +1,130 @@
+"""What the outside asks of a process: stop, stop now, read the settings again, wake up.
+
+Signal handlers only set flags and write to a pipe; the pipe ends any wait at once.  Other
+threads wake the process the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from types import FrameType
+
+#: A second SIGINT within this many seconds ends the process without finishing anything.
+IMPATIENCE = 1.0
+
+EXIT_INTERRUPTED = 130
+
+
+class Interrupted(KeyboardInterrupt):
+    """The unit of work did not end in time after a stop; raised inside it.
+
+    Derived from KeyboardInterrupt because psycopg then cancels the statement it waits for.
+    """
+
+
+class Signals:
+    """Flags that say what is asked, and a wait that ends when one of them changes.
+
+    stopping -- SIGTERM, SIGINT or ``stop()`` has come: finish the unit of work, then end.
+    stop_timeout -- seconds for that; then Interrupted is raised in the main thread.
+    """
+
+    def __init__(self, *, stop_timeout: float = 5.0) -> None:
+        self.stop_timeout = stop_timeout
+        self._stop = threading.Event()
+        self._reload = threading.Event()
+        self._last_interrupt = -IMPATIENCE
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+
+    @property
+    def stopping(self) -> bool:
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Asks for the end, from any thread."""
+        self._stop.set()
+        self.wake()
+
+    def reload_wanted(self) -> bool:
+        """Whether SIGHUP has come since the last call."""
+        wanted = self._reload.is_set()
+        self._reload.clear()
+        return wanted
+
+    def wake(self) -> None:
+        """Ends the wait of the process's loop, now or when it next begins."""
+        # A full pipe wakes as well as a fuller one; a closed one has nobody to wake.
+        with contextlib.suppress(BlockingIOError, OSError):
+            os.write(self._writer, b"\0")
+
+    def wait(self, seconds: float, files: Iterable[int] = ()) -> list[int]:
+        """Sleeps until a signal, a wake-up, input on one of ``files``, or the time is over.
+
+        Returns those of ``files`` that have input.
+        """
+        # poll instead of select: file numbers above 1023 are fine.
+        poll = select.poll()
+        poll.register(self._reader, select.POLLIN)
+        for file in files:
+            poll.register(file, select.POLLIN)
+        ready = [file for file, _ in poll.poll(max(0, seconds) * 1000)]
+        if self._reader in ready:
+            with contextlib.suppress(BlockingIOError):
+                while os.read(self._reader, 4096):
+                    pass
+        return [file for file in ready if file != self._reader]
+
+    @contextlib.contextmanager
+    def handled(self) -> Iterator[Signals]:
+        """SIGTERM, SIGINT and SIGHUP set the flags inside the with block.
+
+        Only the main thread can receive signals; in another one this does nothing.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        handlers = {
+            signal.SIGTERM: self._on_stop,
+            signal.SIGINT: self._on_stop,
+            signal.SIGHUP: self._on_reload,
+            signal.SIGALRM: self._on_timeout,
+        }
+        before = {number: signal.signal(number, handlers[number]) for number in handlers}
+        try:
+            yield self
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def close(self) -> None:
+        """Gives the pipe back; the object is of no use afterwards."""
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT:
+            now = time.monotonic()
+            if now - self._last_interrupt < IMPATIENCE:
+                os._exit(EXIT_INTERRUPTED)
+            self._last_interrupt = now
+        if not self._stop.is_set():
+            signal.setitimer(signal.ITIMER_REAL, self.stop_timeout)
+        self.stop()
+
+    def _on_reload(self, number: int, frame: FrameType | None) -> None:
+        self._reload.set()
+        self.wake()
+
+    def _on_timeout(self, number: int, frame: FrameType | None) -> None:
+        # Again until it is heard: code may catch it where it cannot stop.
+        signal.setitimer(signal.ITIMER_REAL, self.stop_timeout)
+        raise Interrupted
