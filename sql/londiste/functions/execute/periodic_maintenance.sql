@@ -1,0 +1,17 @@
+create or replace function londiste.periodic_maintenance()
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Forgets scripts that ran more than three months ago.
+ *
+ * Always 0: the ticker need not call again.
+ */
+begin
+    delete from londiste.applied_execute
+    where execute_time < now() - interval '3 months';
+    return 0;
+end;
+$$;

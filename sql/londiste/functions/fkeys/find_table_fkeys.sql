@@ -1,0 +1,26 @@
+create or replace function londiste.find_table_fkeys(i_table_name text)
+returns setof londiste.pending_fkeys
+language sql
+stable
+strict
+set search_path = pg_catalog, pg_temp
+as $$
+    /*
+     * All foreign keys from or to a table, each with the statement that makes it again.
+     * Keys that a partition inherits are left out: they live and die with the parent's.
+     */
+    select nf.nspname || '.' || cf.relname,
+           nt.nspname || '.' || ct.relname,
+           c.conname::text,
+           format('ALTER TABLE ONLY %I.%I ADD CONSTRAINT %I %s',
+                  nf.nspname, cf.relname, c.conname, pg_get_constraintdef(c.oid))
+    from pg_constraint c
+        join pg_class cf on cf.oid = c.conrelid
+        join pg_namespace nf on nf.oid = cf.relnamespace
+        join pg_class ct on ct.oid = c.confrelid
+        join pg_namespace nt on nt.oid = ct.relnamespace
+    where c.contype = 'f'
+        and c.conparentid = 0
+        and londiste.find_table_oid(i_table_name) in (c.conrelid, c.confrelid)
+    order by 1, 2, 3;
+$$;

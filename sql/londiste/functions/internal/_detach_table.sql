@@ -1,0 +1,58 @@
+create or replace function londiste._detach_table(i_queue_name text, i_table_name text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Makes a local table an ordinary one again: triggers off, an unfinished copy thrown away
+ * and its structure put back, sequences of its columns no longer followed.
+ *
+ * The registration stays, with local = false.
+ */
+declare
+    v_dest text;
+    v_ddl text;
+    v_seq text;
+begin
+    select coalesce(t.dest_table, t.table_name), t.dropped_ddl into v_dest, v_ddl
+    from londiste.table_info t
+    where t.queue_name = i_queue_name and t.table_name = i_table_name and t.local
+    for update;
+    if not found then
+        return;
+    end if;
+
+    perform londiste.drop_table_triggers(i_queue_name, i_table_name);
+    -- The stored statements build keys: half a copy could break them, so it goes first.
+    if v_ddl is not null and londiste.find_table_oid(v_dest) is not null then
+        execute 'truncate only ' || londiste.quote_fqname(v_dest);
+        execute v_ddl;
+    end if;
+
+    for v_seq in
+        select s.seq_name
+        from pg_depend d
+            join pg_class c on c.oid = d.objid and c.relkind = 'S'
+            join pg_namespace n on n.oid = c.relnamespace
+            join londiste.seq_info s
+                on s.queue_name = i_queue_name
+                and s.local
+                and s.seq_name = n.nspname || '.' || c.relname
+        where d.classid = 'pg_class'::regclass
+            and d.refclassid = 'pg_class'::regclass
+            and d.refobjid = londiste.find_table_oid(v_dest)
+            and d.deptype in ('a', 'i')
+    loop
+        perform londiste.local_remove_seq(i_queue_name, v_seq);
+    end loop;
+
+    update londiste.table_info
+    set local = false,
+        merge_state = null,
+        custom_snapshot = null,
+        dropped_ddl = null,
+        table_attrs = null,
+        dest_table = null
+    where queue_name = i_queue_name and table_name = i_table_name;
+end;
+$$;

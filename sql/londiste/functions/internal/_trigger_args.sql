@@ -1,0 +1,12 @@
+create or replace function londiste._trigger_args(i_args text[])
+returns bytea
+language sql
+stable
+strict
+set search_path = pg_catalog, pg_temp
+as $$
+    /* The arguments of a trigger as pg_trigger.tgargs holds them: each ended by a zero byte. */
+    select coalesce(string_agg(convert_to(a.arg, getdatabaseencoding()) || '\x00'::bytea, ''::bytea
+                               order by a.nr), ''::bytea)
+    from unnest(i_args) with ordinality as a (arg, nr);
+$$;

@@ -1,0 +1,10 @@
+create or replace function londiste.find_seq_oid(seq text)
+returns oid
+language sql
+stable
+strict
+set search_path = pg_catalog, pg_temp
+as $$
+    /* Oid of a sequence; NULL when there is none. */
+    select londiste.find_rel_oid(seq, 'S');
+$$;

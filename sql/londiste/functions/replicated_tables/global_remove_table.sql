@@ -1,0 +1,27 @@
+create or replace function londiste.global_remove_table(
+    i_queue_name text,
+    i_table_name text,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Forgets a table of the queue.  Where it is local it becomes an ordinary table again.
+ *
+ * 200 removed; 400 not known.
+ */
+declare
+    v_table text := londiste.make_fqname(i_table_name);
+begin
+    perform londiste._detach_table(i_queue_name, v_table);
+    delete from londiste.table_info
+    where queue_name = i_queue_name and table_name = v_table;
+    if found then
+        select 200, 'Table removed: ' || v_table into ret_code, ret_note;
+    else
+        select 400, 'Table not found: ' || coalesce(v_table, 'NULL') into ret_code, ret_note;
+    end if;
+end;
+$$;

@@ -1,0 +1,32 @@
+create or replace function londiste.local_set_table_state(
+    i_queue_name text,
+    i_table_name text,
+    i_snapshot text,
+    i_merge_state text,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Stores state and copy snapshot of a table; the name must be complete.
+ *
+ * 200 stored; 404 not known.
+ */
+begin
+    update londiste.table_info
+    set custom_snapshot = i_snapshot,
+        merge_state = i_merge_state,
+        -- Stored statements belong to a copy; its last act is to run and clear them.
+        dropped_ddl = case when i_merge_state in ('in-copy', 'catching-up')
+                           then dropped_ddl end
+    where queue_name = i_queue_name and table_name = i_table_name;
+    if not found then
+        select 404, 'No such table: ' || coalesce(i_table_name, 'NULL') into ret_code, ret_note;
+        return;
+    end if;
+    select 200, 'Table ' || i_table_name || ' state set to ' || coalesce(i_merge_state, 'NULL')
+        into ret_code, ret_note;
+end;
+$$;

@@ -1,0 +1,53 @@
+create or replace function londiste.local_show_missing(
+    i_queue_name text,
+    out obj_kind text,
+    out obj_name text)
+returns setof record
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * What could be added here: 'r' tables and 'S' sequences.
+ *
+ * On the root those of the database that are not in the queue, outside of the schemas of
+ * the system and of replication; elsewhere those of the queue that are not local.
+ *
+ * Error LD001 for an unknown queue.
+ */
+begin
+    if pgq_node.is_root_node(i_queue_name) then
+        return query
+            select r.kind, r.name
+            from (
+                select c.relkind::text as kind, n.nspname || '.' || c.relname as name
+                from pg_class c join pg_namespace n on n.oid = c.relnamespace
+                where c.relkind in ('r', 'S')
+                    and c.relpersistence = 'p'
+                    and n.nspname not in ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop',
+                                          'pgq_node', 'londiste')
+                    and n.nspname !~ '^pg_'
+            ) r
+            where not exists (
+                    select from londiste.table_info t
+                    where t.queue_name = i_queue_name and t.local
+                        and r.kind = 'r' and r.name in (t.table_name, t.dest_table))
+                and not exists (
+                    select from londiste.seq_info s
+                    where s.queue_name = i_queue_name and s.local
+                        and r.kind = 'S' and r.name = s.seq_name)
+            order by 1 desc, 2;
+    else
+        return query
+            select 'r'::text, t.table_name
+            from londiste.table_info t
+            where t.queue_name = i_queue_name and not t.local
+            order by 2;
+        return query
+            select 'S'::text, s.seq_name
+            from londiste.seq_info s
+            where s.queue_name = i_queue_name and not s.local
+            order by 2;
+    end if;
+end;
+$$;

@@ -1,0 +1,70 @@
+create or replace function londiste.root_check_seqs(
+    i_queue_name text,
+    i_buffer int8,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Publishes sequences that came close to their published value, i_buffer or more ahead.
+ *
+ * Subscribers are always ahead of the root (by one to three buffers), so that values they
+ * hand out after a failover are new.  A buffer below 10, or NULL, means 10000.
+ *
+ * 100 done; 402 not the root; 404 no node here.
+ */
+declare
+    v_type text;
+    v_seq record;
+    v_buffer int8 := case when i_buffer >= 10 then i_buffer else 10000 end;
+    v_value int8;
+begin
+    select n.node_type into v_type
+    from pgq_node.node_info n
+    where n.queue_name = i_queue_name;
+    if not found then
+        select 404, 'Queue not found: ' || coalesce(i_queue_name, 'NULL') into ret_code, ret_note;
+        return;
+    end if;
+    if v_type <> 'root' then
+        select 402, 'Not root node' into ret_code, ret_note;
+        return;
+    end if;
+
+    for v_seq in
+        select s.seq_name, s.last_value,
+               pgq.seq_getval(s.seq_name) as real_value
+        from londiste.seq_info s
+        where s.queue_name = i_queue_name
+            and s.local
+            -- a sequence that was dropped must not stop the others
+            and londiste.find_seq_oid(s.seq_name) is not null
+        order by s.nr
+        for update of s
+    loop
+        if v_seq.real_value + v_buffer >= v_seq.last_value then
+            v_value := v_seq.real_value + v_buffer * 3;
+            update londiste.seq_info
+            set last_value = v_value
+            where queue_name = i_queue_name and seq_name = v_seq.seq_name;
+            perform pgq.insert_event(i_queue_name, 'londiste.update-seq', v_value::text,
+                v_seq.seq_name, null, null, null);
+        end if;
+    end loop;
+    select 100, 'Sequences updated' into ret_code, ret_note;
+end;
+$$;
+
+create or replace function londiste.root_check_seqs(
+    i_queue_name text,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    /* The same with the buffer of 10000. */
+    select c.ret_code, c.ret_note from londiste.root_check_seqs(i_queue_name, 10000) c;
+$$;

@@ -1,0 +1,39 @@
+-- Who may call what in londiste.  Readers may look; writers own the replicated tables and
+-- run workers; an administrator of the queue runs the maintenance.
+grant usage on schema londiste to public;
+-- The function of a generated capture belongs to the owner of the table.
+grant create on schema londiste to londiste_writer;
+
+revoke all on all tables in schema londiste from public;
+grant select on all tables in schema londiste to public;
+grant select, insert, update, delete on all tables in schema londiste to pgq_admin;
+grant usage, select on all sequences in schema londiste to pgq_admin;
+
+revoke all on all functions in schema londiste from public;
+grant execute on all functions in schema londiste to londiste_writer;
+
+grant execute on function
+    londiste.version(),
+    londiste.make_fqname(text),
+    londiste.quote_fqname(text),
+    londiste.split_fqname(text),
+    londiste.find_rel_oid(text, text),
+    londiste.find_table_oid(text),
+    londiste.find_seq_oid(text),
+    londiste.find_column_types(text),
+    londiste.is_replica_func(oid)
+to public;
+
+grant execute on function
+    londiste.get_table_list(text),
+    londiste._coordinate_copy(text, text),
+    londiste.get_seq_list(text),
+    londiste.get_table_pending_fkeys(text),
+    londiste.get_valid_pending_fkeys(text)
+to pgq_reader, pgq_writer, londiste_reader;
+
+grant execute on function
+    londiste.root_check_seqs(text),
+    londiste.root_check_seqs(text, int8),
+    londiste.periodic_maintenance()
+to pgq_admin;

@@ -1,0 +1,23 @@
+create or replace function pgq_node.get_consumer_hold(
+    i_queue_name text,
+    i_consumer_name text,
+    out tick_id int8,
+    out hold_until timestamptz)
+returns record
+language sql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    /*
+     * The lowest tick that anybody asks the consumer not to pass, and until when; NULL and
+     * NULL when nobody does.  Volatile on purpose: the clock decides, not the snapshot.
+     */
+    select h.tick_id, h.hold_until
+    from (select 1) one
+        left join pgq_node.consumer_hold h
+            on h.queue_name = i_queue_name
+            and h.consumer_name = i_consumer_name
+            and h.hold_until > clock_timestamp()
+    order by h.tick_id, h.hold_until desc
+    limit 1;
+$$;

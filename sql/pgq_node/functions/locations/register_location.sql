@@ -1,0 +1,50 @@
+create or replace function pgq_node.register_location(
+    i_queue_name text,
+    i_node_name text,
+    i_node_location text,
+    i_dead boolean,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Stores where a node lives and whether it is given up.
+ *
+ * NULL as location keeps the known one, and does nothing for an unknown node.  On the root
+ * a change goes to all nodes as event pgq.location-info.
+ *
+ * 200 always.
+ */
+declare
+    v_changed boolean;
+begin
+    if i_node_location is null then
+        update pgq_node.node_location l
+        set dead = coalesce(i_dead, false)
+        where l.queue_name = i_queue_name
+            and l.node_name = i_node_name
+            and l.dead <> coalesce(i_dead, false);
+    else
+        insert into pgq_node.node_location as l (queue_name, node_name, node_location, dead)
+        values (i_queue_name, i_node_name, i_node_location, coalesce(i_dead, false))
+        on conflict (queue_name, node_name) do update
+            set node_location = excluded.node_location,
+                dead = excluded.dead
+            where (l.node_location, l.dead) <> (excluded.node_location, excluded.dead);
+    end if;
+    v_changed := found;
+
+    if v_changed and exists (
+        select from pgq_node.node_info n
+        where n.queue_name = i_queue_name and n.node_type = 'root')
+    then
+        perform pgq.insert_event(i_queue_name, 'pgq.location-info', i_node_name,
+            i_queue_name, i_node_location, coalesce(i_dead, false)::text, null);
+    end if;
+
+    select 200, 'Location registered' into ret_code, ret_note;
+end;
+$$;

@@ -1,0 +1,50 @@
+create or replace function pgq_node.unregister_location(
+    i_queue_name text,
+    i_node_name text,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Forgets where a node lives, and its subscription here.
+ *
+ * On the root the news goes to all nodes as event pgq.unregister-location, also when the
+ * location is unknown here: other nodes may still have it.
+ *
+ * 200 done; 301 not found; 403 the location of this node or of a provider of it.
+ */
+begin
+    perform 1 from pgq_node.node_info n
+    where n.queue_name = i_queue_name and n.node_name = i_node_name;
+    if found then
+        select 403, 'Cannot drop own location: ' || i_node_name into ret_code, ret_note;
+        return;
+    end if;
+    perform 1 from pgq_node.local_state s
+    where s.queue_name = i_queue_name and s.provider_node = i_node_name;
+    if found then
+        select 403, 'Cannot drop location of provider: ' || i_node_name into ret_code, ret_note;
+        return;
+    end if;
+
+    perform pgq_node.unregister_subscriber(i_queue_name, i_node_name);
+    delete from pgq_node.node_location
+    where queue_name = i_queue_name and node_name = i_node_name;
+    if found then
+        select 200, 'Location unregistered' into ret_code, ret_note;
+    else
+        select 301, 'Location not found: ' || coalesce(i_queue_name, 'NULL') || '/'
+            || coalesce(i_node_name, 'NULL') into ret_code, ret_note;
+    end if;
+
+    if exists (select from pgq_node.node_info n
+               where n.queue_name = i_queue_name and n.node_type = 'root')
+    then
+        perform pgq.insert_event(i_queue_name, 'pgq.unregister-location', i_node_name,
+            i_queue_name, null, null, null);
+    end if;
+end;
+$$;
