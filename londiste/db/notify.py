@@ -1,0 +1,57 @@
+"""Wake-ups from the database, with polling underneath.
+
+A notification only ends a sleep early.  It may be lost with a connection, and nothing but
+latency depends on it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import psycopg
+from psycopg import sql
+
+from londiste.db.connection import Connection
+from londiste.errors import from_database
+
+
+class Listener:
+    """Collects the notifications that reach a connection, also those that arrive while it works.
+
+    The connection has to be in autocommit mode and idle between its statements: a server
+    delivers nothing inside a transaction.  Use it from one thread.
+    """
+
+    def __init__(self, conn: Connection, channels: Sequence[str]) -> None:
+        """Starts to listen.  Raises what ``errors.from_database`` makes of a refusal."""
+        self.conn = conn
+        self._seen: deque[tuple[str, str]] = deque()
+        conn.add_notify_handler(self._note)
+        try:
+            for channel in channels:
+                conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+        except psycopg.Error as error:
+            raise from_database(error, where=conn.info.dbname) from error
+
+    def fileno(self) -> int:
+        """The file number that gets readable when something arrives, or the connection ends."""
+        return self.conn.fileno()
+
+    def drain(self) -> list[tuple[str, str]]:
+        """What has arrived since the last call, as (channel, payload); does not wait.
+
+        Raises NodeUnreachable when the connection is gone.
+        """
+        try:
+            self.conn.pgconn.consume_input()
+            while (notify := self.conn.pgconn.notifies()) is not None:
+                self._seen.append((notify.relname.decode(), notify.extra.decode()))
+        except psycopg.Error as error:
+            raise from_database(error, where=self.conn.info.dbname) from error
+        result = list(self._seen)
+        self._seen.clear()
+        return result
+
+    def _note(self, notify: psycopg.Notify) -> None:
+        self._seen.append((notify.channel, notify.payload))
