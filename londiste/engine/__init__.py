@@ -1,1 +1,32 @@
 """Who does the work: plain data in, rows moved, Spark or this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from londiste.engine.base import Engine
+from londiste.errors import BadOption
+
+NAMES = ("spark", "local")
+
+
+def create(name: str, spark_settings: Mapping[str, str] | None = None) -> Engine:
+    """The engine of this name; starts nothing, the first job does.
+
+    spark_settings -- ``spark.*`` keys, for the Spark engine.
+
+    Raises BadOption for another name.
+    """
+    # Imported when asked for: the local engine works on hosts without Java or pyspark.
+    if name == "local":
+        from londiste.engine.local.engine import LocalEngine
+
+        return LocalEngine()
+    if name == "spark":
+        from londiste.engine.spark.engine import SparkEngine
+
+        return SparkEngine(spark_settings or {})
+    raise BadOption(f"no engine {name}", hint=f"engine is one of: {', '.join(NAMES)}")
+
+
+__all__ = ["NAMES", "Engine", "create"]

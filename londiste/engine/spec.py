@@ -33,6 +33,9 @@ class CopySpec:
     attempt -- number of this copy of the table; a task of an older attempt must not write.
     binary -- both sides agree on types and versions, so that the binary format is safe.
     where -- row condition on the source, '' for all rows.
+    table_name -- the table's name in the queue, '' when it is the source table's.
+    filenode -- the source table's storage as it was split into chunks; a chunk that finds
+        another one fails, because its rows may have moved between chunks.  None: not checked.
     """
 
     queue: str
@@ -46,6 +49,13 @@ class CopySpec:
     attempt: int
     binary: bool = False
     where: str = ""
+    table_name: str = ""
+    filenode: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What the table is called in the queue and in the done-marks."""
+        return self.table_name or str(self.source_table)
 
 
 @dataclass(frozen=True)

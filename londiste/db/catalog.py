@@ -1,0 +1,263 @@
+"""What the catalog says about a table: columns, constraints, indexes, foreign keys, size.
+
+Every function reads one query of ``sql/queries``; a table that does not exist has no columns
+and ``info`` gives None.  Texts of definitions are schema-qualified, because sessions of this
+program have an empty search_path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import UnknownTable, from_database
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """A relation and its size on disk at this moment.
+
+    kind -- ``r`` table, ``p`` partitioned table, ``v`` view, …
+    pages, bytes -- of the heap; ``total_bytes`` with its TOAST table, without indexes.
+    rows_estimate -- of the last ANALYZE, 0 when there was none.
+    filenode -- changes when the table is rewritten, and with it every ctid.
+    """
+
+    name: TableName
+    oid: int
+    kind: str
+    pages: int
+    bytes: int
+    total_bytes: int
+    block_size: int
+    rows_estimate: float
+    filenode: int | None
+    forces_row_security: bool
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    type -- as format_type prints it, with its modifier.
+    identity -- ``a`` always, ``d`` by default, empty for none.
+    generated -- ``s`` stored, ``v`` virtual, empty for none; a generated column is never written.
+    builtin -- a base type of PostgreSQL itself, or an array of one.
+    """
+
+    name: str
+    type: str
+    not_null: bool
+    default: str | None
+    identity: str
+    generated: str
+    builtin: bool
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A primary key (``p``), unique (``u``), exclusion (``x``) or check (``c``) constraint.
+
+    by_index -- an existing unique index can be turned into it.
+    inherited -- belongs to a parent table and cannot be dropped here.
+    """
+
+    name: str
+    kind: str
+    definition: str
+    deferrable: bool
+    deferred: bool
+    validated: bool
+    inherited: bool
+    by_index: bool
+    columns: tuple[str, ...]
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index; ``constraint`` names the constraint it stands behind.
+
+    attached -- part of an index of a partitioned parent, which alone can drop it.
+    statistics -- (column number, statistics target) of expression columns that have one.
+    """
+
+    schema: str
+    name: str
+    definition: str
+    unique: bool
+    primary: bool
+    valid: bool
+    clustered: bool
+    replica_identity: bool
+    attached: bool
+    options: tuple[str, ...]
+    tablespace: str | None
+    comment: str | None
+    statistics: tuple[tuple[int, int], ...]
+    constraint: str | None
+
+
+@dataclass(frozen=True)
+class ForeignKey:
+    """A foreign key from one table to another."""
+
+    name: str
+    from_table: TableName
+    to_table: TableName
+    definition: str
+    inherited: bool
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """A trigger that somebody made; ``enabled`` is O, R, A or D as in pg_trigger."""
+
+    name: str
+    enabled: str
+    definition: str
+    function: str
+
+
+def info(conn: Connection, table: TableName) -> TableInfo | None:
+    """Kind and size of a relation, None when there is none of this name."""
+    found = _rows(conn, "table_info", schema=table.schema, name=table.name)
+    if not found:
+        return None
+    row = found[0]
+    return TableInfo(
+        name=table,
+        oid=row["oid"],
+        kind=row["kind"],
+        pages=row["pages"],
+        bytes=row["bytes"],
+        total_bytes=row["total_bytes"],
+        block_size=row["block_size"],
+        rows_estimate=row["rows_estimate"],
+        filenode=row["filenode"],
+        forces_row_security=row["forces_row_security"],
+    )
+
+
+def require(conn: Connection, table: TableName) -> TableInfo:
+    """Like ``info``; raises UnknownTable."""
+    found = info(conn, table)
+    if found is None:
+        raise UnknownTable(
+            f"table {table} does not exist in {conn.info.dbname}",
+            hint="create it, or remove it from replication: londiste remove-table",
+        )
+    return found
+
+
+def columns(conn: Connection, table: TableName) -> list[Column]:
+    """The columns in their order; none when the table does not exist."""
+    return [
+        Column(
+            name=row["name"],
+            type=row["type"],
+            not_null=row["not_null"],
+            default=row["default_expression"],
+            identity=row["identity"],
+            generated=row["generated"],
+            builtin=row["builtin"],
+        )
+        for row in _of_table(conn, "table_columns", table)
+    ]
+
+
+def constraints(conn: Connection, table: TableName) -> list[Constraint]:
+    """All constraints but foreign keys and NOT NULL."""
+    return [
+        Constraint(
+            name=row["name"],
+            kind=row["kind"],
+            definition=row["definition"],
+            deferrable=row["is_deferrable"],
+            deferred=row["is_deferred"],
+            validated=row["is_validated"],
+            inherited=row["is_inherited"],
+            by_index=row["by_index"],
+            columns=tuple(row["columns"]),
+            comment=row["comment"],
+        )
+        for row in _of_table(conn, "table_constraints", table)
+    ]
+
+
+def key(conn: Connection, table: TableName) -> tuple[str, ...]:
+    """Columns of the primary key; empty without one."""
+    for constraint in constraints(conn, table):
+        if constraint.kind == "p":
+            return constraint.columns
+    return ()
+
+
+def indexes(conn: Connection, table: TableName) -> list[Index]:
+    """All indexes, those behind constraints included; the primary key's first."""
+    return [
+        Index(
+            schema=row["schema"],
+            name=row["name"],
+            definition=row["definition"],
+            unique=row["is_unique"],
+            primary=row["is_primary"],
+            valid=row["is_valid"],
+            clustered=row["is_clustered"],
+            replica_identity=row["is_replica_identity"],
+            attached=row["is_attached"],
+            options=tuple(row["options"]),
+            tablespace=row["tablespace"],
+            comment=row["comment"],
+            statistics=tuple(sorted((int(n), int(v)) for n, v in row["statistics"].items())),
+            constraint=row["constraint_name"],
+        )
+        for row in _of_table(conn, "table_indexes", table)
+    ]
+
+
+def foreign_keys(conn: Connection, table: TableName) -> list[ForeignKey]:
+    """Foreign keys from the table and to it."""
+    return [
+        ForeignKey(
+            name=row["name"],
+            from_table=TableName(row["from_schema"], row["from_name"]),
+            to_table=TableName(row["to_schema"], row["to_name"]),
+            definition=row["definition"],
+            inherited=row["is_inherited"],
+        )
+        for row in _of_table(conn, "table_foreign_keys", table)
+    ]
+
+
+def triggers(conn: Connection, table: TableName) -> list[Trigger]:
+    """Triggers of the table but the system's own."""
+    return [
+        Trigger(
+            name=row["name"],
+            enabled=row["enabled"],
+            definition=row["definition"],
+            function=f"{row['function_schema']}.{row['function_name']}",
+        )
+        for row in _of_table(conn, "table_triggers", table)
+    ]
+
+
+def _of_table(conn: Connection, name: str, table: TableName) -> list[dict[str, Any]]:
+    found = info(conn, table)
+    return [] if found is None else _rows(conn, name, oid=found.oid)
+
+
+def _rows(conn: Connection, query_name: str, **parameters: Any) -> list[dict[str, Any]]:
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(query(query_name), parameters)
+            return cursor.fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=conn.info.dbname) from error

@@ -1,0 +1,279 @@
+"""A byte pipe between two sessions: ``COPY (…) TO STDOUT`` into ``COPY … FROM STDIN``.
+
+No value is decoded and no row object is made.  libpq hands out one row per call; the pipe
+joins them to blocks, because handing them in one by one doubles the time of a copy.
+
+The pipe runs inside the transactions that the caller has opened and commits nothing.  When
+it fails, the target's transaction is in an error state (or its session is gone) and the
+source session is closed, since it may stand in the middle of a stream.  It waits for both
+sockets at once, so a side that dies is noticed while the other is silent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import psycopg
+from psycopg import errors as pg_errors
+from psycopg import generators, sql
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import LondisteError, NodeUnreachable, StateError, from_database
+
+#: Bytes collected before they are handed to the target; above this the gain is noise.
+BLOCK = 256 * 1024
+
+#: How often a waiting pipe asks whether it shall stop, in milliseconds.
+_LOOK_AROUND_MS = 500
+
+
+class Copied(NamedTuple):
+    """What went through a pipe; both servers agree on the number of rows."""
+
+    rows: int
+    bytes: int
+
+
+class Stopped(StateError):
+    """The caller's stop request ended the pipe; nothing was written."""
+
+
+def copy_out(
+    table: TableName, columns: Sequence[str], *, where: str = "", binary: bool = False
+) -> sql.Composed:
+    """The source's statement.  ``where`` is trusted SQL text over the table; ONLY its own rows."""
+    # Without columns (a table of zero columns) the query form still gives one line per row.
+    query = sql.SQL("select {columns} from only {table}").format(
+        columns=sql.SQL(", ").join(map(sql.Identifier, columns)), table=table.sql
+    )
+    if where:
+        query += sql.SQL(" where ") + sql.SQL(where)
+    return sql.SQL("copy ({query}) to stdout (format {format})").format(
+        query=query, format=_format(binary)
+    )
+
+
+def copy_in(table: TableName, columns: Sequence[str], *, binary: bool = False) -> sql.Composed:
+    """The target's statement."""
+    names: sql.Composable = sql.SQL("")
+    if columns:
+        names = sql.SQL(" ({})").format(sql.SQL(", ").join(map(sql.Identifier, columns)))
+    return sql.SQL("copy {table}{names} from stdin (format {format})").format(
+        table=table.sql, names=names, format=_format(binary)
+    )
+
+
+def pipe(
+    source: Connection,
+    out: sql.Composed,
+    target: Connection,
+    into: sql.Composed,
+    *,
+    stop: Callable[[], bool] | None = None,
+    block: int = BLOCK,
+) -> Copied:
+    """Runs ``out`` on source and ``into`` on target and moves everything between them.
+
+    stop -- asked about twice a second; when it answers true the pipe raises Stopped.
+
+    Raises the error of the side that failed first (``LondisteError`` of its class), never
+    hangs on the other side, and leaves both transactions to be rolled back.
+    """
+    reading, writing = source.pgconn, target.pgconn
+    try:
+        _start(source, out, ExecStatus.COPY_OUT)
+        _start(target, into, ExecStatus.COPY_IN)
+    except psycopg.Error as error:
+        side = target if reading.transaction_status == _ACTIVE else source
+        _close(source)
+        raise from_database(error, where=_where(side)) from error
+    moved = 0
+    writing.nonblocking = 1
+    try:
+        moved = _pump(reading, writing, stop, block)
+        sent = _finish_source(source)
+    except psycopg.Error as error:
+        raise _failed(source, target, error) from error
+    except BaseException:
+        _abort(target, "the copy was stopped")
+        _close(source)
+        raise
+    try:
+        written = _finish_target(target)
+    except psycopg.Error as error:
+        raise from_database(error, where=_where(target)) from error
+    if written != sent:
+        raise StateError(
+            f"{sent} rows were read, {written} written",
+            detail="a trigger or a rule of the target table swallows or adds rows",
+            hint="look at the triggers of the target that are ENABLE ALWAYS or ENABLE REPLICA",
+        )
+    return Copied(sent, moved)
+
+
+_ACTIVE = psycopg.pq.TransactionStatus.ACTIVE
+
+
+class _TargetFailed(psycopg.Error):
+    """The target has answered in the middle of the stream; its result says what."""
+
+
+def _format(binary: bool) -> sql.SQL:
+    return sql.SQL("binary") if binary else sql.SQL("text")
+
+
+def _start(conn: Connection, statement: sql.Composed, expected: ExecStatus) -> None:
+    conn.pgconn.send_query(statement.as_bytes(conn))
+    for result in conn.wait(generators.execute(conn.pgconn)):
+        if result.status != expected:
+            raise pg_errors.error_from_result(result, conn.info.encoding)
+
+
+def _pump(reading: PGconn, writing: PGconn, stop: Callable[[], bool] | None, block: int) -> int:
+    """All rows from one to the other; the number of bytes.  This loop is the cost of a copy."""
+    wait = select.poll()
+    wait.register(reading.socket, select.POLLIN)
+    wait.register(writing.socket, select.POLLIN)
+    parts: list[bytes | memoryview] = []
+    get, add = reading.get_copy_data, parts.append
+    size = moved = 0
+    while True:
+        length, data = get(1)
+        if length > 0:
+            add(data)
+            size += length
+            if size >= block:
+                _send(writing, b"".join(parts))
+                parts.clear()
+                moved += size
+                size = 0
+                if stop is not None and stop():
+                    raise Stopped("the copy was stopped")
+        elif length == 0:
+            ready = wait.poll(_LOOK_AROUND_MS)
+            for fd, _ in ready:
+                if fd == reading.socket:
+                    reading.consume_input()
+                else:
+                    _listen(writing)
+            if not ready and stop is not None and stop():
+                raise Stopped("the copy was stopped")
+        else:
+            break
+    if parts:
+        _send(writing, b"".join(parts))
+        moved += size
+    return moved
+
+
+def _send(writing: PGconn, data: bytes) -> None:
+    """Hands a block to the target and waits until the kernel has it: memory stays bounded."""
+    writing.put_copy_data(data)
+    if not writing.flush():
+        return
+    wait = select.poll()
+    wait.register(writing.socket, select.POLLIN | select.POLLOUT)
+    while writing.flush():
+        for _, flags in wait.poll():
+            if flags & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                _listen(writing)
+
+
+def _listen(writing: PGconn) -> None:
+    """Reads what the target says in mid-stream.
+
+    libpq keeps an error back until the stream ends; without a look at the socket the rest
+    of the table would be read for nothing.  Encrypted sockets cannot be looked into: there
+    the error comes at the end of the stream.
+    """
+    refused = False
+    if not writing.ssl_in_use:
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(writing.socket)) as peek:
+            refused = peek.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"E"
+    writing.consume_input()
+    if refused:
+        raise _TargetFailed
+
+
+def _finish_source(source: Connection) -> int:
+    rows = 0
+    for result in source.wait(generators.fetch_many(source.pgconn)):
+        if result.status != ExecStatus.COMMAND_OK:
+            raise pg_errors.error_from_result(result, source.info.encoding)
+        rows = _rows(result)
+    return rows
+
+
+def _finish_target(target: Connection, message: bytes | None = None) -> int:
+    writing = target.pgconn
+    wait = select.poll()
+    wait.register(writing.socket, select.POLLIN | select.POLLOUT)
+    while writing.put_copy_end(message) == 0:
+        wait.poll()
+        writing.flush()
+    while writing.flush():
+        for _, flags in wait.poll():
+            if flags & (select.POLLIN | select.POLLHUP | select.POLLERR):
+                writing.consume_input()
+    rows = 0
+    failure: psycopg.Error | None = None
+    for result in target.wait(generators.fetch_many(writing)):
+        if result.status != ExecStatus.COMMAND_OK:
+            failure = pg_errors.error_from_result(result, target.info.encoding)
+        else:
+            rows = _rows(result)
+    writing.nonblocking = 0
+    if failure is not None:
+        raise failure
+    return rows
+
+
+def _rows(result: PGresult) -> int:
+    return int(result.command_tuples or 0)
+
+
+def _failed(source: Connection, target: Connection, error: psycopg.Error) -> LondisteError:
+    """Which side was it?  The one whose error the other has only suffered from."""
+    suffered = _abort(target, "the source failed")
+    target_died = target.pgconn.status != psycopg.pq.ConnStatus.OK
+    if suffered is not None and (target_died or suffered.sqlstate != _OUR_ABORT):
+        _close(source)
+        return from_database(suffered, where=_where(target))
+    where = _where(source)
+    _close(source)
+    if isinstance(error, _TargetFailed):
+        return NodeUnreachable(f"{_where(target)}: the copy broke off")
+    return from_database(error, where=where)
+
+
+#: query_canceled: what the server answers to a stream that its client gives up.
+_OUR_ABORT = "57014"
+
+
+def _abort(target: Connection, reason: str) -> psycopg.Error | None:
+    """Ends the target's stream without its rows; the error that the target gives for it."""
+    try:
+        _finish_target(target, reason.encode())
+    except psycopg.Error as error:
+        return error
+    return None
+
+
+def _close(conn: Connection) -> None:
+    with contextlib.suppress(psycopg.Error, OSError):
+        conn.close()
+
+
+def _where(conn: Connection) -> str:
+    try:
+        return f"{conn.info.dbname}@{conn.info.host or 'local socket'}"
+    except psycopg.Error:
+        return "lost connection"

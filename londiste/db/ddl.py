@@ -1,0 +1,127 @@
+"""Statements that take indexes and constraints off a table and put them back.
+
+A copy into a table without indexes costs about half, and an index built at the end is
+smaller.  What is taken off: every index, and the primary key, unique and exclusion
+constraints.  What stays: NOT NULL, check constraints, triggers, rules, inheritance, indexes
+that belong to a partitioned parent, and invalid indexes.
+
+The statements to put back are plain SQL text, because they are stored in the database
+(``table_info.dropped_ddl``) where other programs can run them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from londiste.db.catalog import Constraint, Index
+from londiste.db.names import TableName, quote
+
+
+@dataclass(frozen=True)
+class Removable:
+    """One index or constraint: how to drop it, and how to make it again."""
+
+    name: str
+    drop: str
+    restore: tuple[str, ...]
+
+
+def removable(
+    table: TableName, indexes: Sequence[Index], constraints: Sequence[Constraint]
+) -> list[Removable]:
+    """What can be taken off a table for a copy, in an order in which it can be put back."""
+    by_name = {c.name: c for c in constraints}
+    result = []
+    for index in indexes:
+        constraint = by_name.get(index.constraint) if index.constraint else None
+        if index.attached or not index.valid or (constraint is not None and constraint.inherited):
+            continue
+        result.append(
+            _plain(table, index)
+            if constraint is None
+            else _behind_constraint(table, index, constraint)
+        )
+    return result
+
+
+def script(items: Sequence[Removable]) -> str:
+    """The text to store; ``statements`` of it in one transaction put everything back."""
+    return "".join(f"{statement};\n" for item in items for statement in item.restore)
+
+
+def _plain(table: TableName, index: Index) -> Removable:
+    name = f"{quote(index.schema)}.{quote(index.name)}"
+    return Removable(
+        index.name,
+        f"drop index {name}",
+        (*_in_tablespace(index, index.definition), *_attributes(table, index)),
+    )
+
+
+def _behind_constraint(table: TableName, index: Index, constraint: Constraint) -> Removable:
+    alter = f"alter table only {table.quoted}"
+    name = quote(constraint.name)
+    if constraint.by_index:
+        # Through its index: a constraint's own definition does not show fillfactor and the like.
+        kind = "primary key" if constraint.kind == "p" else "unique"
+        timing = ""
+        if constraint.deferrable:
+            timing = " deferrable initially " + ("deferred" if constraint.deferred else "immediate")
+        restore = (
+            *_in_tablespace(index, index.definition),
+            f"{alter} add constraint {name} {kind} using index {quote(index.name)}{timing}",
+        )
+    else:
+        restore = _in_tablespace(index, f"{alter} add constraint {name} {constraint.definition}")
+        if index.options:
+            restore += (_set_options(index),)
+    if constraint.comment is not None:
+        restore += (
+            f"comment on constraint {name} on {table.quoted} is {_literal(constraint.comment)}",
+        )
+    return Removable(
+        constraint.name,
+        f"{alter} drop constraint {name}",
+        (*restore, *_attributes(table, index)),
+    )
+
+
+def _in_tablespace(index: Index, statement: str) -> tuple[str, ...]:
+    if index.tablespace is None:
+        return (statement,)
+    return (
+        f"set local default_tablespace = {quote(index.tablespace)}",
+        statement,
+        "set local default_tablespace = ''",
+    )
+
+
+def _set_options(index: Index) -> str:
+    pairs = []
+    for option in index.options:
+        key, _, value = option.partition("=")
+        pairs.append(f"{quote(key)} = {_literal(value)}")
+    return f"alter index {quote(index.schema)}.{quote(index.name)} set ({', '.join(pairs)})"
+
+
+def _attributes(table: TableName, index: Index) -> tuple[str, ...]:
+    name = f"{quote(index.schema)}.{quote(index.name)}"
+    result = []
+    for number, target in index.statistics:
+        result.append(f"alter index {name} alter column {number} set statistics {target}")
+    if index.comment is not None:
+        result.append(f"comment on index {name} is {_literal(index.comment)}")
+    if index.clustered:
+        result.append(f"alter table only {table.quoted} cluster on {quote(index.name)}")
+    if index.replica_identity:
+        result.append(
+            f"alter table only {table.quoted} replica identity using index {quote(index.name)}"
+        )
+    return tuple(result)
+
+
+def _literal(text: str) -> str:
+    """A string constant that reads the same whatever standard_conforming_strings says."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"E'{escaped}'"

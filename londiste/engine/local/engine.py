@@ -1,0 +1,146 @@
+"""The engine without Spark: tasks in a few processes of this host, psycopg only.
+
+Processes, not threads: a pipe hands every row through the interpreter once, and two pipes in
+two threads of one process are no faster than one.  Processes start on the first job with more
+than one task; a single task runs in the calling thread.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+from londiste.daemon import crash
+from londiste.engine import tasks
+from londiste.engine.spec import Checksum, ChunkDone, CompareSpec, CopySpec
+from londiste.errors import TransientError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+#: How often a task is tried when it fails for a reason that may go away.
+ATTEMPTS = 4
+_PAUSE = 0.2
+
+
+class LocalEngine:
+    """See ``engine.base.Engine``.  Safe to use from several threads at once."""
+
+    name = "local"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pool: ProcessPoolExecutor | None = None
+        self._size = 0
+        self._armed = True
+
+    def run(self, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
+        if len(items) == 1 or parallel <= 1:
+            for item in items:
+                yield _patiently(task, item)
+            return
+        yield from self._in_pool(task, items, parallel)
+
+    def copy(self, spec: CopySpec, parallel: int) -> Iterator[ChunkDone]:
+        yield from self.run(tasks.copy_chunk, tasks.chunk_tasks(spec), parallel)
+
+    def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
+        yield from self.run(tasks.checksum, specs, parallel)
+
+    def close(self) -> None:
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            _kill(pool)
+
+    def _in_pool(self, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
+        pool = self._started(parallel)
+        waiting = list(reversed(items))
+        running: set[Future[R]] = set()
+        try:
+            while waiting or running:
+                while waiting and len(running) < parallel:
+                    running.add(pool.submit(_patiently, task, waiting.pop()))
+                done, running = concurrent.futures.wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        except (BrokenProcessPool, RuntimeError) as error:
+            if not isinstance(error, BrokenProcessPool) and "shutdown" not in str(error):
+                raise
+            self._discard(pool)
+            raise TransientError(
+                "a process of the local engine was killed",
+                detail="its transaction was rolled back",
+                hint="look for the out-of-memory killer in the kernel's log",
+            ) from None
+        finally:
+            for future in running:
+                future.cancel()
+
+    def _started(self, parallel: int) -> ProcessPoolExecutor:
+        """The pool, with room for at least ``parallel`` tasks."""
+        with self._lock:
+            size = max(parallel, os.cpu_count() or 1)
+            if self._pool is None or self._size < size:
+                # A smaller one ends by itself when its last task has.
+                if self._pool is not None:
+                    self._pool.shutdown(wait=False)
+                self._pool = ProcessPoolExecutor(
+                    size,
+                    # Not fork: other threads of this process hold locks and connections.
+                    mp_context=multiprocessing.get_context("spawn"),
+                    initializer=_begin,
+                    initargs=(self._armed,),
+                )
+                self._size = size
+            return self._pool
+
+    def _discard(self, pool: ProcessPoolExecutor) -> None:
+        with self._lock:
+            if self._pool is pool:
+                self._pool = None
+            # A crash point has done its work; the tasks that follow shall get through.
+            self._armed = False
+        _kill(pool)
+
+
+def _begin(armed: bool) -> None:
+    """First thing in a pool process: obey crash points, and do not outlive the parent."""
+    if armed:
+        crash.arm()
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _patiently(task: Callable[[T], R], item: T) -> R:
+    for attempt in range(1, ATTEMPTS):
+        try:
+            return task(item)
+        except TransientError:
+            time.sleep(_PAUSE * attempt)
+    return task(item)
+
+
+def _kill(pool: ProcessPoolExecutor) -> None:
+    processes = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for process in processes:
+        with contextlib.suppress(OSError, ValueError):
+            process.kill()
+    for process in processes:
+        with contextlib.suppress(OSError, ValueError):
+            process.join(5)

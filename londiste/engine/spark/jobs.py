@@ -1,0 +1,139 @@
+"""Runs picklable tasks as one Spark job and brings their results or errors back.
+
+A task travels as a few bytes in the job's closure, one partition per task (or per group of
+tasks), through mapInArrow, which Spark Connect has as well.  Rows of tables never enter
+Spark.  Errors of ours come back as values: Spark would retry what cannot get better, and
+turn the error into a Java stack trace.
+"""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from londiste.errors import LondisteError, TransientError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def run(
+    spark: SparkSession, task: Callable[[T], R], items: Sequence[T], parallel: int
+) -> Iterator[R]:
+    """Results in the order of the tasks' partitions, when the job has ended.
+
+    parallel -- at most so many tasks at a time; more than the executors have cores means all
+        of those.
+
+    Raises the first of our errors that a task ended with, or TransientError when a task was
+    killed as often as Spark tries.
+    """
+    if not items:
+        return
+    groups = [list(items[number :: max(1, parallel)]) for number in range(max(1, parallel))]
+    if parallel >= len(items) or parallel >= _slots(spark):
+        groups = [[item] for item in items]
+    groups = [group for group in groups if group]
+    payload = [pickle.dumps((task, group)) for group in groups]
+
+    def execute(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow
+
+        from londiste.engine.spark import jobs
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield pyarrow.RecordBatch.from_arrays(
+                    [pyarrow.array([jobs.perform(payload[number])], pyarrow.binary())], ["result"]
+                )
+
+    ids = spark.range(0, len(groups), 1, len(groups))
+    try:
+        rows = ids.mapInArrow(execute, "result binary").collect()
+    except Exception as error:
+        raise translated(error) from error
+    for row in rows:
+        results, failure = pickle.loads(bytes(row[0]))
+        yield from results
+        if failure is not None:
+            raise failure
+
+
+def perform(payload: bytes) -> bytes:
+    """In the executor: the tasks of one partition; (results, our error or None), pickled.
+
+    An error that may go away is raised, so that Spark tries the partition again, but for the
+    last time.
+    """
+    from pyspark import TaskContext
+
+    from londiste.daemon import crash
+    from londiste.engine.spark.session import ATTEMPTS
+
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context is not None else 0
+    # A killed task shall get through when Spark tries it again.
+    crash.arm(None if attempt == 0 else "")
+    task, items = pickle.loads(payload)
+    results: list[Any] = []
+    failure: LondisteError | None = None
+    try:
+        for item in items:
+            results.append(task(item))
+    except TransientError as error:
+        if attempt < ATTEMPTS - 1:
+            raise
+        failure = error
+    except LondisteError as error:
+        failure = error
+    except Exception as error:
+        failure = LondisteError(
+            f"a task failed: {type(error).__name__}: {error}",
+            detail=traceback.format_exc(limit=-1).strip().splitlines()[1].strip(),
+        )
+    return pickle.dumps((results, failure))
+
+
+def translated(error: Exception) -> LondisteError:
+    """The error of ours that stands for one of Spark's; the only place that knows those."""
+    text = str(error)
+    if "Python worker exited unexpectedly" in text or "ExecutorLostFailure" in text:
+        return TransientError(
+            "a task of Spark was killed",
+            detail="its transaction was rolled back",
+            hint="look for the out-of-memory killer in the kernel's log",
+        )
+    if "cancelled" in text and "job" in text.lower():
+        return TransientError("the Spark job was cancelled")
+    name = type(error).__name__
+    if name in {"Py4JNetworkError", "Py4JError", "ConnectionRefusedError", "ConnectionResetError"}:
+        return TransientError(
+            "the connection to Spark broke off",
+            detail=_first(text),
+            hint="the next job starts a new session",
+        )
+    for line in reversed(text.splitlines()):
+        if line.startswith("londiste.errors."):
+            return TransientError(line.partition(": ")[2] or line, detail="in a Spark task")
+    return LondisteError("a Spark job failed", detail=_first(text), hint="see Spark's own log")
+
+
+def _slots(spark: SparkSession) -> int:
+    """Tasks that can run at a time; 1 with Spark Connect, which does not say."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:
+        return 1
+
+
+def _first(text: str) -> str:
+    for line in text.splitlines():
+        if line.strip():
+            return line.strip()[:500]
+    return ""

@@ -1,0 +1,168 @@
+"""The tasks themselves: what runs in a pool process or in a Spark executor.
+
+A task gets plain data, opens its own connections and may run twice.  Its effect and its
+done-mark commit together, so a second run finds the mark and does nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import psycopg
+from psycopg import sql
+
+from londiste.daemon import crash
+from londiste.db import call, catalog, copy
+from londiste.db.connection import Connection, place, session
+from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec
+from londiste.errors import StateError, Superseded, from_database
+
+#: Seeds of the two hashes of a comparison; what cancels out under one does not under the other.
+SEEDS = (0, 7046029254386353131)
+
+
+@dataclass(frozen=True)
+class ChunkTask:
+    """One chunk of a copy; ``spec`` without its list of chunks."""
+
+    spec: CopySpec
+    chunk: Chunk
+
+
+def chunk_tasks(spec: CopySpec) -> list[ChunkTask]:
+    """One task per chunk, in the order of the chunks."""
+    bare = replace(spec, chunks=())
+    return [ChunkTask(bare, chunk) for chunk in spec.chunks]
+
+
+def task_name(queue: str, table_name: str) -> str:
+    """application_name of the sessions that write a table's chunks, by which they can be ended."""
+    digest = hashlib.sha256(f"{queue}\0{table_name}".encode()).hexdigest()
+    return f"londiste copy task {digest[:24]}"
+
+
+def copy_chunk(task: ChunkTask) -> ChunkDone:
+    """Copies one chunk in one transaction on the target, or finds that it is there.
+
+    Raises Superseded when a newer copy of the table has begun, StateError when the source
+    table was rewritten, and the error of the side that failed; then nothing is left behind.
+    """
+    spec, chunk = task.spec, task.chunk
+    started = time.monotonic()
+    with session(spec.target, name=task_name(spec.queue, spec.name), replica=True) as target:
+        with _mapped(spec.target):
+            target.execute("begin")
+        todo = call.value(
+            target, "londiste.copy_chunk_start", spec.queue, spec.name, spec.attempt, chunk.number
+        )
+        if todo == "superseded":
+            raise Superseded(
+                f"copy {spec.attempt} of {spec.name} is superseded",
+                detail="a newer copy of the table has begun, or it is no longer wanted",
+            )
+        if todo == "done":
+            return ChunkDone(spec.target_table, chunk.number, 0, 0, time.monotonic() - started)
+        with _snapshot(spec.source, spec.snapshot, f"londiste copy {spec.name}") as source:
+            moved = copy.pipe(
+                source,
+                copy.copy_out(
+                    spec.source_table,
+                    [pair[0] for pair in spec.columns],
+                    where=_both(chunk.condition, spec.where),
+                    binary=spec.binary,
+                ),
+                target,
+                copy.copy_in(
+                    spec.target_table, [pair[1] for pair in spec.columns], binary=spec.binary
+                ),
+            )
+            _same_storage(source, spec)
+        call.value(
+            target,
+            "londiste.copy_chunk_end",
+            spec.queue,
+            spec.name,
+            spec.attempt,
+            chunk.number,
+            moved.rows,
+            moved.bytes,
+        )
+        crash.point("copy.mid-chunk")
+        with _mapped(spec.target):
+            target.execute("commit")
+        crash.point("copy.after-chunk")
+    return ChunkDone(
+        spec.target_table, chunk.number, moved.rows, moved.bytes, time.monotonic() - started
+    )
+
+
+def checksum(spec: CompareSpec) -> Checksum:
+    """Rows and two sums of hashes over the text of whole rows, read in the given snapshot.
+
+    The text of a row tells NULL from an empty string; the order of rows plays no part.
+    """
+    row = sql.SQL("row({})").format(sql.SQL(", ").join(map(sql.Identifier, spec.columns)))
+    statement = sql.SQL(
+        "select count(*), coalesce(sum(hashtextextended(r, {first})), 0),"
+        " coalesce(sum(hashtextextended(r, {second})), 0)"
+        # OFFSET keeps the planner from working out the text of the row once per hash.
+        ' from (select {row}::text collate "C" as r from only {table}{where} offset 0) s'
+    ).format(
+        first=sql.Literal(SEEDS[0]),
+        second=sql.Literal(SEEDS[1]),
+        row=row,
+        table=spec.table.sql,
+        where=sql.SQL(" where " + spec.where) if spec.where else sql.SQL(""),
+    )
+    with _snapshot(spec.dsn, spec.snapshot, f"londiste compare {spec.table}") as conn:
+        with _mapped(spec.dsn):
+            found = conn.execute(statement).fetchone()
+    assert found is not None
+    return Checksum(spec.side, spec.table, int(found[0]), int(found[1]), int(found[2]))
+
+
+@contextmanager
+def _snapshot(dsn: str, snapshot: str, name: str) -> Iterator[Connection]:
+    """A read-only session that sees what the holder of the exported snapshot sees."""
+    with session(dsn, name=name, autocommit=True) as conn:
+        with _mapped(dsn):
+            conn.execute("begin isolation level repeatable read, read only")
+            try:
+                conn.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot)))
+            except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject) as error:
+                raise StateError(
+                    f"snapshot {snapshot} is gone",
+                    detail=f"{place(dsn)}: the session that exported it has ended",
+                    hint="the work starts again by itself with a new snapshot",
+                ) from error
+        yield conn
+
+
+def _same_storage(source: Connection, spec: CopySpec) -> None:
+    """Reading has locked the table, so it cannot be rewritten after this look."""
+    if spec.filenode is None:
+        return
+    info = catalog.info(source, spec.source_table)
+    if info is None or info.filenode != spec.filenode:
+        raise StateError(
+            f"table {spec.source_table} was rewritten while it was copied",
+            detail="TRUNCATE, VACUUM FULL, CLUSTER or ALTER TABLE moved its rows",
+            hint="the copy starts again by itself",
+        )
+
+
+def _both(*conditions: str) -> str:
+    given = [f"({condition})" for condition in conditions if condition]
+    return " and ".join(given)
+
+
+@contextmanager
+def _mapped(dsn: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise from_database(error, where=place(dsn)) from error

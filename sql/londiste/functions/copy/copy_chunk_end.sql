@@ -1,0 +1,26 @@
+create or replace function londiste.copy_chunk_end(
+    i_queue_name text, i_table_name text, i_attempt int8, i_chunk int4,
+    i_rows int8, i_bytes int8
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes how much a chunk was, in the transaction that has copied it.
+ */
+begin
+    update londiste.copy_chunk c
+    set rows = i_rows,
+        bytes = i_bytes
+    where c.queue_name = i_queue_name
+        and c.table_name = i_table_name
+        and c.attempt = i_attempt
+        and c.chunk = i_chunk;
+end;
+$$;
+
+revoke all on function londiste.copy_chunk_end(text, text, int8, int4, int8, int8) from public;
+grant execute on function londiste.copy_chunk_end(text, text, int8, int4, int8, int8)
+to londiste_writer;

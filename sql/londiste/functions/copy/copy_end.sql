@@ -1,0 +1,31 @@
+create or replace function londiste.copy_end(
+    i_queue_name text, i_table_name text, i_attempt int8
+)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Ends an attempt, finished or given up; false when it is not the current one.
+ *
+ * Called in the transaction that stores what follows from it (the next state of the table), so
+ * that of two processes with the same table only one can go on.
+ */
+begin
+    delete from londiste.copy_attempt a
+    where a.queue_name = i_queue_name
+        and a.table_name = i_table_name
+        and a.attempt = i_attempt;
+    if not found then
+        return false;
+    end if;
+    delete from londiste.copy_chunk c
+    where c.queue_name = i_queue_name
+        and c.table_name = i_table_name;
+    return true;
+end;
+$$;
+
+revoke all on function londiste.copy_end(text, text, int8) from public;
+grant execute on function londiste.copy_end(text, text, int8) to londiste_writer;

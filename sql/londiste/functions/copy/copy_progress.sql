@@ -1,0 +1,41 @@
+create or replace function londiste.copy_progress(
+    i_queue_name text,
+    out table_name text,
+    out attempt int8,
+    out started_at timestamptz,
+    out stop_requested bool,
+    out chunks int4,
+    out rows int8,
+    out bytes int8
+)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The copies that run for a queue, with what their finished chunks have moved.
+ *
+ * What is still in flight is in pg_stat_progress_copy.
+ */
+    select
+        a.table_name,
+        a.attempt,
+        a.started_at,
+        a.stop_requested,
+        count(c.chunk)::int4,
+        coalesce(sum(c.rows), 0)::int8,
+        coalesce(sum(c.bytes), 0)::int8
+    from londiste.copy_attempt a
+    left join londiste.copy_chunk c
+        on c.queue_name = a.queue_name
+        and c.table_name = a.table_name
+        and c.attempt = a.attempt
+    where a.queue_name = i_queue_name
+    group by a.table_name, a.attempt, a.started_at, a.stop_requested
+    order by a.table_name
+$$;
+
+revoke all on function londiste.copy_progress(text) from public;
+grant execute on function londiste.copy_progress(text) to londiste_writer, londiste_reader;

@@ -1,0 +1,31 @@
+create or replace function londiste.copy_start(i_queue_name text, i_table_name text)
+returns int8
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Begins a new copy of a table and returns its number.
+ *
+ * Waits until every task of the attempt before has ended (lock_timeout bounds the wait); what
+ * they wrote is there then, what they have not committed will never be.  Done-marks of older
+ * attempts are gone.  A stop request is fulfilled by this and forgotten.
+ */
+declare
+    v_attempt int8 := nextval('londiste.copy_attempt_id');
+begin
+    insert into londiste.copy_attempt as a (queue_name, table_name, attempt)
+    values (i_queue_name, i_table_name, v_attempt)
+    on conflict (queue_name, table_name) do update
+    set attempt = excluded.attempt,
+        stop_requested = false,
+        started_at = now();
+    delete from londiste.copy_chunk c
+    where c.queue_name = i_queue_name
+        and c.table_name = i_table_name;
+    return v_attempt;
+end;
+$$;
+
+revoke all on function londiste.copy_start(text, text) from public;
+grant execute on function londiste.copy_start(text, text) to londiste_writer;

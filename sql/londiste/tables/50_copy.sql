@@ -1,0 +1,56 @@
+/*
+ * Which copy of a table is the current one, and which of its chunks are in the table.
+ *
+ * Every task of a copy locks its attempt's row (FOR KEY SHARE) in the transaction in which it
+ * writes its chunk.  A new attempt changes the number, for which it needs the row alone: it
+ * waits until the tasks of the old one have ended, and from then on they find no row.
+ *
+ * FOR KEY SHARE and the unique index over the number are there for one reason: they let
+ * stop_requested change while tasks run, and attempt not.
+ *
+ * No foreign key to table_info: removing a table must not wait for a task.
+ */
+create table londiste.copy_attempt (
+    queue_name text not null,
+    table_name text not null,
+    attempt int8 not null,
+    stop_requested bool not null default false,
+    started_at timestamptz not null default now(),
+    constraint copy_attempt_pkey primary key (queue_name, table_name),
+    constraint copy_attempt_attempt_key unique (queue_name, table_name, attempt)
+);
+
+comment on table londiste.copy_attempt is
+    'The running copy of each table; tasks of an older attempt can write nothing';
+comment on column londiste.copy_attempt.queue_name is 'Queue of the replicated table';
+comment on column londiste.copy_attempt.table_name is
+    'Name of the table in the queue, schema.name';
+comment on column londiste.copy_attempt.attempt is 'Number of the copy, never used twice';
+comment on column londiste.copy_attempt.stop_requested is
+    'Somebody who needs the table asks the copy process to let go of it';
+comment on column londiste.copy_attempt.started_at is 'When this attempt began';
+
+create sequence londiste.copy_attempt_id;
+
+comment on sequence londiste.copy_attempt_id is 'Numbers of attempts, for all tables';
+
+create table londiste.copy_chunk (
+    queue_name text not null,
+    table_name text not null,
+    attempt int8 not null,
+    chunk int4 not null,
+    rows int8 not null default 0,
+    bytes int8 not null default 0,
+    done_at timestamptz not null default now(),
+    constraint copy_chunk_pkey primary key (queue_name, table_name, attempt, chunk)
+);
+
+comment on table londiste.copy_chunk is
+    'Chunks that are in the table; a chunk''s rows and its row here commit together';
+comment on column londiste.copy_chunk.queue_name is 'Queue of the replicated table';
+comment on column londiste.copy_chunk.table_name is 'Name of the table in the queue';
+comment on column londiste.copy_chunk.attempt is 'The copy it belongs to';
+comment on column londiste.copy_chunk.chunk is 'Position in the list of chunks, from 0';
+comment on column londiste.copy_chunk.rows is 'Rows of the chunk';
+comment on column londiste.copy_chunk.bytes is 'Bytes that went over the wire for it';
+comment on column londiste.copy_chunk.done_at is 'When the transaction of the chunk began';

@@ -1,0 +1,36 @@
+/*
+ * Indexes of one table, those behind constraints included.
+ *
+ * %(oid)s -- the table.
+ * attached: part of an index on a partitioned parent, which alone can drop it.
+ * statistics: column number -> statistics target, for expression columns that have one.
+ */
+select
+    n.nspname as schema,
+    c.relname as name,
+    i.indisunique as is_unique,
+    i.indisprimary as is_primary,
+    i.indisvalid as is_valid,
+    i.indisclustered as is_clustered,
+    i.indisreplident as is_replica_identity,
+    exists (
+        select from pg_catalog.pg_inherits h where h.inhrelid = c.oid
+    ) as is_attached,
+    pg_catalog.pg_get_indexdef(i.indexrelid) as definition,
+    coalesce(c.reloptions, '{}') as options,
+    s.spcname as tablespace,
+    pg_catalog.obj_description(c.oid, 'pg_class') as comment,
+    (
+        select coalesce(pg_catalog.jsonb_object_agg(a.attnum, a.attstattarget), '{}')
+        from pg_catalog.pg_attribute a
+        where a.attrelid = c.oid and a.attstattarget >= 0
+    ) as statistics,
+    k.conname as constraint_name
+from pg_catalog.pg_index i
+join pg_catalog.pg_class c on c.oid = i.indexrelid
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+left join pg_catalog.pg_tablespace s on s.oid = c.reltablespace
+left join pg_catalog.pg_constraint k
+    on k.conindid = i.indexrelid and k.conrelid = i.indrelid and k.contype in ('p', 'u', 'x')
+where i.indrelid = %(oid)s::oid
+order by i.indisprimary desc, c.relname

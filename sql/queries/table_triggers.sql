@@ -1,0 +1,19 @@
+/*
+ * Triggers of one table that somebody made (none of the system's own).
+ *
+ * %(oid)s -- the table.
+ * enabled: 'O' fires for the application, 'R' for replication, 'A' always, 'D' never.
+ */
+select
+    t.tgname as name,
+    t.tgenabled::text as enabled,
+    t.tgtype::int4 as type,
+    n.nspname as function_schema,
+    p.proname as function_name,
+    pg_catalog.pg_get_triggerdef(t.oid) as definition
+from pg_catalog.pg_trigger t
+join pg_catalog.pg_proc p on p.oid = t.tgfoid
+join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+where t.tgrelid = %(oid)s::oid
+    and not t.tgisinternal
+order by t.tgname
