@@ -45,12 +45,7 @@ class Snapshot:
 
         True for any snapshot taken later in the same database.
         """
-        if self.xmax < other.xmax:
-            # The ids between may all have been running; then both end at the same place.
-            return all(xid in other.xip for xid in range(self.xmax, other.xmax)) and self._inner(
-                other
-            )
-        return self._inner(other)
-
-    def _inner(self, other: Snapshot) -> bool:
-        return all(xid in other.xip or xid >= other.xmax for xid in self.xip)
+        # The ranges end early: the first id that is not in other.xip decides.
+        return all(xid in other.xip for xid in range(self.xmax, other.xmax)) and all(
+            xid in other.xip or xid >= other.xmax for xid in self.xip
+        )

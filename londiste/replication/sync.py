@@ -151,7 +151,7 @@ def may_take_batch(by: By, state: SyncState) -> bool:
 
 
 def in_copy(txid: int, snapshot: Snapshot | None) -> bool:
-    """Whether the rows of transaction ``txid`` came with the copy, so that its events are skipped."""
+    """Whether the rows of transaction ``txid`` came with the copy; its events are then skipped."""
     return snapshot is not None and snapshot.sees(txid)
 
 

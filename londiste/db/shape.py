@@ -1,0 +1,129 @@
+"""What the applier has to know about a table it writes: columns, key, and how keys compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import from_database
+
+
+class Folding(StrEnum):
+    """When two texts stand for equal values of a column's type.
+
+    TEXT -- when they are the same text.
+    ZEROS -- likewise, zeros behind the decimal point left out (numeric: 1.0 = 1.00).
+    BLANKS -- likewise, blanks at the end left out (char(n)).
+    NEVER -- the text cannot tell: float (0 = -0), interval (1 mon = 30 days), citext, text
+        with a collation that is not deterministic, types of extensions.
+    """
+
+    TEXT = "text"
+    ZEROS = "zeros"
+    BLANKS = "blanks"
+    NEVER = "never"
+
+    def canonical(self, text: str) -> str:
+        """The one text of all that stand for the same value."""
+        if self is Folding.ZEROS and "." in text:
+            return text.rstrip("0").rstrip(".")
+        if self is Folding.BLANKS:
+            return text.rstrip(" ")
+        return text
+
+
+@dataclass(frozen=True)
+class ColumnShape:
+    """One column.
+
+    type_name -- as format_type prints it, with its modifier.
+    generated -- the server computes it; it is never written.
+    identity_always -- GENERATED ALWAYS AS IDENTITY: INSERT may override it, UPDATE may not set it.
+    eq_schema -- schema of the equality operator of the type.
+    json_text -- json or jsonb, or a domain over one.
+    """
+
+    name: str
+    type_name: str
+    generated: bool = False
+    identity_always: bool = False
+    eq_schema: str = "pg_catalog"
+    folding: Folding = Folding.NEVER
+    json_text: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class TableShape:
+    """A table of this node; ``key`` is its primary key, empty without one.
+
+    Compared by identity: shapes are keys of caches that are asked once per row.
+    """
+
+    name: TableName
+    oid: int
+    partitioned: bool
+    columns: tuple[ColumnShape, ...]
+    key: tuple[str, ...]
+
+    @cached_property
+    def by_name(self) -> dict[str, ColumnShape]:
+        """The columns by name."""
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def writable(self) -> frozenset[str]:
+        """The columns that an INSERT may give a value."""
+        return frozenset(column.name for column in self.columns if not column.generated)
+
+
+def shapes(conn: Connection, tables: Iterable[TableName]) -> dict[TableName, TableShape]:
+    """The shapes of those of the tables that exist, read anew."""
+    wanted = {str(table): table for table in tables}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in _rows(conn, "table_shapes", list(wanted)):
+        found.setdefault(row["table_name"], []).append(row)
+    return {wanted[name]: _shape(wanted[name], rows) for name, rows in found.items()}
+
+
+def versions(conn: Connection, oids: Iterable[int]) -> dict[int, str]:
+    """A text per table that changes when its columns do; cheaper than the shapes."""
+    return {row["oid"]: row["version"] for row in _rows(conn, "table_versions", list(oids))}
+
+
+def _rows(conn: Connection, name: str, parameter: list[Any]) -> list[dict[str, Any]]:
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(query(name), [parameter])
+            return cursor.fetchall()
+    except psycopg.Error as error:
+        raise from_database(error) from error
+
+
+def _shape(table: TableName, rows: list[dict[str, Any]]) -> TableShape:
+    return TableShape(
+        name=table,
+        oid=rows[0]["table_oid"],
+        partitioned=rows[0]["partitioned"],
+        columns=tuple(
+            ColumnShape(
+                name=row["column_name"],
+                type_name=row["type_name"],
+                generated=row["generated"],
+                identity_always=row["identity_always"],
+                eq_schema=row["eq_schema"],
+                folding=Folding(row["folding"]),
+                json_text=row["json_text"],
+            )
+            for row in rows
+        ),
+        key=tuple(row["column_name"] for row in rows if row["in_key"]),
+    )

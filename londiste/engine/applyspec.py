@@ -1,0 +1,49 @@
+"""What the applier is asked to write: changes of one table in order, and their net effect."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from londiste.changes.types import RowChange, Truncate
+from londiste.db.shape import TableShape
+
+TableChange: TypeAlias = RowChange | Truncate
+
+
+@dataclass(frozen=True)
+class Net:
+    """What a run of changes comes to; the three lists touch each key at most once each.
+
+    Done in this order: truncate, deletes, updates, inserts.  A key that is in deletes and in
+    inserts is replaced.
+
+    truncated -- the table is emptied first; the lists hold what happened after that.
+    deletes -- the image holds at least the key.
+    updates, inserts -- the last image of the row.
+    """
+
+    truncated: bool
+    deletes: Sequence[RowChange]
+    updates: Sequence[RowChange]
+    inserts: Sequence[RowChange]
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """The work for one table of this node.
+
+    changes -- in the order of the events, named as the queue names the table.
+    net -- None when only the order of the events is right; ``reason`` says why.
+    """
+
+    shape: TableShape
+    changes: Sequence[TableChange]
+    net: Net | None
+    reason: str = ""
+
+
+def image_size(image: dict[str, str | None]) -> int:
+    """Characters of names and values, about what the row takes in a parameter."""
+    return sum(len(name) + 6 + len(value or "null") for name, value in image.items())

@@ -1,0 +1,98 @@
+"""The SQL that writes rows: one statement takes any number of rows as one JSON parameter.
+
+Images stay text: ``json_to_recordset`` hands every string to the input function of its column's
+type, so nothing is rounded or formatted anew, and only columns that the image has are named.
+Columns of type json and jsonb are the exception, a string there would become a JSON string; they
+are read as text and cast.  The parameter is ``$1`` in every statement.
+"""
+
+# ruff: noqa: S608 - every name passes through quote(), every type comes from format_type(), every
+# value is in the parameter
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from londiste.db.names import quote
+from londiste.db.shape import ColumnShape, TableShape
+
+
+def payload(images: Iterable[Mapping[str, str | None]]) -> str:
+    """The rows, as the parameter of the statements below."""
+    return json.dumps(list(images), ensure_ascii=False, separators=(",", ":"))
+
+
+def insert_sql(shape: TableShape, columns: tuple[str, ...]) -> str:
+    """INSERT of the given columns; the others get their defaults."""
+    chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
+    names = ", ".join(quote(column.name) for column in chosen)
+    target = shape.name.quoted + (f" ({names}) overriding system value" if chosen else "")
+    values = ", ".join(_value(column) for column in chosen)
+    return f"insert into {target} select {values} from {_rows(chosen)}"
+
+
+def update_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
+    """UPDATE of the columns outside of the key, of the rows with that key.
+
+    An identity column that the server alone may set must have the value of the image already,
+    or the row is not hit.  Without a column to set, the statement counts the rows.
+    """
+    chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
+    others = [column for column in chosen if column.name not in key]
+    settable = [column for column in others if not column.identity_always]
+    conditions = [_equal(shape.by_name[name]) for name in key]
+    conditions += [_same(column) for column in others if column.identity_always]
+    where = " and ".join(conditions)
+    if not settable:
+        return (
+            f"select 1 from {_target(shape)} t join {_rows(chosen)} on {where} for key share of t"
+        )
+    assignments = ", ".join(f"{quote(column.name)} = {_value(column)}" for column in settable)
+    return f"update {_target(shape)} t set {assignments} from {_rows(chosen)} where {where}"
+
+
+def delete_sql(shape: TableShape, key: tuple[str, ...]) -> str:
+    """DELETE of the rows with the keys."""
+    columns = [shape.by_name[name] for name in key]
+    where = " and ".join(_equal(column) for column in columns)
+    return f"delete from {_target(shape)} t using {_rows(columns)} where {where}"
+
+
+def truncate_sql(shapes: Iterable[TableShape]) -> str:
+    """TRUNCATE of all the tables at once, so that foreign keys among them are no obstacle."""
+    return "truncate " + ", ".join(_target(shape) for shape in shapes)
+
+
+def delete_all_sql(shape: TableShape) -> str:
+    """DELETE of every row, for a table that TRUNCATE refuses because others point at it."""
+    return f"delete from {_target(shape)}"
+
+
+def _target(shape: TableShape) -> str:
+    """Events of a table are about that table, not about those that inherit from it."""
+    return shape.name.quoted if shape.partitioned else f"only {shape.name.quoted}"
+
+
+def _rows(columns: Iterable[ColumnShape]) -> str:
+    definitions = ", ".join(
+        f"{quote(column.name)} {'text' if column.json_text else column.type_name}"
+        for column in columns
+    )
+    if not definitions:
+        # a row without columns is still a row
+        return "json_array_elements($1::json) r"
+    return f"json_to_recordset($1::json) as r({definitions})"
+
+
+def _value(column: ColumnShape) -> str:
+    value = f"r.{quote(column.name)}"
+    return f"{value}::{column.type_name}" if column.json_text else value
+
+
+def _equal(column: ColumnShape) -> str:
+    return f"t.{quote(column.name)} operator({quote(column.eq_schema)}.=) {_value(column)}"
+
+
+def _same(column: ColumnShape) -> str:
+    return f"t.{quote(column.name)} is not distinct from {_value(column)}"

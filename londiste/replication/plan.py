@@ -1,0 +1,131 @@
+"""From decoded changes to the work per table: which events concern this process, and where they go.
+
+An event names the provider's table.  Here the table may have another name, may not be kept at
+all, or may be in a state in which the other process takes care of it; and what came with the
+copy must not come twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from londiste.changes.types import RowChange
+from londiste.db.names import TableName
+from londiste.db.shape import TableShape
+from londiste.db.snapshot import Snapshot
+from londiste.engine.applyspec import TableChange, TablePlan, image_size
+from londiste.errors import BadOption, EventError
+from londiste.replication.fold import NotFoldable, fold
+from londiste.replication.sync import By, SyncState, from_text, in_copy, interesting
+
+if TYPE_CHECKING:
+    from londiste.replication.types import ReplicatedTable
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where the events of one table go; ``snapshot`` is that of its copy, while it matters."""
+
+    source: TableName
+    dest: TableName
+    snapshot: Snapshot | None
+
+
+@dataclass(frozen=True)
+class Interest:
+    """The tables whose events a process applies, by the name that events carry."""
+
+    by: By
+    routes: Mapping[TableName, Route]
+    _seen: dict[str, Route | None] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def main(cls, tables: Iterable[ReplicatedTable]) -> Interest:
+        """What the worker of the node applies: the tables that are ok."""
+        return cls._of(By.MAIN, tables)
+
+    @classmethod
+    def copy(cls, table: ReplicatedTable) -> Interest:
+        """What the copy process applies while it catches up with one table."""
+        return cls._of(By.COPY, [table])
+
+    @classmethod
+    def _of(cls, by: By, tables: Iterable[ReplicatedTable]) -> Interest:
+        routes = {}
+        for table in tables:
+            state: SyncState = from_text(table.state)
+            if table.local and interesting(by, state):
+                snapshot = Snapshot.parse(table.snapshot) if table.snapshot else None
+                routes[table.name] = Route(table.name, table.dest, snapshot)
+        return cls(by, routes)
+
+    def route(self, name: str | None, txid: int) -> Route | None:
+        """The route of an event with this table name and transaction; None: not for us."""
+        if name is None:
+            return None
+        try:
+            route = self._seen[name]
+        except KeyError:
+            route = self._seen[name] = self._find(name)
+        if route is not None and in_copy(txid, route.snapshot):
+            return None
+        return route
+
+    def _find(self, name: str) -> Route | None:
+        try:
+            return self.routes.get(TableName.parse(name))
+        except BadOption:
+            return None
+
+
+class Pending:
+    """Changes that are read and not written yet, with the memory they take."""
+
+    def __init__(self) -> None:
+        self.changes: dict[TableName, list[TableChange]] = {}
+        self.count = 0
+        self.bytes = 0
+
+    def add(self, dest: TableName, change: TableChange) -> None:
+        """Takes one more change of the table ``dest`` of this node."""
+        self.changes.setdefault(dest, []).append(change)
+        self.count += 1
+        if isinstance(change, RowChange):
+            # a small string and its place in a dict cost about 80 bytes
+            self.bytes += 400 + image_size(change.image) + 80 * len(change.image)
+
+    def clear(self) -> None:
+        """Forgets them, after they are written."""
+        self.changes = {}
+        self.count = 0
+        self.bytes = 0
+
+
+def plan(
+    changes: Mapping[TableName, list[TableChange]],
+    shapes: Mapping[TableName, TableShape],
+    *,
+    node: str,
+) -> list[TablePlan]:
+    """The work for the tables of this node.
+
+    Raises EventError for a table that is not there.
+    """
+    plans = []
+    for dest, mine in changes.items():
+        shape = shapes.get(dest)
+        if shape is None:
+            first = mine[0]
+            raise EventError(
+                f"event {first.event_id} of table {first.table}"
+                f" cannot be applied on node {node}: table {dest} is not there",
+                hint=f"create the table, or stop replicating it: londiste remove-table {dest}",
+                event_id=first.event_id,
+            )
+        try:
+            plans.append(TablePlan(shape, mine, fold(mine, shape)))
+        except NotFoldable as reason:
+            plans.append(TablePlan(shape, mine, None, str(reason)))
+    return plans

@@ -1,0 +1,81 @@
+-- Columns of some tables, as the applier needs them.  Parameter: array of "schema.name",
+-- unquoted (only the first dot splits).  One row per column, in table order.
+--   eq_schema    where the default btree equality of the type lives, so that a key can be
+--                compared without a search path (citext, ltree and the like)
+--   folding      how two texts of the type tell that the values are equal:
+--                'text' they are the same; 'zeros' also without zeros at the end (numeric);
+--                'blanks' also without blanks at the end (char(n)); 'never' texts cannot tell
+--   json_text    the value must be cast from text, because json_populate_record takes a string
+--                for a JSON string instead of for the text of a document
+with wanted as (
+    select c.oid, t.name, c.relkind
+    from unnest(%s::text[]) as t(name)
+    join pg_catalog.pg_namespace n
+        on n.nspname = split_part(t.name, '.', 1)
+    join pg_catalog.pg_class c
+        on c.relnamespace = n.oid
+        and c.relname = substr(t.name, strpos(t.name, '.') + 1)
+        and c.relkind in ('r', 'p')
+), base as (
+    -- domains stand for the type below them
+    select a.attrelid, a.attnum, b.oid, b.typname, b.typtype, b.typnamespace, b.typcollation
+    from wanted w
+    join pg_catalog.pg_attribute a on a.attrelid = w.oid and a.attnum > 0 and not a.attisdropped
+    cross join lateral (
+        with recursive down as (
+            select a.atttypid as oid
+            union all
+            select t.typbasetype
+            from down
+            join pg_catalog.pg_type t on t.oid = down.oid
+            where t.typtype = 'd'
+        )
+        select t.* from down join pg_catalog.pg_type t on t.oid = down.oid where t.typtype <> 'd'
+    ) b
+)
+select
+    w.name as table_name,
+    w.oid::int8 as table_oid,
+    w.relkind = 'p' as partitioned,
+    a.attname as column_name,
+    pg_catalog.format_type(a.atttypid, a.atttypmod) as type_name,
+    a.attgenerated <> '' as generated,
+    a.attidentity = 'a' as identity_always,
+    coalesce(a.attnum = any(i.indkey), false) as in_key,
+    coalesce(
+        (
+            select opn.nspname
+            from pg_catalog.pg_opclass oc
+            join pg_catalog.pg_am am on am.oid = oc.opcmethod and am.amname = 'btree'
+            join pg_catalog.pg_amop ao
+                on ao.amopfamily = oc.opcfamily
+                and ao.amopstrategy = 3
+                and ao.amoplefttype = oc.opcintype
+                and ao.amoprighttype = oc.opcintype
+            join pg_catalog.pg_operator op on op.oid = ao.amopopr
+            join pg_catalog.pg_namespace opn on opn.oid = op.oprnamespace
+            where oc.opcintype = b.oid and oc.opcdefault and op.oprname = '='
+            limit 1
+        ),
+        'pg_catalog'
+    ) as eq_schema,
+    case
+        when b.typtype = 'e' then 'text'
+        when b.typnamespace <> 'pg_catalog'::regnamespace then 'never'
+        when b.typcollation <> 0 and not coalesce(co.collisdeterministic, true) then 'never'
+        when b.typname in (
+            'int2', 'int4', 'int8', 'oid', 'bool', 'uuid', 'text', 'varchar', 'name', 'date',
+            'timestamp', 'timestamptz', 'time', 'bytea', 'macaddr', 'macaddr8', 'pg_lsn', 'xid8'
+        ) then 'text'
+        when b.typname = 'numeric' then 'zeros'
+        when b.typname = 'bpchar' then 'blanks'
+        else 'never'
+    end as folding,
+    b.typname in ('json', 'jsonb') and b.typnamespace = 'pg_catalog'::regnamespace as json_text,
+    a.attnum as column_number
+from wanted w
+join pg_catalog.pg_attribute a on a.attrelid = w.oid and a.attnum > 0 and not a.attisdropped
+join base b on b.attrelid = a.attrelid and b.attnum = a.attnum
+left join pg_catalog.pg_collation co on co.oid = a.attcollation
+left join pg_catalog.pg_index i on i.indrelid = w.oid and i.indisprimary
+order by w.name, a.attnum
