@@ -10,7 +10,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Takes a holder's request back; expired requests of anybody go as well.
+ * Takes a holder's request back, or with NULL those of all; expired ones go as well.
  *
  * 200 done; 301 there was none.
  */
@@ -22,10 +22,10 @@ begin
         delete from pgq_node.consumer_hold h
         where h.queue_name = i_queue_name
             and h.consumer_name = i_consumer_name
-            and (h.holder = i_holder or h.hold_until <= clock_timestamp())
+            and (i_holder is null or h.holder = i_holder or h.hold_until <= clock_timestamp())
         returning h.holder
     loop
-        v_mine := v_mine or v_holder = i_holder;
+        v_mine := v_mine or i_holder is null or v_holder = i_holder;
     end loop;
     if v_mine then
         select 200, 'Hold cleared' into ret_code, ret_note;

@@ -1,0 +1,122 @@
+"""A branch keeps a copy of the queue: the same events, the same ids, the same ticks.
+
+So whoever reads from a branch can read from another node from the same tick on.  Events are
+written in the transaction of the batch.  The tick follows in a transaction of its own, because
+its snapshot must see them; when the process dies in between, ``recover`` makes the tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import psycopg
+from psycopg import sql
+
+from londiste.cascade import nodes
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.errors import EventError, PositionLost, StateError, from_database
+from londiste.pgq import queues
+from londiste.pgq.types import Batch, Event
+
+_COLUMNS = (
+    "ev_id",
+    "ev_time",
+    "ev_type",
+    "ev_data",
+    "ev_extra1",
+    "ev_extra2",
+    "ev_extra3",
+    "ev_extra4",
+)
+
+
+class Forwarder:
+    """Writes into the branch's own queue through ``conn``, a session with role replica."""
+
+    def __init__(self, conn: Connection, queue: str) -> None:
+        self.conn = conn
+        self.queue = queue
+
+    def forward(self, events: Iterable[Event]) -> int:
+        """Copies events into the queue's current table; the number of them.
+
+        Runs inside the caller's transaction.  Raises EventError for a retried event, which
+        no other node would get; StateError when the session may not write to the queue.
+        """
+        try:
+            table = TableName.parse(queues.current_event_table(self.conn, self.queue))
+        except StateError as error:
+            raise StateError(
+                error.message,
+                detail=f"queue {self.queue} of {place(self.conn.info.dsn)} takes events"
+                " only from sessions with session_replication_role = replica",
+                hint="let the worker's user set it: GRANT SET ON PARAMETER"
+                " session_replication_role TO the user",
+            ) from error
+        statement = sql.SQL("copy {} ({}) from stdin").format(
+            table.sql, sql.SQL(", ").join(map(sql.Identifier, _COLUMNS))
+        )
+        count = 0
+        try:
+            with self.conn.cursor() as cursor, cursor.copy(statement) as copy:
+                for event in events:
+                    if event.retry is not None:
+                        raise _retried(event, self.queue)
+                    copy.write_row(
+                        (
+                            event.id,
+                            event.time,
+                            event.type,
+                            event.data,
+                            event.extra1,
+                            event.extra2,
+                            event.extra3,
+                            event.extra4,
+                        )
+                    )
+                    count += 1
+        except psycopg.Error as error:
+            raise from_database(error, where=place(self.conn.info.dsn)) from error
+        return count
+
+    def tick(self, batch: Batch) -> None:
+        """Makes the provider's tick here.  The batch must be committed and no transaction open."""
+        if self.conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            raise StateError(
+                f"tick {batch.tick_id} of queue {self.queue} inside a transaction",
+                detail="its snapshot would not see the events of the batch",
+            )
+        with self.conn.transaction():
+            queues.external_ticker(
+                self.conn, self.queue, batch.tick_id, batch.tick_time, batch.event_seq
+            )
+
+    def recover(self, batch: Batch) -> bool:
+        """For a batch that was committed before: makes its tick if it is missing; True if so.
+
+        Raises PositionLost when the local queue stands at neither end of the batch.
+        """
+        with self.conn.transaction():
+            top = nodes.get_worker_state(self.conn, self.queue).queue_top
+        if top == batch.tick_id:
+            return False
+        if top == batch.prev_tick_id:
+            self.tick(batch)
+            return True
+        raise PositionLost(
+            f"queue {self.queue} of this branch ends at tick {top},"
+            f" its tables are at tick {batch.tick_id}",
+            detail=f"expected tick {batch.prev_tick_id} or {batch.tick_id}",
+            hint="make the branch again: its queue was written by something else",
+        )
+
+
+def _retried(event: Event, queue: str) -> EventError:
+    return EventError(
+        f"event {event.id} of queue {queue} is a retried one",
+        detail="a retried event exists on one node only, so it cannot be replicated",
+        hint="do not use event_retry on a node's worker; delete the event on the provider",
+        queue=queue,
+        event_id=event.id,
+    )

@@ -1,0 +1,55 @@
+"""The position of a node's worker, kept in the node's own database.
+
+It moves in the transaction that writes the batch, and only from the tick at which the batch
+begins.  So a batch is written exactly once: when the provider hands it out again after a
+crash, ``seen`` says so; when a second process has written it meanwhile, ``completed`` fails
+and takes the data of this one with it.
+"""
+
+from __future__ import annotations
+
+from londiste.cascade import nodes
+from londiste.db.connection import Connection
+from londiste.errors import PositionLost
+from londiste.pgq.types import Batch
+
+
+class NodeProgress:
+    """Position of ``consumer`` in the queue, in the database of ``conn``."""
+
+    def __init__(self, conn: Connection, queue: str, consumer: str) -> None:
+        self.conn = conn
+        self.queue = queue
+        self.consumer = consumer
+
+    def tick(self) -> int:
+        """Everything up to this tick is in the database.  Raises UnknownConsumer."""
+        return nodes.get_consumer_state(self.conn, self.queue, self.consumer).completed_tick
+
+    def seen(self, batch: Batch) -> bool:
+        """True when the batch is written already, False when it comes next.
+
+        Raises PositionLost when it is neither: the queue and the database do not fit.
+        """
+        tick = self.tick()
+        if tick == batch.prev_tick_id:
+            return False
+        if tick == batch.tick_id:
+            return True
+        raise PositionLost(
+            f"consumer {self.consumer} of queue {self.queue} is at tick {tick},"
+            f" the provider hands out ticks {batch.prev_tick_id} to {batch.tick_id}",
+            detail="one of the two databases was restored from a backup, or the consumer was"
+            " registered again",
+            hint="if this database is complete up to its tick: londiste worker --rewind;"
+            " otherwise copy the tables again: londiste resync",
+        )
+
+    def completed(self, batch: Batch) -> None:
+        """Moves the position past the batch; the caller's transaction decides.
+
+        Raises Superseded when another process has moved it.
+        """
+        nodes.move_consumer_completed(
+            self.conn, self.queue, self.consumer, batch.prev_tick_id, batch.tick_id
+        )

@@ -1,0 +1,228 @@
+"""The schema ``londiste`` in Python: one function per SQL function.
+
+Names of tables are ``TableName``; in the database they are stored as ``schema.name``.  Errors
+of the database and return codes of 400 and above are raised as ours; nothing here commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.replication.types import (
+    PendingForeignKey,
+    ReplicatedSequence,
+    ReplicatedTable,
+    decode_attrs,
+)
+
+# -- tables -------------------------------------------------------------------
+
+
+def get_table_list(conn: Connection, queue: str) -> list[ReplicatedTable]:
+    """The tables of the queue in the order of adding: known ones and local ones."""
+    result = []
+    for row in call.rows(conn, "londiste.get_table_list", queue):
+        name = TableName.parse(row["table_name"])
+        result.append(
+            ReplicatedTable(
+                name=name,
+                dest=TableName.parse(row["dest_table"]) if row["dest_table"] else name,
+                local=row["local"],
+                state=row["merge_state"],
+                snapshot=row["custom_snapshot"],
+                attrs=decode_attrs(row["table_attrs"]),
+                dropped_ddl=row["dropped_ddl"],
+                copy_role=row["copy_role"],
+                copy_pos=row["copy_pos"],
+            )
+        )
+    return result
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Something that could be added; ``kind`` is ``r`` (table) or ``S`` (sequence)."""
+
+    kind: str
+    name: str
+
+
+def local_show_missing(conn: Connection, queue: str) -> list[Missing]:
+    """What could be added on this node.  Raises UnknownQueue."""
+    return [
+        Missing(row["obj_kind"], row["obj_name"])
+        for row in call.rows(conn, "londiste.local_show_missing", queue)
+    ]
+
+
+def local_add_table(
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    words: Sequence[str] = (),
+    attrs: str | None = None,
+    dest: TableName | None = None,
+) -> str:
+    """Replicates a table here; what the database says to it.
+
+    words -- see ``TableOptions.words``.  Takes SHARE ROW EXCLUSIVE on the table.
+    Raises UsageError (no key, no such table), StateError (added differently, several sources).
+    """
+    answer = call.ret(
+        conn,
+        "londiste.local_add_table",
+        queue,
+        str(table),
+        list(words),
+        attrs,
+        None if dest is None else str(dest),
+    )
+    return answer.note
+
+
+def local_remove_table(conn: Connection, queue: str, table: TableName) -> str:
+    """Stops replicating a table here, on the root everywhere.  UsageError: it is not local."""
+    return call.ret(conn, "londiste.local_remove_table", queue, str(table)).note
+
+
+def global_add_table(conn: Connection, queue: str, table: TableName) -> None:
+    """Notes that the queue carries a table; no error when that is known."""
+    call.ret(conn, "londiste.global_add_table", queue, str(table))
+
+
+def global_remove_table(conn: Connection, queue: str, table: TableName) -> None:
+    """Forgets a table of the queue.  UsageError when it is not known."""
+    call.ret(conn, "londiste.global_remove_table", queue, str(table))
+
+
+def local_change_handler(
+    conn: Connection, queue: str, table: TableName, words: Sequence[str], attrs: str | None
+) -> None:
+    """Gives a local table new attributes and triggers."""
+    call.ret(conn, "londiste.local_change_handler", queue, str(table), list(words), attrs)
+
+
+def local_set_table_state(
+    conn: Connection, queue: str, table: TableName, snapshot: str | None, state: str | None
+) -> None:
+    """Stores state and copy snapshot.  UsageError: the table is not known any more."""
+    call.ret(conn, "londiste.local_set_table_state", queue, str(table), snapshot, state)
+
+
+def local_set_table_attrs(
+    conn: Connection, queue: str, table: TableName, attrs: str | None
+) -> None:
+    """Stores the url-encoded attributes of a local table."""
+    call.ret(conn, "londiste.local_set_table_attrs", queue, str(table), attrs)
+
+
+def local_set_table_struct(conn: Connection, queue: str, table: TableName, ddl: str | None) -> None:
+    """Stores the statements that put back what a copy takes off; None when it is back."""
+    call.ret(conn, "londiste.local_set_table_struct", queue, str(table), ddl)
+
+
+def drop_table_triggers(conn: Connection, queue: str, table: TableName) -> None:
+    """Takes every trigger of the queue off a table."""
+    call.value(conn, "londiste.drop_table_triggers", queue, str(table))
+
+
+def is_replica_func(conn: Connection, oid: int) -> bool:
+    """Whether a trigger function belongs to replication."""
+    return bool(call.value(conn, "londiste.is_replica_func", oid))
+
+
+def root_notify_change(conn: Connection, queue: str, event_type: str, data: str) -> None:
+    """Sends a message about tables to all nodes.  Raises NotRoot."""
+    call.value(conn, "londiste.root_notify_change", queue, event_type, data)
+
+
+def periodic_maintenance(conn: Connection) -> int:
+    """Forgets scripts that ran more than three months ago."""
+    return int(call.value(conn, "londiste.periodic_maintenance"))
+
+
+def version(conn: Connection) -> str:
+    """Version of the SQL in the schema."""
+    return str(call.value(conn, "londiste.version"))
+
+
+# -- sequences ----------------------------------------------------------------
+
+
+def get_seq_list(conn: Connection, queue: str) -> list[ReplicatedSequence]:
+    """The sequences of the queue in the order of adding."""
+    return [
+        ReplicatedSequence(TableName.parse(row["seq_name"]), row["last_value"], row["local"])
+        for row in call.rows(conn, "londiste.get_seq_list", queue)
+    ]
+
+
+def local_add_seq(conn: Connection, queue: str, seq: TableName) -> str:
+    """Keeps a sequence of this database in step; what the database says to it."""
+    return call.ret(conn, "londiste.local_add_seq", queue, str(seq)).note
+
+
+def local_remove_seq(conn: Connection, queue: str, seq: TableName) -> str:
+    """Stops following a sequence here, on the root everywhere."""
+    return call.ret(conn, "londiste.local_remove_seq", queue, str(seq)).note
+
+
+def global_update_seq(conn: Connection, queue: str, seq: TableName, value: int) -> None:
+    """Stores a published value; raises the sequence where it is local."""
+    call.ret(conn, "londiste.global_update_seq", queue, str(seq), value)
+
+
+def global_remove_seq(conn: Connection, queue: str, seq: TableName) -> None:
+    """Forgets a sequence of the queue.  UsageError when it is not known."""
+    call.ret(conn, "londiste.global_remove_seq", queue, str(seq))
+
+
+def root_check_seqs(conn: Connection, queue: str, buffer: int | None = None) -> None:
+    """Publishes sequences that came close to their published value."""
+    call.ret(conn, "londiste.root_check_seqs", queue, buffer)
+
+
+# -- foreign keys -------------------------------------------------------------
+
+
+def find_table_fkeys(conn: Connection, table: TableName) -> list[PendingForeignKey]:
+    """Foreign keys from or to a table that exist now."""
+    return _fkeys(conn, "londiste.find_table_fkeys", str(table))
+
+
+def drop_table_fkey(conn: Connection, from_table: TableName, name: str) -> bool:
+    """Takes a foreign key off and remembers it; False when there is none of that name."""
+    return bool(call.value(conn, "londiste.drop_table_fkey", str(from_table), name))
+
+
+def get_table_pending_fkeys(conn: Connection, table: TableName) -> list[PendingForeignKey]:
+    """Foreign keys from or to a table that wait to be made again."""
+    return _fkeys(conn, "londiste.get_table_pending_fkeys", str(table))
+
+
+def get_valid_pending_fkeys(conn: Connection, queue: str) -> list[PendingForeignKey]:
+    """Foreign keys that the worker of this queue may make again now."""
+    return _fkeys(conn, "londiste.get_valid_pending_fkeys", queue)
+
+
+def restore_table_fkey(
+    conn: Connection, from_table: TableName, name: str, *, lazy: bool = False
+) -> str:
+    """Makes a foreign key again.  Lazy: the next statement to run and commit, '' at the end."""
+    return str(call.value(conn, "londiste.restore_table_fkey", str(from_table), name, lazy))
+
+
+def _fkeys(conn: Connection, function: str, argument: str) -> list[PendingForeignKey]:
+    return [
+        PendingForeignKey(
+            TableName.parse(row["from_table"]),
+            TableName.parse(row["to_table"]),
+            row["fkey_name"],
+            row["fkey_def"],
+        )
+        for row in call.rows(conn, function, argument)
+    ]

@@ -1,0 +1,107 @@
+"""Replicated tables and sequences as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote
+
+from londiste.db.names import TableName
+
+
+@dataclass(frozen=True)
+class ReplicatedTable:
+    """One row of ``londiste.get_table_list``.
+
+    name -- as the events have it.
+    dest -- the table in this database.
+    local -- this node keeps the data; without it all else is empty.
+    state -- text of the sync state: None, in-copy, catching-up, wanna-sync:N, do-sync:N, ok.
+    snapshot -- what the copy has seen, as text; None when no filter is needed.
+    attrs -- decoded key=value pairs.
+    dropped_ddl -- statements that put back what the copy took off.
+    copy_role, copy_pos -- part of a copy from several queues; None and 0 when there is one.
+    """
+
+    name: TableName
+    dest: TableName
+    local: bool
+    state: str | None = None
+    snapshot: str | None = None
+    attrs: Mapping[str, str] = field(default_factory=dict)
+    dropped_ddl: str | None = None
+    copy_role: str | None = None
+    copy_pos: int = 0
+
+
+@dataclass(frozen=True)
+class ReplicatedSequence:
+    """One row of ``londiste.get_seq_list``; ``last_value`` is the published value."""
+
+    name: TableName
+    last_value: int
+    local: bool
+
+
+@dataclass(frozen=True)
+class PendingForeignKey:
+    """A foreign key that was taken off for a copy; ``definition`` makes it again."""
+
+    from_table: TableName
+    to_table: TableName
+    name: str
+    definition: str
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How tables are added.
+
+    expect_sync -- the rows are there already: no copy.
+    skip_truncate -- keep the rows that are there when the copy comes.
+    dest -- name of the table in this database, when it differs; one table only.
+    create -- make a table that is missing, after the provider's.
+    trigger_flags -- letters B A C Q L J I U D S of ``londiste.create_trigger``.
+    trigger_args -- raw arguments for the trigger: pkey=…, ignore=…, when=…, ev_extra3=…
+    triggers -- False: none on this node.
+    insert_only -- admit tables without key; UPDATE and DELETE fail at the source.
+    """
+
+    expect_sync: bool = False
+    skip_truncate: bool = False
+    dest: TableName | None = None
+    create: bool = False
+    trigger_flags: str = ""
+    trigger_args: tuple[str, ...] = ()
+    triggers: bool = True
+    insert_only: bool = False
+
+    def words(self) -> list[str]:
+        """The list that ``local_add_table`` takes as ``i_trg_args``."""
+        words = list(self.trigger_args)
+        if self.trigger_flags:
+            words.append(f"tgflags={self.trigger_flags}")
+        for word, wanted in (
+            ("expect_sync", self.expect_sync),
+            ("skip_truncate", self.skip_truncate),
+            ("no_triggers", not self.triggers),
+            ("insert_only", self.insert_only),
+        ):
+            if wanted:
+                words.append(word)
+        return words
+
+
+def decode_attrs(text: str | None) -> dict[str, str]:
+    """``a=1&b=x%2cy`` as a dict; a key without ``=`` has the value ''."""
+    pairs: dict[str, str] = {}
+    for item in (text or "").split("&"):
+        if item:
+            key, _, value = item.partition("=")
+            pairs[unquote(key.replace("+", " "))] = unquote(value.replace("+", " "))
+    return pairs
+
+
+def encode_attrs(pairs: Mapping[str, str]) -> str | None:
+    """The stored form; None for no pairs."""
+    return "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in pairs.items()) or None
