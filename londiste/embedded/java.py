@@ -134,7 +134,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _version(text: str) -> tuple[int, int, int]:
-    numbers = [int(part) for part in re.findall(r"\d+", text.split("+")[0])][:3]
+    numbers = [int(part) for part in re.findall(r"\d+", text.split("+")[0])]
     if numbers[:1] == [1]:  # 1.8.0_402 is Java 8
         numbers = numbers[1:]
     major, minor, patch, *_ = [*numbers, 0, 0, 0]

@@ -153,9 +153,7 @@ class Cluster:
         binaries = within_reach(find_binaries(version or existing), account)
         cluster = cls(home, name, account, binaries)
         cluster.kept = keep
-        directory.mkdir(mode=0o755, exist_ok=True)
-        # A umask of 077 must not lock the server's account out of what was made for it.
-        directory.chmod(0o755)
+        directory.mkdir(exist_ok=True)
         with _locked(directory / "lock"):
             try:
                 cluster._start_first(port, dict(settings or {}))
@@ -536,7 +534,10 @@ def throwaway_home(parent: Path | None = None) -> Path:
 
 def _ready_home(home: Path) -> Path:
     if not home.exists():
-        home.mkdir(mode=0o755, parents=True)
+        for directory in reversed([p for p in (home, *home.parents) if not p.exists()]):
+            directory.mkdir(exist_ok=True)
+            # A umask of 077 must not lock the server's account out of what was made for it.
+            directory.chmod(0o755)
         _made_homes.add(home.resolve())
     return home.resolve()
 
