@@ -9,7 +9,7 @@ as $$
  * which columns take part; their order is that of the table.
  */
 select coalesce(
-    'select pg_catalog.row_to_json(r)::pg_catalog.text from (select '
+    'select pg_catalog.row_to_json(r.*)::pg_catalog.text from (select '
         || string_agg(
             format(c.as_json, '($1).' || quote_ident(c.name)) || ' as ' || quote_ident(c.name),
             ', ' order by c.pos)

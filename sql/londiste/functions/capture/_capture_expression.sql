@@ -1,0 +1,19 @@
+create or replace function londiste._capture_expression(
+    i_relid oid,
+    i_row text,
+    i_expression text)
+returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The expression that gives the text of an expression of the user, which sees the columns of
+ * the row by their bare names.
+ */
+select '(select case num_nulls(x.value) when 0 then format(''%s'', x.value) end from (select (select '
+    || i_expression || E'\n) from (select '
+    || string_agg(format('%1$s.%2$s as %2$s', i_row, quote_ident(c.name)), ', ' order by c.pos)
+    || ') as captured_row) as x (value))'
+from pgq._row_columns(i_relid) as c;
+$$;

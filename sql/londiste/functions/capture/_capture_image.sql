@@ -1,0 +1,23 @@
+create or replace function londiste._capture_image(i_relid oid, i_row text, i_without text[])
+returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The expression that makes the JSON object of a row; i_row stands for the row in it.
+ *
+ * Columns that row_to_json() writes without loss go in as they are, the others as the text
+ * of their output function.  Generated columns and those of i_without stay out.
+ */
+select coalesce(
+    '(select row_to_json(r.*)::text from (select '
+        || string_agg(
+            format(c.as_json, i_row || '.' || quote_ident(c.name)) || ' as ' || quote_ident(c.name),
+            ', ' order by c.pos)
+        || ') as r)',
+    '''{}''::text')
+from pgq._row_columns(i_relid) as c
+where c.generated = ''
+    and c.name <> all (i_without);
+$$;

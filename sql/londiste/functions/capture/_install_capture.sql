@@ -1,0 +1,39 @@
+create or replace function londiste._install_capture(
+    i_relid oid,
+    i_table_name text,
+    i_args text[])
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Creates or replaces the trigger function of a table; returns its quoted name.
+ *
+ * The settings are pinned because captured text must not depend on the session that happens
+ * to write.  The function runs with its owner's rights, so that writers of the table need
+ * none on the queue; with expressions of the user in it, it runs with the writer's, because
+ * functions of others that they call must not get more rights by that.
+ */
+declare
+    v_options record := londiste._capture_options(i_args[3:]);
+    v_function text := format('londiste.%I', londiste._capture_name(i_args[1], i_table_name));
+begin
+    execute format('create or replace function %s() returns trigger language plpgsql %s'
+        || ' set search_path = pg_catalog, pg_temp set DateStyle = ''ISO, YMD'''
+        || ' set IntervalStyle = postgres set TimeZone = UTC set extra_float_digits = 1'
+        || ' set bytea_output = hex set xmloption = content set lc_monetary = ''C'''
+        || ' set standard_conforming_strings = on as %L',
+        v_function,
+        case
+            when v_options.condition is null and num_nonnulls(variadic v_options.extras) = 0
+            then 'security definer'
+            else 'security invoker'
+        end,
+        londiste._capture_source(i_relid, i_args));
+    -- Whoever may attach it to a table of his own could forge events.
+    execute format('revoke all on function %s() from public', v_function);
+    execute format('comment on function %s() is %L', v_function,
+        json_build_object('queue', i_args[1], 'table', londiste._full_name(i_table_name))::text);
+    return v_function;
+end;
+$$;

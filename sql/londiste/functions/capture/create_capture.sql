@@ -1,0 +1,93 @@
+create or replace function londiste.create_capture(
+    i_queue_name text,
+    i_table_name text,
+    i_options text[] default '{}',
+    i_event_table text default null)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Captures every change of a table into a queue; returns the name of the row trigger.
+ *
+ * i_table_name is the table in this database, i_event_table the name its events carry when
+ * that is another one.  i_options: pkey=a,b  ignore=a,b  when=EXPR  ev_extra2=EXPR (to
+ * ev_extra4)  backup  ops=IUD (a subset)  deny.  With deny the table refuses writes instead.
+ *
+ * What there was before under the same names is replaced.  The caller must own the table and
+ * may create functions in schema londiste.
+ */
+declare
+    v_event_table text := londiste._full_name(coalesce(i_event_table, i_table_name));
+    v_relid oid := londiste._capture_relation(i_table_name);
+    v_options record := londiste._capture_options(i_options);
+    v_args text[] := array[i_queue_name, v_event_table] || i_options;
+    v_arguments text;
+    v_function text;
+    v_key text[];
+    v_missing text;
+    v_events text[];
+    v_statement_update bool;
+begin
+    if v_relid is null then
+        raise exception using
+            errcode = 'LD004',
+            message = format('Table does not exist: %s', londiste._full_name(i_table_name)),
+            hint = 'write it as schema.table, without quotes; views and foreign tables have no changes';
+    end if;
+    if v_options.deny then
+        perform londiste.drop_capture(i_queue_name, i_table_name);
+        execute format('create trigger %I after insert or update or delete on %s'
+            || ' for each row execute function pgq.logutriga(%L, ''deny'')',
+            londiste.trigger_name(i_queue_name), v_relid::regclass, i_queue_name);
+        execute format('create trigger %I after truncate on %s'
+            || ' for each statement execute function pgq.sqltriga(%L, ''deny'')',
+            londiste.trigger_name(i_queue_name, 'truncate'), v_relid::regclass, i_queue_name);
+        return londiste.trigger_name(i_queue_name);
+    end if;
+    if not exists (select from pgq.queue as q where q.queue_name = i_queue_name) then
+        raise exception using
+            errcode = 'LD001',
+            message = format('No such queue: %s', i_queue_name),
+            hint = format('create it first: select pgq.create_queue(%L)', i_queue_name);
+    end if;
+    select n.name into v_missing
+    from unnest(v_options.key_columns) as n (name)
+    where n.name not in (select c.name from pgq._row_columns(v_relid) as c);
+    if found then
+        raise exception using
+            errcode = 'LD005',
+            message = format('pkey= names %s, which is no column of %s', quote_ident(v_missing),
+                londiste._full_name(i_table_name)),
+            hint = 'names are separated by commas, without blanks and quotes';
+    end if;
+
+    perform londiste.drop_capture(i_queue_name, i_table_name);
+    v_function := londiste._install_capture(v_relid, i_table_name, v_args);
+    select string_agg(quote_literal(a.value), ', ' order by a.place) into v_arguments
+    from unnest(v_args) with ordinality as a (value, place);
+    v_key := coalesce(v_options.key_columns, pgq._key_columns(v_relid));
+    v_statement_update := position('U' in v_options.ops) > 0
+        and londiste._capture_deferrable(v_relid, v_key);
+    v_events := array(
+        select e.event
+        from (values ('I', 'insert'), ('U', 'update'), ('D', 'delete')) as e (letter, event)
+        where position(e.letter in v_options.ops) > 0
+            and not (e.letter = 'U' and v_statement_update));
+    if v_events <> '{}' then
+        execute format('create trigger %I after %s on %s for each row execute function %s(%s)',
+            londiste.trigger_name(i_queue_name), array_to_string(v_events, ' or '),
+            v_relid::regclass, v_function, v_arguments);
+    end if;
+    if v_statement_update then
+        execute format('create trigger %I after update on %s'
+            || ' referencing old table as old_rows new table as new_rows'
+            || ' for each statement execute function %s(%s)',
+            londiste.trigger_name(i_queue_name, 'update'), v_relid::regclass, v_function, v_arguments);
+    end if;
+    execute format('create trigger %I after truncate on %s'
+        || ' for each statement execute function %s(%s)',
+        londiste.trigger_name(i_queue_name, 'truncate'), v_relid::regclass, v_function, v_arguments);
+    return londiste.trigger_name(i_queue_name);
+end;
+$$;

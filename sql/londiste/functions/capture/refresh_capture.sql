@@ -1,0 +1,38 @@
+create or replace function londiste.refresh_capture(i_queue_name text, i_table_name text)
+returns bool
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Makes the capture of a table anew after the table has changed; true when it was stale.
+ *
+ * Best called in the transaction of the ALTER TABLE.  Until then changes are captured in full,
+ * only slower.  Options and the name in events stay as they were.
+ */
+declare
+    v_capture record;
+begin
+    select c.args, p.prosrc, londiste._capture_source(c.relid, c.args) as source
+        into v_capture
+    from londiste._captures(i_queue_name) as c
+        join pg_proc as p on p.oid = c.function_id
+    where c.relid = londiste._capture_relation(i_table_name);
+    if not found then
+        raise exception using
+            errcode = 'LD004',
+            message = format('Table %s has no capture for queue %s',
+                londiste._full_name(i_table_name), i_queue_name),
+            hint = format('create it: select londiste.create_capture(%L, %L)',
+                i_queue_name, i_table_name);
+    end if;
+    if not exists (
+        select from londiste.stale_captures(i_queue_name) as s
+        where s.table_name = londiste._full_name(i_table_name))
+    then
+        return false;
+    end if;
+    perform londiste.create_capture(i_queue_name, i_table_name,
+        v_capture.args[3:], v_capture.args[2]);
+    return true;
+end;
+$$;

@@ -1,0 +1,41 @@
+create or replace function londiste.stale_captures(
+    i_queue_name text,
+    out table_name text,
+    out reason text)
+returns setof record
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The captures of a queue (NULL: of all) that do not fit their tables any more.
+ *
+ * All but the last kind still work: a changed table is captured by statements made anew for
+ * every row.  The last kind are functions left behind by DROP TABLE.
+ */
+select c.table_name,
+    'the table has changed: select londiste.refresh_capture('
+        || quote_literal(c.args[1]) || ', ' || quote_literal(c.table_name) || ')'
+from londiste._captures(i_queue_name) as c
+    join pg_proc as p on p.oid = c.function_id
+    cross join lateral (select londiste._capture_options(c.args[3:]) as o) as x
+where p.prosrc <> londiste._capture_source(c.relid, c.args)
+    or p.proname <> londiste._capture_name(c.args[1], c.table_name)
+    or position('U' in (x.o).ops) > 0
+        and londiste._capture_deferrable(c.relid,
+            coalesce((x.o).key_columns, pgq._key_columns(c.relid)))
+        <> exists (
+            select from pg_trigger as t
+            where t.tgrelid = c.relid and t.tgname = londiste.trigger_name(c.args[1], 'update'))
+union all
+select d.value ->> 'table',
+    'the table is gone: select londiste.drop_capture('
+        || quote_literal(d.value ->> 'queue') || ', ' || quote_literal(d.value ->> 'table') || ')'
+from pg_proc as p
+    cross join lateral (select obj_description(p.oid, 'pg_proc')::json) as d (value)
+where p.pronamespace = 'londiste'::regnamespace
+    and starts_with(p.proname, '_capture_')
+    and p.prorettype = 'trigger'::regtype
+    and coalesce(d.value ->> 'queue' = i_queue_name, i_queue_name is null)
+    and not exists (select from pg_trigger as t where t.tgfoid = p.oid);
+$$;
