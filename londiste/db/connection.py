@@ -29,6 +29,7 @@ TEXT_SETTINGS: dict[str, str] = {
     "extra_float_digits": "1",
     "bytea_output": "hex",
     "xmloption": "content",
+    "lc_monetary": "C",
     "standard_conforming_strings": "on",
     "client_encoding": "UTF8",
     "search_path": "pg_catalog, pg_temp",

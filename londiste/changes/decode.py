@@ -1,0 +1,116 @@
+"""From an event of the queue to the change it tells.
+
+Three formats of row changes are understood, by the form of ``ev_type``:
+
+    I  U  D              a fragment of SQL         pgq.sqltriga     partialsql.py
+    I:id  U:id  D:id     the url-encoded row       pgq.logutriga    urlencoded.py
+    {"op":"INSERT",…}    the row as JSON           pgq.jsontriga and our own capture, jsonrow.py
+
+Whoever may insert events can write anything into them, so nothing in an event is trusted:
+values only ever become parameters, and what is not exactly one of the known forms stops
+replication in front of it.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from londiste.changes import jsonrow, partialsql, urlencoded
+from londiste.changes.malformed import Malformed
+from londiste.changes.types import Change, ExecuteScript, Op, RowChange, SystemEvent, Truncate
+from londiste.db.names import TableName
+from londiste.errors import BadOption, EventError
+from londiste.pgq.types import Event
+
+#: No type of the known formats comes near it, names of 1600 key columns included.
+MAX_TYPE_LENGTH = 200_000
+
+_OPS = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE}
+
+
+def decode(event: Event) -> Change:
+    """The change that one event tells.
+
+    Values of a row stay text, NULL is None.  Raises EventError, with the id of the event,
+    for everything that is not exactly one of the known forms.
+    """
+    try:
+        return _decode(event)
+    except Malformed as error:
+        raise EventError(
+            f"event {event.id} cannot be decoded: {error}",
+            detail=f"ev_type {shown(event.type)}, ev_extra1 {shown(event.extra1)},"
+            f" ev_data {shown(event.data)}",
+            hint=error.hint
+            or "events in a replicated queue come from its triggers only; find out who wrote this"
+            " one before you skip it",
+            event_id=event.id,
+        ) from error
+
+
+def shown(text: str | None, limit: int = 80) -> str:
+    """A text of an event for a message: short, on one line, without control characters."""
+    if text is None:
+        return "NULL"
+    return repr(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def _decode(event: Event) -> Change:
+    kind = event.type
+    if kind is None:
+        raise Malformed("it has no type")
+    if len(kind) > MAX_TYPE_LENGTH:
+        raise Malformed(f"its type is {len(kind)} characters long")
+    if kind.startswith("{"):
+        return _json(event, kind)
+    op = _OPS.get(kind[:1])
+    if op is not None and kind[1:2] == ":":
+        key, image = urlencoded.row(kind[2:], op, _data(event))
+        return RowChange(event.id, event.txid, _table(event.extra1), op, key, image)
+    if op is not None and len(kind) == 1:
+        key, image, partial = partialsql.row(op, _data(event))
+        return RowChange(event.id, event.txid, _table(event.extra1), op, key, image, partial)
+    if kind == "R":
+        return Truncate(event.id, event.txid, _table(event.extra1))
+    if kind == "EXECUTE":
+        if not event.extra1:
+            raise Malformed("the script has no name")
+        return ExecuteScript(event.id, event.txid, event.extra1, _data(event), event.extra2)
+    if kind.startswith(("pgq.", "londiste.")):
+        return SystemEvent(
+            event.id, event.txid, kind, event.data, event.extra1, event.extra2, event.extra3
+        )
+    raise Malformed(
+        f"unknown type {shown(kind)}",
+        hint="tables with events of their own (ev_type=, magic columns) need a queue of their own,"
+        " apart from replication",
+    )
+
+
+def _json(event: Event, kind: str) -> Change:
+    what = jsonrow.header(kind)
+    # ev_extra1 is the name the table is registered under; it differs from the table of the
+    # trigger when the trigger has ev_extra1=.
+    table = _table(what.table if event.extra1 is None else event.extra1)
+    if what.op is None:
+        return Truncate(event.id, event.txid, table)
+    image = jsonrow.row(what, _data(event))
+    return RowChange(event.id, event.txid, table, what.op, what.key, image)
+
+
+def _data(event: Event) -> str:
+    if event.data is None:
+        raise Malformed("it has no data")
+    return event.data
+
+
+@functools.lru_cache(maxsize=4096)
+def _table(name: str | None) -> TableName:
+    if not name:
+        raise Malformed("it does not say which table it is about")
+    if len(name) > 1000:
+        raise Malformed("its table has a name no server can have")
+    try:
+        return TableName.parse(name)
+    except BadOption as error:
+        raise Malformed(error.message) from error

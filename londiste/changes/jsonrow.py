@@ -1,0 +1,103 @@
+"""Rows as ``pgq.jsontriga`` and our own capture write them: one flat JSON object.
+
+Numbers keep the text they were written with, because a Python float would lose digits;
+true and false become ``t`` and ``f``, as everywhere else in events.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from typing import Any, NamedTuple, NoReturn
+
+from londiste.changes.malformed import Malformed
+from londiste.changes.types import Op
+
+_OPS: dict[str, Op | None] = {
+    "INSERT": Op.INSERT,
+    "UPDATE": Op.UPDATE,
+    "DELETE": Op.DELETE,
+    "TRUNCATE": None,
+}
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+
+
+class Header(NamedTuple):
+    """``ev_type`` of the JSON format; op None is a TRUNCATE."""
+
+    op: Op | None
+    table: str
+    key: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=4096)
+def header(text: str) -> Header:
+    """Reads an ``ev_type`` like ``{"op":"INSERT","table":["public","fruit"],"pkey":["id"]}``.
+
+    Raises Malformed.
+    """
+    value = _parse(json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse), text)
+    op, table, key = value.get("op"), value.get("table"), value.get("pkey")
+    if not isinstance(op, str) or op not in _OPS:
+        raise Malformed('"op" in its type is not INSERT, UPDATE, DELETE or TRUNCATE')
+    if not isinstance(table, list) or not _are_names(table) or len(table) != 2:
+        raise Malformed('"table" in its type is not [schema, table]')
+    if not isinstance(key, list) or not _are_names(key):
+        raise Malformed('"pkey" in its type is not a list of names')
+    if _OPS[op] in {Op.UPDATE, Op.DELETE} and not key:
+        raise Malformed("it names no key columns")
+    return Header(_OPS[op], ".".join(table), tuple(key))
+
+
+def row(what: Header, text: str) -> dict[str, str | None]:
+    """The row image in ``ev_data``; it holds at least the key columns.
+
+    Raises Malformed.
+    """
+    image = _parse(_ROW, text)
+    for name, value in image.items():
+        if value is True:
+            image[name] = "t"
+        elif value is False:
+            image[name] = "f"
+        elif value is not None and type(value) is not str:
+            raise Malformed(f"column {name[:80]!r} holds nested JSON")
+    if "\\u" in text:
+        for name, value in image.items():
+            if _UNSTORABLE.search(name) or (value is not None and _UNSTORABLE.search(value)):
+                raise Malformed(f"column {name[:80]!r} has a character no text value can have")
+    for name in what.key:
+        if name not in image:
+            raise Malformed(f"key column {name[:80]!r} is not in its data")
+    return image
+
+
+def _parse(decoder: json.JSONDecoder, text: str) -> dict[str, Any]:
+    try:
+        value = decoder.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"not JSON: {str(error)[:120]}") from error
+    if not isinstance(value, dict):
+        raise Malformed("not a JSON object")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise Malformed("a name is in its JSON twice")
+    return value
+
+
+def _are_names(values: list[Any]) -> bool:
+    return all(isinstance(name, str) and name and not _UNSTORABLE.search(name) for name in values)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise Malformed(f"{constant} is not JSON")
+
+
+_ROW = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=str, parse_int=str, parse_constant=_refuse
+)
