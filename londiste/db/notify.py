@@ -46,7 +46,9 @@ class Listener:
         try:
             self.conn.pgconn.consume_input()
             while (notify := self.conn.pgconn.notifies()) is not None:
-                self._seen.append((notify.relname.decode(), notify.extra.decode()))
+                self._seen.append(
+                    (notify.relname.decode(errors="replace"), notify.extra.decode(errors="replace"))
+                )
         except psycopg.Error as error:
             raise from_database(error, where=self.conn.info.dbname) from error
         result = list(self._seen)

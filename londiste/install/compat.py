@@ -62,19 +62,22 @@ def state(conn: Connection, component: str) -> Compat:
     return compat(ours, ledger.read(conn, component))
 
 
-def check(conn: Connection, component: str) -> Compat:
-    """Raises InstallError with the command to run unless the component fits; looks also at
-    everything the component requires.
+def check(conn: Connection, component: str, *, original: bool = False) -> Compat:
+    """Raises InstallError with the command to run unless the component fits.
 
-    Daemons call it after every connect.
+    Looks also at everything the component requires.  Daemons call it after every connect.
+
+    original -- a schema that others made, with the same functions, is as good.
     """
     result = Compat.SAME
     for ours in source.select(source.load(), [component]):
         installed = ledger.read(conn, ours.name)
         result = compat(ours, installed)
-        if not result.fits:
+        if original and (result is Compat.OWNED_BY_EXTENSION or installed.foreign):
+            log.info("schema %s is not ours, but will do", ours.name)
+        elif not result.fits:
             raise _misfit(ours, installed, result, conn.info.dbname)
-        if result is Compat.NEWER:
+        elif result is Compat.NEWER:
             log.info(
                 "schema %s has version %s, newer than this program's %s",
                 ours.name,

@@ -1,0 +1,239 @@
+"""Looks after the queues of one database: one thread ticks, another keeps house.
+
+Two threads and connections, because a vacuum or a rotation may take minutes and ticks are
+wanted every second.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from londiste.daemon import crash
+from londiste.daemon.loop import Loop, Trouble
+from londiste.daemon.signals import Signals
+from londiste.db.connection import Connection, connect, place, session
+from londiste.db.notify import Listener
+from londiste.errors import LondisteError
+from londiste.install import compat
+from londiste.ticker import retry, rotate, schedule, tick
+from londiste.ticker.schedule import Task
+
+log = logging.getLogger(__name__)
+
+#: ``pgq.force_tick`` notifies here: somebody waits for a tick.
+FORCE_TICK = "pgq_force_tick"
+
+#: A queue that somebody else has locked waits for its tick; the others must not, not for long.
+TICK_LOCK_TIMEOUT_MS = 1_000
+
+
+@dataclass(frozen=True)
+class Periods:
+    """Seconds between two runs of each task, and the longest pause after errors."""
+
+    tick: float = 1.0
+    retry: float = 30.0
+    maintenance: float = 120.0
+    statistics: float = 30.0
+    longest_pause: float = 20.0
+
+
+@dataclass
+class Counts:
+    """What was done since the counts were taken last."""
+
+    ticks: int = 0
+    retries: int = 0
+    maintenance: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.ticks + other.ticks,
+            self.retries + other.retries,
+            self.maintenance + other.maintenance,
+        )
+
+
+class DatabaseTicker:
+    """The two threads of one database; they survive its restarts."""
+
+    def __init__(self, dsn: str, periods: Periods) -> None:
+        self.dsn = dsn
+        self.place = place(dsn)
+        self.counts = Counts()
+        self._lock = threading.Lock()
+        self._rounds = [_Ticks(dsn, periods, self._count), _Housekeeping(dsn, periods, self._count)]
+        self._threads = [
+            threading.Thread(target=one.run, name=f"{one.name} {self.place}", daemon=True)
+            for one in self._rounds
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Asks both threads to end after what they are doing."""
+        for one in self._rounds:
+            one.signals.stop()
+
+    def join(self, deadline: float) -> bool:
+        """Waits for the threads to end, until ``deadline`` (monotonic); false when one runs on."""
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def cancel(self) -> None:
+        """Breaks off the statements that still run."""
+        for one in self._rounds:
+            one.cancel()
+
+    def take_counts(self) -> Counts:
+        """The counts since the last call."""
+        with self._lock:
+            taken, self.counts = self.counts, Counts()
+        return taken
+
+    def _count(self, done: Counts) -> None:
+        with self._lock:
+            self.counts += done
+
+
+def once(dsn: str) -> Counts:
+    """One round of everything, now."""
+    with session(dsn, name="londiste ticker", autocommit=True, synchronous=True) as conn:
+        compat.check(conn, "pgq", original=True)
+        crash.point("ticker.before-tick")
+        troubles: dict[str, Trouble] = {}
+        ticks = tick.run_once(conn, troubles)
+        crash.point("ticker.after-tick")
+        counts = Counts(ticks, retry.run_once(conn), rotate.run_once(conn))
+    failed = {name: one for name, one in troubles.items() if one.failures}
+    if failed:
+        raise LondisteError(
+            f"{len(failed)} of {len(troubles)} queues got no tick in {place(dsn)}",
+            detail="; ".join(f"{name}: {one.message}" for name, one in failed.items()),
+        )
+    return counts
+
+
+class _Round:
+    """One thread: a connection that is opened again when it breaks, and work to do on it."""
+
+    name: str
+    lock_timeout_ms = 10_000
+
+    def __init__(self, dsn: str, periods: Periods, count: Callable[[Counts], None]) -> None:
+        self.dsn = dsn
+        self.periods = periods
+        self.count = count
+        self.signals = Signals()
+        self.conn: Connection | None = None
+        self.loop = Loop(
+            self.work,
+            signals=self.signals,
+            longest_pause=periods.longest_pause,
+            files=self.files,
+            recover=self.disconnect,
+            fatal=(),
+        )
+
+    def run(self) -> None:
+        try:
+            self.loop.run()
+        finally:
+            self.disconnect()
+
+    def work(self) -> bool:
+        raise NotImplementedError
+
+    def connected(self) -> Connection:
+        if self.conn is None or self.conn.closed:
+            self.conn = connect(
+                self.dsn,
+                name=f"londiste ticker: {self.name}",
+                autocommit=True,
+                lock_timeout_ms=self.lock_timeout_ms,
+                synchronous=True,
+            )
+            compat.check(self.conn, "pgq", original=True)
+            self.on_connect(self.conn)
+            log.debug("%s: connected to %s", self.name, place(self.dsn))
+        return self.conn
+
+    def on_connect(self, conn: Connection) -> None:
+        """What the kind of work needs on a new connection."""
+
+    def files(self) -> Iterable[int]:
+        return ()
+
+    def disconnect(self, error: LondisteError | None = None) -> None:
+        """After any error: whatever state the session is in, a new one has none."""
+        conn, self.conn = self.conn, None
+        if conn is not None:
+            conn.close()
+
+    def cancel(self) -> None:
+        conn = self.conn
+        if conn is not None and not conn.closed:
+            conn.cancel_safe(timeout=2.0)
+
+
+class _Ticks(_Round):
+    name = "ticks"
+    lock_timeout_ms = TICK_LOCK_TIMEOUT_MS
+
+    def __init__(self, dsn: str, periods: Periods, count: Callable[[Counts], None]) -> None:
+        super().__init__(dsn, periods, count)
+        self.troubles: dict[str, Trouble] = {}
+        self.listener: Listener | None = None
+        self.last: dict[Task, float] = {}
+
+    def on_connect(self, conn: Connection) -> None:
+        self.listener = Listener(conn, [FORCE_TICK])
+
+    def files(self) -> Iterable[int]:
+        return (self.listener.fileno(),) if self.listener is not None else ()
+
+    def work(self) -> bool:
+        """One round of ticks; the sleep is cut short by force_tick and by a lost server."""
+        conn = self.connected()
+        assert self.listener is not None
+        # Before the ticks: a notification that comes while they are made needs another round.
+        self.listener.drain()
+        started = time.monotonic()
+        crash.point("ticker.before-tick")
+        self.count(Counts(ticks=tick.run_once(conn, self.troubles)))
+        crash.point("ticker.after-tick")
+        self.loop.delay = schedule.pause(
+            time.monotonic(), {Task.TICK: started}, {Task.TICK: self.periods.tick}
+        )
+        return False
+
+
+class _Housekeeping(_Round):
+    name = "housekeeping"
+
+    def __init__(self, dsn: str, periods: Periods, count: Callable[[Counts], None]) -> None:
+        super().__init__(dsn, periods, count)
+        self.last: dict[Task, float] = {}
+        self.plan = {Task.RETRY: periods.retry, Task.MAINTENANCE: periods.maintenance}
+
+    def work(self) -> bool:
+        """Whatever is due."""
+        for task in schedule.due(time.monotonic(), self.last, self.plan):
+            started = time.monotonic()
+            conn = self.connected()
+            if task is Task.RETRY:
+                moved = retry.run_once(conn, stopping=lambda: self.signals.stopping)
+                self.count(Counts(retries=moved))
+            elif task is Task.MAINTENANCE:
+                done = rotate.run_once(conn, stopping=lambda: self.signals.stopping)
+                self.count(Counts(maintenance=done))
+            self.last[task] = started
+        self.loop.delay = schedule.pause(time.monotonic(), self.last, self.plan)
+        return False

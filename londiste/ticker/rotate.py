@@ -1,0 +1,60 @@
+"""Rotates the event tables of a database and does the rest of its housekeeping.
+
+The database says what is to be done, and in which order; every operation is a transaction of
+its own.  Rotation needs that: its second step marks the point where all transactions that
+could write to the old table are over, so it must come after the first has committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from londiste.daemon import crash
+from londiste.daemon.loop import report
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.errors import LondisteError, NodeUnreachable
+from londiste.pgq import queues
+from londiste.ticker import vacuum
+
+log = logging.getLogger(__name__)
+
+STEP2 = "pgq.maint_rotate_tables_step2"
+
+#: An operation that asks to be called again is called at most so often in one round.
+MOST_REPEATS = 1000
+
+
+def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) -> int:
+    """Does all that is due now; returns how many operations were done.
+
+    An operation that fails is logged and tried again in the next round; it stops no other.
+    """
+    done = 0
+    for name, argument in queues.maint_operations(conn):
+        if stopping():
+            break
+        if name == STEP2:
+            crash.point("ticker.mid-rotation")
+        try:
+            _run(conn, name, argument, stopping)
+            done += 1
+        except NodeUnreachable:
+            raise
+        except LondisteError as error:
+            report(error)
+    return done
+
+
+def _run(conn: Connection, name: str, argument: str | None, stopping: Callable[[], bool]) -> None:
+    if name in vacuum.STATEMENTS:
+        vacuum.run_once(conn, name, argument or "")
+        return
+    arguments = () if argument is None else (argument,)
+    for _ in range(MOST_REPEATS):
+        # Not zero: there is more to do at once.
+        again = call.value(conn, name, *arguments)
+        if not isinstance(again, int) or not again or stopping():
+            return
+    log.debug("%s: goes on in the next round", name)

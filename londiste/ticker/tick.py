@@ -1,0 +1,55 @@
+"""Cuts the queues of one database into ticks.
+
+The connection has to be one whose commits are flushed (``connect(synchronous=True)``): a tick
+says that everything its snapshot sees is there for good, and flushing its commit flushes the
+commits before it.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from londiste.daemon.loop import Trouble, report
+from londiste.db.connection import Connection
+from londiste.errors import LondisteError, NodeUnreachable
+from londiste.pgq import queues
+
+log = logging.getLogger(__name__)
+
+
+def run_once(conn: Connection, troubles: dict[str, Trouble]) -> int:
+    """Gives every queue that needs one a tick; returns how many got one.
+
+    The database decides which need one.  One call serves all queues; when it fails, each queue
+    gets its own, so that a queue in trouble stops no other.
+
+    troubles -- failures in a row by queue, kept by the caller from round to round.
+
+    Raises LondisteError when the database cannot be asked at all.
+    """
+    try:
+        ticked = queues.ticker(conn) or 0
+        troubles.clear()
+        return ticked
+    except NodeUnreachable:
+        raise
+    except LondisteError as error:
+        log.debug("ticking each queue by itself: %s", error)
+        return _each(conn, troubles)
+
+
+def _each(conn: Connection, troubles: dict[str, Trouble]) -> int:
+    ticked = 0
+    for queue in queues.get_queue_info(conn):
+        if queue.queue_external_ticker or queue.queue_ticker_paused:
+            continue
+        trouble = troubles.setdefault(queue.queue_name, Trouble())
+        try:
+            ticked += queues.ticker(conn, queue.queue_name) is not None
+            troubles[queue.queue_name] = trouble.over()
+        except NodeUnreachable:
+            raise
+        except LondisteError as error:
+            if trouble.failed(error):
+                report(error, trouble)
+    return ticked
