@@ -5,8 +5,8 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Url-encodes a text: A-Z a-z 0-9 _ . - stay, a blank becomes '+', every other byte of the
- * database's encoding becomes % and two lower-case hex digits.
+ * Url-encodes a text: A-Z a-z 0-9 _ . - stay, a blank becomes '+', every other byte of its
+ * UTF-8 form becomes % and two lower-case hex digits.
  */
 declare
     v_text text;
@@ -23,7 +23,7 @@ begin
         where (c.value collate "C") !~ '[A-Za-z0-9_.%+-]'
     loop
         v_text := replace(v_text, v_char,
-            regexp_replace(encode(convert_to(v_char, getdatabaseencoding()), 'hex'),
+            regexp_replace(encode(convert_to(v_char, 'UTF8'), 'hex'),
                 '(..)', E'%\\1', 'g'));
     end loop;
     return v_text;
