@@ -169,7 +169,6 @@ LD_CLASSES: dict[str, type[LondisteError]] = {
     "LD106": StateError,  # batch or event not found
     "LD107": PositionLost,
     "LD108": BatchOpen,
-    "LD109": StateError,  # too many events in one transaction
     "LD200": InstallError,
     "LD201": InstallError,  # transaction ids went backwards: restored database
     "LD300": EventError,

@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Counts one more event of this transaction for the queue; raises LD109 above the limit.
+ * Counts one more event of this transaction for the queue; raises LD102 above the limit.
  *
  * The count lives in a setting of the transaction: it ends with it, and an event undone by
  * ROLLBACK TO SAVEPOINT does not count.  The transaction's id in it tells an old value.
@@ -20,7 +20,7 @@ begin
     end if;
     if v_count >= i_limit then
         raise exception using
-            errcode = 'LD109',
+            errcode = 'LD102',
             message = format(
                 'Queue %L allows max %s events from one TX', i_queue_name, i_limit
             ),
