@@ -1,1 +1,0 @@
-"""For people who write consumers."""

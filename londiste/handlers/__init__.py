@@ -1,1 +1,0 @@
-"""What a table wants: how it is captured, copied and applied."""
