@@ -1,0 +1,30 @@
+"""The cascade of a test, and what its processes said when the test fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fix_cluster import Database
+from tests.scenarios.harness import Cascade
+
+
+@pytest.fixture
+def cascade(tmp_path: Path, new_database: Callable[..., Database]) -> Iterator[Cascade]:
+    """Nodes and processes of one test; no process survives it."""
+    cascade = Cascade(tmp_path, new_database)
+    yield cascade
+    cascade.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    cascade = getattr(item, "funcargs", {}).get("cascade")
+    if report.failed and isinstance(cascade, Cascade):
+        report.sections.append(("logs of the processes", cascade.processes.report()))
+    return report

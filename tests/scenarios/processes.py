@@ -1,0 +1,234 @@
+"""Processes of a scenario: started as a user would, killed without mercy, never left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.waiting import wait_for
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+#: In the environment of every process of a scenario and, by inheritance, of all its descendants.
+_MARK = "LONDISTE_SCENARIO"
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    command: tuple[str, ...]
+    code: int
+    out: str
+    err: str
+
+    def __str__(self) -> str:
+        return (
+            f"`{' '.join(self.command)}` ended with exit code {self.code}\n"
+            f"--- stdout\n{self.out}\n--- stderr\n{self.err}"
+        )
+
+
+class Process:
+    """A daemon in the background, with a file that takes all it says."""
+
+    def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self.log = log
+        self._read_from = log.stat().st_size if log.exists() else 0
+        with log.open("ab") as output:
+            self._popen = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(env),
+                process_group=0,
+                preexec_fn=_die_with_us,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    def running(self) -> bool:
+        return self._popen.poll() is None
+
+    def exit_code(self) -> int | None:
+        """None while it runs; negative when a signal ended it."""
+        return self._popen.poll()
+
+    def said(self) -> str:
+        """What this process (not its predecessors) has written so far."""
+        with self.log.open("rb") as file:
+            file.seek(self._read_from)
+            return file.read().decode(errors="replace")
+
+    def wait(self, seconds: float = 30.0) -> int:
+        """Waits until it ends by itself."""
+        try:
+            return self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(
+                f"{self.name} still runs after {seconds:g} s:\n{tail(self.said())}"
+            ) from None
+
+    def send(self, number: signal.Signals) -> None:
+        self._popen.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, as the kernel's out-of-memory killer would."""
+        self._popen.kill()
+        self._popen.wait(30)
+
+    def stop(self, seconds: float = 20.0) -> int:
+        """SIGTERM; its exit code.  A process that does not obey fails the test."""
+        if self.running():
+            self._popen.terminate()
+        return self.wait(seconds)
+
+
+@dataclass
+class Processes:
+    """All processes of one scenario."""
+
+    directory: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    _run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    _all: list[Process] = field(default_factory=list)
+
+    def start(
+        self, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None
+    ) -> Process:
+        """Starts a process in the background; ``name`` is that of its log file."""
+        process = Process(name, argv, self._environment(env or {}), self.directory / f"{name}.log")
+        self._all.append(process)
+        return process
+
+    def run(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        *,
+        seconds: float = 120.0,
+    ) -> Done:
+        """Runs a process to its end."""
+        try:
+            done = subprocess.run(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=seconds,
+                env=self._environment(env or {}),
+                preexec_fn=_die_with_us,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as late:
+            said = (late.stderr or b"").decode(errors="replace")
+            raise AssertionError(
+                f"`{' '.join(argv)}` still runs after {seconds:g} s:\n{tail(said)}\n{self.report()}"
+            ) from None
+        return Done(
+            tuple(argv),
+            done.returncode,
+            done.stdout.decode(errors="replace"),
+            done.stderr.decode(errors="replace"),
+        )
+
+    def living(self) -> dict[int, str]:
+        """Every living process that descends from this scenario, with its command line."""
+        mark = f"{_MARK}={self._run}".encode()
+        found = {}
+        for pid, environment in _environments():
+            if mark in environment.split(b"\0"):
+                with contextlib.suppress(OSError):
+                    if _state(pid) != "Z":
+                        found[pid] = command_line(pid)
+        return found
+
+    def find(self, *words: str) -> list[int]:
+        """The living processes whose arguments contain all these words."""
+        return sorted(
+            pid for pid, line in self.living().items() if all(w in line.split() for w in words)
+        )
+
+    def everything_said(self) -> str:
+        """All log files together."""
+        return "\n".join(
+            path.read_text(errors="replace") for path in sorted(self.directory.glob("*.log"))
+        )
+
+    def report(self) -> str:
+        """The ends of all log files, for the message of a failed test."""
+        parts = []
+        for path in sorted(self.directory.glob("*.log")):
+            parts.append(f"--- {path.name}\n{tail(path.read_text(errors='replace'))}")
+        return "\n".join(parts)
+
+    def close(self) -> list[str]:
+        """Ends everything; the command lines of descendants that outlived their parents."""
+        for process in self._all:
+            if process.running():
+                with contextlib.suppress(ProcessLookupError):
+                    process.send(signal.SIGTERM)
+        for process in self._all:
+            try:
+                process.wait(20)
+            except AssertionError:
+                process.kill()
+        left: dict[int, str] = {}
+        try:
+            wait_for(lambda: not self.living(), timeout=10.0, what="the end of all processes")
+        except AssertionError:
+            left = self.living()
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        return list(left.values())
+
+    def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
+        clean = {
+            key: value
+            for key, value in os.environ.items()
+            if not key.startswith(("PG", "LONDISTE_")) or key == "LONDISTE_PGBIN"
+        }
+        return {**clean, **self.environment, _MARK: self._run, **more}
+
+
+def command_line(pid: int) -> str:
+    """The arguments of a process, joined by spaces; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
+    except OSError:
+        return ""
+
+
+def tail(text: str, lines: int = 40) -> str:
+    """The last lines of a log."""
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _environments() -> Iterator[tuple[int, bytes]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                yield int(entry.name), (entry / "environ").read_bytes()
+
+
+def _die_with_us() -> None:
+    # A test run that is killed must not leave daemons that write to nobody's databases.
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,323 @@
+"""Wrong input: one line that says what, a hint, an exit code, and nothing half done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from londiste.embedded.postgres import Cluster
+from tests.fix_cluster import Database
+from tests.scenarios.harness import QUEUE, Cascade, Node
+from tests.scenarios.processes import Done
+
+USAGE, STATE, INSTALL, TRANSIENT = 2, 3, 4, 6
+
+TABLES = """
+create table public.keyed (id int primary key, t text);
+create table public.other (id int primary key, t text);
+create table public.keyless (n int);
+"""
+NOWHERE = "host=/nonexistent/directory port=1 dbname=x"
+
+
+@pytest.fixture
+def root(cascade: Cascade) -> Node:
+    """A root with a replicated table, and tables that are not replicated."""
+    root = cascade.root(schema=TABLES)
+    cascade.londiste(root, "add-table", "public.keyed")
+    return root
+
+
+@pytest.fixture
+def leaf(cascade: Cascade, root: Node) -> Node:
+    """A leaf whose table nobody copies, because no worker runs."""
+    leaf = cascade.leaf(provider=root, schema=TABLES)
+    cascade.londiste(leaf, "add-table", "public.keyed")
+    return leaf
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("add-table", "public.keyed"),
+        ("remove-table", "public.keyed"),
+        ("resync", "public.keyed"),
+        ("tables",),
+        ("missing",),
+        ("status",),
+        ("members",),
+        ("node-info",),
+        ("compare",),
+        ("wait-sync",),
+        ("wait-root",),
+        ("worker", "--once"),
+        ("copy", "public.keyed"),
+        ("pause",),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_wrong_queue(command: tuple[str, ...], cascade: Cascade, root: Node, leaf: Node) -> None:
+    cascade.write_settings(leaf, leaf.database.dsn, queue_name='"nope"')
+    refused(cascade, leaf, command, USAGE, r"nope", unchanged=[root, leaf])
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("create-root", "again"), r"root|node"),
+        (("create-leaf", "again", "--provider", "{root}"), r"root|node"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_database_that_is_another_node_already(
+    command: tuple[str, ...], said: str, cascade: Cascade, root: Node
+) -> None:
+    command = tuple(word.format(root=root.database.dsn) for word in command)
+    refused(cascade, root, command, None, said, unchanged=[root])
+
+
+def test_a_leaf_with_the_name_of_another_node(cascade: Cascade, root: Node, leaf: Node) -> None:
+    again = cascade.node("again")
+    cascade.londiste(again, "install")
+    command = ("create-leaf", "leaf", again.database.dsn, "--provider", root.database.dsn)
+    refused(cascade, again, command, None, r"leaf", unchanged=[root, leaf, again])
+
+
+def test_a_provider_without_the_queue(cascade: Cascade, root: Node) -> None:
+    empty, new = cascade.node("empty"), cascade.node("new")
+    for node in (empty, new):
+        cascade.londiste(node, "install")
+    command = ("create-leaf", "new", new.database.dsn, "--provider", empty.database.dsn)
+    refused(cascade, new, command, USAGE, QUEUE, unchanged=[root, empty, new])
+
+
+def test_a_provider_that_cannot_be_reached(cascade: Cascade) -> None:
+    new = cascade.node("new")
+    cascade.londiste(new, "install")
+    command = ("create-leaf", "new", new.database.dsn, "--provider", NOWHERE)
+    refused(cascade, new, command, TRANSIENT, r"/nonexistent", unchanged=[new])
+
+
+def test_a_leaf_below_a_leaf(cascade: Cascade, root: Node, leaf: Node) -> None:
+    new = cascade.node("new")
+    cascade.londiste(new, "install")
+    command = ("create-leaf", "new", new.database.dsn, "--provider", leaf.database.dsn)
+    refused(cascade, new, command, None, r"leaf", unchanged=[root, leaf, new])
+
+
+@pytest.mark.parametrize("command", ["worker", "status", "add-table"])
+def test_a_database_without_a_node(command: str, cascade: Cascade) -> None:
+    node = cascade.node("bare", schema=TABLES)
+    cascade.londiste(node, "install")
+    args = {"worker": ("--once",), "status": (), "add-table": ("public.keyed",)}[command]
+    refused(cascade, node, (command, *args), USAGE, QUEUE, unchanged=[node])
+
+
+@pytest.mark.parametrize("command", ["worker", "status", "create-root", "tables", "compare"])
+def test_a_database_without_our_sql(command: str, cascade: Cascade) -> None:
+    node = cascade.node("bare")
+    args = {"worker": ("--once",), "create-root": ("x", node.database.dsn)}.get(command, ())
+    done = refused(cascade, node, (command, *args), INSTALL, r".", unchanged=[node])
+    assert "londiste install" in done.err
+
+
+@pytest.mark.parametrize("on", ["root", "leaf"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("add-table", "public.nope"),
+        ("add-table", "public.other", "public.nope"),
+        ("remove-table", "public.nope"),
+        ("resync", "public.nope"),
+        ("compare", "public.nope"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_table(
+    on: str, command: tuple[str, ...], cascade: Cascade, root: Node, leaf: Node
+) -> None:
+    node = cascade.nodes[on]
+    if on == "root" and command[0] in {"compare", "resync"}:
+        pytest.skip("not for a root")
+    refused(cascade, node, command, USAGE, r"public\.(nope|other)", unchanged=[root, leaf])
+
+
+@pytest.mark.parametrize("command", [("compare",), ("resync", "public.keyed")], ids=" ".join)
+def test_a_command_that_is_not_for_a_root(
+    command: tuple[str, ...], cascade: Cascade, root: Node
+) -> None:
+    refused(cascade, root, command, None, r"root", unchanged=[root])
+
+
+def test_a_table_that_the_provider_does_not_replicate(
+    cascade: Cascade, root: Node, leaf: Node
+) -> None:
+    refused(
+        cascade, leaf, ("add-table", "public.other"), USAGE, r"public\.other",
+        unchanged=[root, leaf],
+    )  # fmt: skip
+
+
+def test_a_table_without_key(cascade: Cascade, root: Node) -> None:
+    done = refused(
+        cascade, root, ("add-table", "public.other", "public.keyless"), USAGE,
+        r"public\.keyless", unchanged=[root],
+    )  # fmt: skip
+    assert "--insert-only" in done.err
+
+
+def test_a_server_that_cannot_be_reached(cascade: Cascade) -> None:
+    node = cascade.node("away")
+    cascade.write_settings(node, NOWHERE)
+    for command in (("status",), ("install",), ("add-table", "x"), ("worker", "--once")):
+        refused(cascade, node, command, TRANSIENT, r"/nonexistent")
+
+
+def test_a_database_that_is_not_there(cascade: Cascade) -> None:
+    node = cascade.node("away")
+    dsn = conninfo.make_conninfo(node.database.dsn, dbname="no_such_database")
+    cascade.write_settings(node, dsn)
+    refused(cascade, node, ("status",), USAGE, r"no_such_database")
+
+
+def test_a_wrong_password(cascade: Cascade, new_cluster: Callable[..., Cluster]) -> None:
+    server = new_cluster("password", port=True)
+    node = cascade.node("locked", on=server)
+    wrong = conninfo.make_conninfo(node.database.dsn, password="not the right one")
+    cascade.write_settings(node, wrong)
+    for command in (("status",), ("install",), ("worker", "--once")):
+        done = refused(cascade, node, command, USAGE, r"password", unchanged=[node])
+        assert "not the right one" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "said"),
+    [
+        ("a.toml", '[londiste]\ndb = "{dsn}"\nqueue_nmae = "x"\n', 3, r"queue_nmae"),
+        ("a.toml", '[londiste]\ndb = "{dsn}"\n\n[londist]\nx = 1\n', 4, r"londist"),
+        ("a.ini", "[londiste]\ndb = {dsn}\nqueue_name = q\nloop_dealy = 3\n", 4, r"loop_dealy"),
+        (
+            "a.toml",
+            '[londiste]\ndb = "{dsn}"\nqueue_name = "q"\nparallel_copies = 0\n',
+            4,
+            r"parallel_copies",
+        ),
+        ("a.toml", '[londiste]\ndb = "{dsn}"\nqueue_name = \n', 3, r"TOML"),
+    ],
+    ids=["key", "section", "ini key", "value", "syntax"],
+)
+def test_an_unknown_setting_is_named_with_file_and_line(
+    name: str, text: str, line: int, said: str, cascade: Cascade, database: Database, tmp_path: Path
+) -> None:
+    file = tmp_path / name
+    file.write_text(text.replace("{dsn}", database.dsn))
+    for command in (("worker", "--once"), ("status",)):
+        done = cascade.londiste(file, *command, accept=None)
+        polite(done, USAGE, said)
+        place = rf"{re.escape(str(file))}:{line}\b|{re.escape(str(file))}.*line {line}\b"
+        assert re.search(place, done.err), done.err
+    assert catalog(database) == {}
+
+
+def test_a_missing_file_and_a_missing_setting(cascade: Cascade, tmp_path: Path) -> None:
+    polite(cascade.londiste(tmp_path / "no.toml", "status", accept=None), USAGE, r"no\.toml")
+    (tmp_path / "short.toml").write_text("[londiste]\nqueue_name = 'x'\n")
+    polite(cascade.londiste(tmp_path / "short.toml", "status", accept=None), USAGE, r"\bdb\b")
+
+
+@pytest.mark.parametrize(
+    "args", [("no-such-command",), ("status", "--no-such-option"), ("wait-sync", "too", "many")]
+)
+def test_a_wrong_command_line(args: Sequence[str], cascade: Cascade) -> None:
+    polite(cascade.londiste(None, *args, accept=None), USAGE, r".")
+
+
+def test_a_second_worker_for_the_same_node(cascade: Cascade, root: Node, leaf: Node) -> None:
+    cascade.start_ticker(root)
+    first = cascade.start_worker(leaf)
+    cascade.wait_sync(leaf)
+    for once in (("--once",), ()):
+        done = cascade.londiste(leaf, "worker", *once, accept=None, seconds=30)
+        polite(done, STATE, r"worker")
+    assert first.running()
+    cascade.wait_progress(leaf)
+
+
+def test_a_second_copy_for_the_same_node(cascade: Cascade, root: Node, leaf: Node) -> None:
+    cascade.start_ticker(root)
+    with psycopg.connect(leaf.database.dsn) as lock:
+        # The copy cannot get on, so that it is there when the second one comes.
+        lock.execute("lock table public.keyed in access exclusive mode")
+        worker = cascade.start_worker(leaf)
+        cascade.wait_state(leaf, "public.keyed", "in-copy")
+        cascade.wait(lambda: cascade.processes.find("copy"), "the copy process")
+        done = cascade.londiste(leaf, "copy", "public.keyed", accept=None, seconds=30)
+        polite(done, STATE, r"copy")
+    cascade.wait_sync(leaf)
+    assert worker.running()
+
+
+def refused(
+    cascade: Cascade,
+    node: Node,
+    command: Sequence[str],
+    code: int | None,
+    said: str,
+    *,
+    unchanged: Sequence[Node] = (),
+) -> Done:
+    """Runs a command that must be refused, and see that nothing has changed anywhere."""
+    before = [catalog(n.database) for n in unchanged]
+    done = cascade.londiste(node, *command, accept=None, seconds=60)
+    polite(done, code, said)
+    assert [catalog(n.database) for n in unchanged] == before
+    return done
+
+
+def polite(done: Done, code: int | None, said: str) -> None:
+    """``error:`` in one line, then perhaps ``detail:``, then ``hint:``; nothing else."""
+    assert done.code == code or (code is None and done.code in {USAGE, STATE}), str(done)
+    assert done.out == "", str(done)
+    lines = done.err.splitlines()
+    labels = [line.partition(":")[0] for line in lines if not _is_log(line)]
+    assert labels in (["error", "hint"], ["error", "detail", "hint"]), str(done)
+    error = next(line for line in lines if line.startswith("error: "))
+    assert re.search(said, done.err), str(done)
+    assert not error.endswith("."), error
+    assert error.removeprefix("error: ")[:1] != "", error
+    assert "Traceback" not in done.err
+
+
+def catalog(database: Database) -> dict[str, list[tuple[Any, ...]]]:
+    """Everything of ours in a database: rows of our tables, triggers, functions, keys."""
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    tables = database.execute(
+        "select format('%I.%I', schemaname, tablename) from pg_tables"
+        " where schemaname in ('pgq', 'pgq_node', 'londiste', 'pgq_ext') order by 1"
+    )
+    for (table,) in tables:
+        found[table] = sorted(database.execute(f"select t::text from {table} t"))
+    for name, query in {
+        "triggers": "select tgrelid::regclass::text, tgname::text from pg_trigger"
+        " where not tgisinternal",
+        "functions": "select oid::regprocedure::text from pg_proc where pronamespace in"
+        " (select oid from pg_namespace where nspname in ('pgq', 'pgq_node', 'londiste'))",
+        "constraints": "select conrelid::regclass::text, conname::text from pg_constraint"
+        " where connamespace = 'public'::regnamespace",
+        "tables": "select relname::text from pg_class where relnamespace = 'public'::regnamespace",
+    }.items():
+        rows = sorted(database.execute(query))
+        if rows:
+            found[name] = rows
+    return found
+
+
+def _is_log(line: str) -> bool:
+    """A log line of a daemon: it starts with a time."""
+    return re.match(r"\d{4}-\d\d-\d\d ", line) is not None

@@ -1,0 +1,206 @@
+"""kill -9 at every named point, under writes: it converges, and nothing is applied twice."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+import londiste
+from londiste.daemon import crash
+from tests.fix_cluster import Server
+from tests.scenarios import oracles, writers
+from tests.scenarios.harness import QUEUE, Cascade, Node
+from tests.scenarios.writers import TokenWriter
+
+#: One per daemon and per side of a commit; the others are in the slow run.
+CHEAP = (
+    "ticker.after-tick",
+    "worker.before-commit",
+    "worker.before-finish",
+    "worker.after-state",
+    "copy.mid-chunk",
+    "copy.all-chunks",
+    "copy.before-ok",
+)
+TICKER = (
+    "ticker.before-tick",
+    "ticker.after-tick",
+    "ticker.mid-rotation",
+)
+WORKER = (
+    "worker.before-batch",
+    "worker.after-next-batch",
+    "worker.mid-apply",
+    "worker.before-commit",
+    "worker.after-commit",
+    "worker.before-finish",
+    "worker.after-finish",
+    "worker.before-state",
+    "worker.after-state",
+)
+COPY = (
+    "copy.registered",
+    "copy.prepared",
+    "copy.mid-chunk",
+    "copy.after-chunk",
+    "copy.all-chunks",
+    "copy.restored",
+    "copy.catching-up",
+    "copy.mid-catch-up",
+    "copy.wanna-sync",
+    "copy.before-ok",
+    "copy.after-ok",
+)
+TABLES = (*writers.KEYED, *writers.KEYLESS, "scenario.bulk")
+
+
+def _chosen(points: tuple[str, ...]) -> list[object]:
+    return [p if p in CHEAP else pytest.param(p, marks=pytest.mark.slow) for p in points]
+
+
+def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> None:
+    assert set(TICKER) | set(WORKER) | set(COPY) == set(crash.POINTS)
+    answer = json.loads(cascade.londiste(None, "debug", "crash-points", "--json").out)
+    assert [item["point"] for item in answer] == list(crash.POINTS)
+
+
+def test_every_crash_point_is_somewhere_in_the_program() -> None:
+    package = Path(londiste.__file__).parent
+    used: set[str] = set()
+    for file in package.rglob("*.py"):
+        used.update(re.findall(r'crash\.point\(\s*"([^"]+)"', file.read_text(encoding="utf-8")))
+    assert used == set(crash.POINTS)
+
+
+@pytest.mark.parametrize("point", _chosen(TICKER))
+def test_a_ticker_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
+    root, leaf = _nodes(cascade, cluster16)
+    keys = {}
+    if point == "ticker.mid-rotation":
+        keys["maint_period"] = "0.2"
+        root.database.execute(
+            f"select pgq.set_queue_config('{QUEUE}', 'rotation_period', '1 second')"
+        )
+    ticker = cascade.start_ticker(crash=point, **keys)
+    cascade.start_worker(leaf)
+    with TokenWriter(root.database) as writer:
+        cascade.wait_crash(point)
+        assert ticker.wait() == -signal.SIGKILL
+        writer.wait(20)
+        cascade.start_ticker(**keys)
+        cascade.add_tables("--all", "--insert-only")
+        cascade.wait_sync(leaf)
+        writer.wait(50)
+        writer.stop()
+    _is_in_step(cascade, root, leaf)
+
+
+@pytest.mark.parametrize("point", _chosen(WORKER))
+def test_a_worker_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
+    root, leaf = _nodes(cascade, cluster16)
+    cascade.start_ticker()
+    with TokenWriter(root.database) as writer:
+        if point in {"worker.before-state", "worker.after-state"}:
+            worker = cascade.start_worker(leaf, crash=point)
+            cascade.add_tables("--all", "--insert-only")
+        else:
+            # Nothing but batches with rows to apply, so that every point is reached in one.
+            cascade.start_worker(leaf)
+            cascade.add_tables("--all", "--insert-only")
+            cascade.wait_sync(leaf)
+            cascade.stop(leaf.worker)
+            writer.wait(20)
+            worker = cascade.start_worker(leaf, crash=point)
+        cascade.wait_crash(point)
+        assert worker.wait() == -signal.SIGKILL
+        writer.wait(20)
+        cascade.start_worker(leaf)
+        cascade.wait_sync(leaf)
+        writer.wait(50)
+        writer.stop()
+    _is_in_step(cascade, root, leaf)
+
+
+@pytest.mark.parametrize("point", _chosen(COPY))
+def test_a_copy_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
+    _kill_copy(cascade, cluster16, point)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("point", ["copy.mid-chunk", "copy.all-chunks", "copy.mid-catch-up"])
+def test_a_copy_by_spark_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
+    cascade.engine = "spark"
+    _kill_copy(cascade, cluster16, point)
+
+
+def _kill_copy(cascade: Cascade, cluster16: Server, point: str) -> None:
+    root, leaf = _nodes(cascade, cluster16)
+    cascade.start_ticker()
+    worker = cascade.start_worker(leaf, crash=point)
+    with TokenWriter(root.database) as writer:
+        writer.wait(20)
+        cascade.add_tables("--all", "--insert-only")
+        cascade.wait_crash(point)
+        # The worker lives on and starts the copy again by itself.
+        cascade.wait_sync(leaf)
+        assert worker.running()
+        writer.wait(50)
+        writer.stop()
+    _is_in_step(cascade, root, leaf)
+
+
+def _nodes(cascade: Cascade, cluster16: Server) -> tuple[Node, Node]:
+    """A root with rows and an empty leaf; chunks are small, so that there are many."""
+    cascade.settings["copy_chunk_bytes"] = str(512 * 1024)
+    root = cascade.root(
+        on=cluster16,
+        schema=writers.SCHEMA + writers.DATA + writers.BULK + writers.BULK_ROWS,
+    )
+    leaf = cascade.leaf(provider=root, schema=writers.SCHEMA + writers.BULK)
+    return root, leaf
+
+
+def _is_in_step(cascade: Cascade, root: Node, leaf: Node) -> None:
+    cascade.wait_root(leaf)
+    assert cascade.states(leaf) == dict.fromkeys(TABLES, "ok")
+    answer = cascade.compare(leaf)
+    assert answer["equal"], answer
+    assert len(answer["tables"]) == len(TABLES)
+    oracles.assert_same_rows(root.database, leaf.database, TABLES)
+    assert oracles.applied_twice(leaf.database) == []
+    cascade.wait(lambda: not copies_registered(root), "the end of the copies' consumers")
+    assert indexes(leaf) == indexes_of_schema(cascade)
+
+
+def copies_registered(root: Node) -> list[str]:
+    """Consumers that a copy has left on the provider: they would stop rotation for ever."""
+    return [
+        name
+        for (name,) in root.database.execute(
+            "select co_name from pgq.subscription join pgq.consumer on sub_consumer = co_id"
+            " where co_name like '%.copy.%'"
+        )
+    ]
+
+
+def indexes(node: Node) -> set[tuple[str, str]]:
+    """Valid indexes of the user's tables, by name and definition."""
+    return set(
+        node.database.execute(
+            "select i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) from pg_index i"
+            " join pg_class c on c.oid = i.indrelid"
+            " where c.relnamespace = 'scenario'::regnamespace and i.indisvalid and i.indisready"
+        )
+    )
+
+
+def indexes_of_schema(cascade: Cascade) -> set[tuple[str, str]]:
+    """The indexes that the tables were made with."""
+    fresh = cascade.node("fresh", schema=writers.SCHEMA + writers.BULK)
+    return indexes(fresh)
