@@ -65,6 +65,8 @@ class ColumnShape:
 class TableShape:
     """A table of this node; ``key`` is its primary key, empty without one.
 
+    ``version`` is a text that changes when its columns do.
+
     Compared by identity: shapes are keys of caches that are asked once per row.
     """
 
@@ -73,6 +75,7 @@ class TableShape:
     partitioned: bool
     columns: tuple[ColumnShape, ...]
     key: tuple[str, ...]
+    version: str = ""
 
     @cached_property
     def by_name(self) -> dict[str, ColumnShape]:
@@ -95,7 +98,7 @@ def shapes(conn: Connection, tables: Iterable[TableName]) -> dict[TableName, Tab
 
 
 def versions(conn: Connection, oids: Iterable[int]) -> dict[int, str]:
-    """A text per table that changes when its columns do; cheaper than the shapes."""
+    """What ``version`` of the shapes is now; cheaper than the shapes."""
     return {row["oid"]: row["version"] for row in _rows(conn, "table_versions", list(oids))}
 
 
@@ -126,4 +129,5 @@ def _shape(table: TableName, rows: list[dict[str, Any]]) -> TableShape:
             for row in rows
         ),
         key=tuple(row["column_name"] for row in rows if row["in_key"]),
+        version=rows[0]["version"],
     )

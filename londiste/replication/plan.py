@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from londiste.changes.types import RowChange
 from londiste.db.names import TableName
@@ -19,9 +18,7 @@ from londiste.engine.applyspec import TableChange, TablePlan, image_size
 from londiste.errors import BadOption, EventError
 from londiste.replication.fold import NotFoldable, fold
 from londiste.replication.sync import By, SyncState, from_text, in_copy, interesting
-
-if TYPE_CHECKING:
-    from londiste.replication.types import ReplicatedTable
+from londiste.replication.types import ReplicatedTable
 
 
 @dataclass(frozen=True)

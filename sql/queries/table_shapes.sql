@@ -7,8 +7,9 @@
 --                'blanks' also without blanks at the end (char(n)); 'never' texts cannot tell
 --   json_text    the value must be cast from text, because json_populate_record takes a string
 --                for a JSON string instead of for the text of a document
+--   version      the same text as table_versions has
 with wanted as (
-    select c.oid, t.name, c.relkind
+    select c.oid, t.name, c.relkind, c.xmin::text as xmin
     from unnest(%s::text[]) as t(name)
     join pg_catalog.pg_namespace n
         on n.nspname = split_part(t.name, '.', 1)
@@ -72,7 +73,11 @@ select
         else 'never'
     end as folding,
     b.typname in ('json', 'jsonb') and b.typnamespace = 'pg_catalog'::regnamespace as json_text,
-    a.attnum as column_number
+    (
+        select w.xmin || ' ' || pg_catalog.string_agg(v.xmin::text, ' ' order by v.attnum)
+        from pg_catalog.pg_attribute v
+        where v.attrelid = w.oid and v.attnum > 0
+    ) as version
 from wanted w
 join pg_catalog.pg_attribute a on a.attrelid = w.oid and a.attnum > 0 and not a.attisdropped
 join base b on b.attrelid = a.attrelid and b.attnum = a.attnum

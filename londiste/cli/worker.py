@@ -1,0 +1,76 @@
+"""``londiste worker``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from londiste.cli import options, output
+from londiste.daemon.pidfile import control
+from londiste.daemon.process import process
+from londiste.replication.worker import Worker, rewind
+from londiste.settings import WorkerSettings
+
+
+@click.command()
+@click.option(
+    "--once", is_flag=True, help="Work until nothing is left to apply or to copy, then end."
+)
+@click.option(
+    "--rewind",
+    "rewinding",
+    is_flag=True,
+    help="Let the provider begin where this node's database is, then end.",
+)
+@options.daemon
+@options.pass_context
+def worker(
+    ctx: options.Context,
+    once: bool,
+    rewinding: bool,
+    daemon: bool,
+    reload: bool,
+    stop: bool,
+    kill: bool,
+) -> None:
+    """Apply the provider's batches to this node.
+
+    Runs until it is stopped, and starts the process that copies new tables.  On a root it
+    publishes the watermark and the sequences.
+    """
+
+    def read() -> WorkerSettings:
+        return ctx.settings(WorkerSettings)
+
+    settings = read()
+    pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
+    if pid is not None:
+        output.message(f"process {pid} was signalled")
+        return
+    if rewinding:
+        tick = rewind(settings)
+        output.message(f"the provider begins at tick {tick}")
+        return
+    with process(
+        pid=None if once else settings.pidfile,
+        logfile=settings.logfile,
+        background=daemon and not once,
+        quiet=ctx.quiet,
+        verbose=ctx.verbose,
+    ) as signals:
+        work = Worker(read, signals, copy_argv=_copy_argv(ctx))
+        if once:
+            work.run_once()
+        else:
+            work.run()
+
+
+def _copy_argv(ctx: options.Context) -> list[str]:
+    argv = [sys.executable, "-m", "londiste"]
+    if ctx.config is not None:
+        # A daemon has another working directory.
+        argv += ["-c", str(ctx.config.resolve())]
+    for key, value in ctx.overrides.items():
+        argv += ["--set", f"{key}={value}"]
+    return [*argv, *["-v"] * ctx.verbose, *["-q"] * ctx.quiet, "copy"]

@@ -1,0 +1,230 @@
+"""One batch, from the provider's queue into this node's tables.
+
+Everything between the two databases is read in chunks and written in parts of bounded size, so
+a batch is never whole in memory; yet it is one transaction here, with the position in it.  That
+makes it exactly once: what is committed is the rows and that they are done.  The provider learns
+of it later and may hand the batch out again; the position then says that it is done.
+
+A branch writes the same events into its own queue in the same transaction, and makes the tick
+after it: the tick's snapshot has to see the events.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import psycopg
+
+from londiste.cascade.forward import Forwarder
+from londiste.cascade.progress import NodeProgress
+from londiste.changes.decode import decode
+from londiste.changes.types import ExecuteScript, RowChange, SystemEvent, Truncate
+from londiste.daemon import crash
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.db.shape import TableShape, shapes, versions
+from londiste.engine.local.apply import Applier
+from londiste.errors import EventError, from_database
+from londiste.pgq import batches
+from londiste.pgq.types import Batch, Event
+from londiste.replication.plan import Interest, Pending, plan
+from londiste.replication.sync import By
+from londiste.replication.system import SystemEvents
+
+log = logging.getLogger(__name__)
+
+#: Estimated bytes of changes that are kept before they are written.
+FLUSH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class BatchStats:
+    """What became of a batch.
+
+    applied -- events whose change was written.
+    ignored -- events of tables that are not kept here, or that came with the copy.
+    skipped -- the batch had been done before.
+    """
+
+    events: int = 0
+    applied: int = 0
+    ignored: int = 0
+    seconds: float = 0.0
+    skipped: bool = False
+
+
+class BatchRunner:
+    """Runs batches of one consumer.
+
+    node -- name of this node, for messages.
+    source -- session on the provider; target -- session here with the replica role.  Both in
+        autocommit mode and idle between batches.
+    progress -- the position, kept in the database of ``target``.
+    forwarder -- on a branch, writes the events into its queue through ``target``.
+    system -- follows the messages of the cascade; None ignores them, and scripts.
+    fetch -- events per round trip to the provider; 0 for the whole batch.
+    """
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        queue: str,
+        source: Connection,
+        target: Connection,
+        progress: NodeProgress,
+        forwarder: Forwarder | None = None,
+        system: SystemEvents | None = None,
+        fetch: int = 5000,
+        flush_bytes: int = FLUSH_BYTES,
+    ) -> None:
+        self.node = node
+        self.queue = queue
+        self.source = source
+        self.target = target
+        self.progress = progress
+        self.forwarder = forwarder
+        self.system = system
+        self.fetch = fetch
+        self.flush_bytes = flush_bytes
+        self._applier = Applier(target, node=node, queue=queue)
+        self._shapes = _Shapes(target)
+
+    def run(self, batch: Batch, interest: Interest) -> BatchStats:
+        """Applies the batch and moves the position past it, unless that was done before.
+
+        The provider is not told; ``batches.finish_batch`` is the caller's.  Raises EventError
+        (the position stays in front of the batch), Superseded, PositionLost, TransientError.
+        """
+        start = time.monotonic()
+        if self.progress.seen(batch):
+            if self.forwarder is not None:
+                self.forwarder.recover(batch)
+            return BatchStats(skipped=True)
+        with self._errors(batch):
+            with self.target.transaction():
+                stats = self._apply(batch, interest)
+                self.progress.completed(batch)
+                self._point("worker.before-commit", interest)
+            self._point("worker.after-commit", interest)
+        if self.forwarder is not None:
+            self.forwarder.tick(batch)
+        return replace(stats, seconds=time.monotonic() - start)
+
+    def _apply(self, batch: Batch, interest: Interest) -> BatchStats:
+        count = applied = ignored = 0
+        pending = Pending()
+        self._shapes.check_again()
+        for events in batches.events(self.source, batch, chunk=self.fetch):
+            count += len(events)
+            if self.forwarder is not None:
+                self.forwarder.forward(events)
+            done = self._take(events, interest, pending)
+            applied += done
+            ignored += len(events) - done
+            if pending.bytes >= self.flush_bytes:
+                self._flush(pending, interest)
+        self._flush(pending, interest)
+        return BatchStats(count, applied, ignored)
+
+    def _take(self, events: Iterable[Event], interest: Interest, pending: Pending) -> int:
+        """Sorts the events; the number of those that concern this process."""
+        done = 0
+        for event in events:
+            if event.retry is not None:
+                raise EventError(
+                    f"event {event.id} is a retried one",
+                    detail="its place among the other events is lost",
+                    hint="do not use event_retry on a node's worker",
+                    event_id=event.id,
+                )
+            if _is_message(event.type):
+                done += self._follow(event)
+                continue
+            route = interest.route(event.extra1, event.txid)
+            if route is None:
+                continue
+            change = decode(event)
+            if isinstance(change, RowChange | Truncate):
+                pending.add(route.dest, change)
+                done += 1
+        return done
+
+    def _follow(self, event: Event) -> int:
+        if self.system is None:
+            return 0
+        change = decode(event)
+        if isinstance(change, ExecuteScript):
+            raise EventError(
+                f"event {event.id} is the script {change.name}, which this version does not run",
+                hint="use the version of the program that sent it, on this node too",
+                event_id=event.id,
+            )
+        if isinstance(change, SystemEvent):
+            self.system.follow(change)
+        return 1
+
+    def _flush(self, pending: Pending, interest: Interest) -> None:
+        if not pending.count:
+            return
+        known = self._shapes.of(pending.changes)
+        self._applier.apply(plan(pending.changes, known, node=self.node))
+        pending.clear()
+        self._point("worker.mid-apply", interest)
+
+    @contextlib.contextmanager
+    def _errors(self, batch: Batch) -> Iterator[None]:
+        try:
+            yield
+        except EventError as error:
+            error.queue = error.queue or self.queue
+            error.batch_id = batch.id
+            raise
+        except psycopg.Error as error:
+            raise from_database(error, where=place(self.target.info.dsn)) from error
+
+    @staticmethod
+    def _point(name: str, interest: Interest) -> None:
+        # The copy process has points of its own.
+        if interest.by is By.MAIN:
+            crash.point(name)
+
+
+class _Shapes:
+    """Shapes of the tables, asked for again when a table has changed since the last batch."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+        self._known: dict[TableName, TableShape] = {}
+        self._checked: set[TableName] = set()
+
+    def check_again(self) -> None:
+        """A new batch begins: nothing is taken for granted."""
+        self._checked.clear()
+
+    def of(self, tables: Iterable[TableName]) -> dict[TableName, TableShape]:
+        """The shapes of those of the tables that exist."""
+        wanted = set(tables)
+        new = wanted - self._checked
+        if new:
+            self._check(new)
+            self._checked |= new
+        return {table: self._known[table] for table in wanted if table in self._known}
+
+    def _check(self, new: set[TableName]) -> None:
+        old = {table: self._known[table] for table in new if table in self._known}
+        now = versions(self._conn, [shape.oid for shape in old.values()]) if old else {}
+        changed = {t for t in new if t not in old or now.get(old[t].oid) != old[t].version}
+        if changed:
+            found = shapes(self._conn, changed)
+            for table in changed:
+                self._known.pop(table, None)
+            self._known.update(found)
+
+
+def _is_message(kind: str | None) -> bool:
+    return kind is not None and (kind == "EXECUTE" or kind.startswith(("pgq.", "londiste.")))

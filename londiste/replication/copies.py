@@ -1,0 +1,65 @@
+"""The process that copies tables: started when there is something to copy, again when it dies."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from londiste.daemon.child import Child
+from londiste.daemon.loop import pause
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which a process that dies has died of something new.
+HEALTHY_AFTER = 30.0
+
+
+class Copies:
+    """At most one copy process.
+
+    argv -- how it is started.  It ends by itself when no table is left to copy.
+    failures -- how often in a row it has died.
+    """
+
+    def __init__(self, argv: Sequence[str], *, longest_pause: float) -> None:
+        self._argv = list(argv)
+        self._longest_pause = longest_pause
+        self._child: Child | None = None
+        self._started = 0.0
+        self._next_start = 0.0
+        self.failures = 0
+
+    def look_after(self, wanted: bool) -> None:
+        """Starts the process when it is wanted and does not live; after a failure not at once."""
+        now = time.monotonic()
+        if self._child is not None:
+            code = self._child.exit_code()
+            if code is None:
+                return
+            self._child = None
+            self._ended(code, now)
+        if wanted and now >= self._next_start:
+            self._child = Child.start(self._argv)
+            self._started = now
+            log.info("copy process %d started", self._child.pid)
+
+    def stop(self) -> None:
+        """Ends the process; what it has done so far is kept."""
+        if self._child is not None:
+            self._child.terminate()
+            self._child = None
+
+    def _ended(self, code: int, now: float) -> None:
+        if code == 0:
+            # Tables that were added while it ended want a new one soon.
+            self.failures = 0
+            self._next_start = now + 0.1
+            return
+        if now - self._started > HEALTHY_AFTER:
+            self.failures = 0
+        self.failures += 1
+        wait = pause(self.failures, longest=self._longest_pause)
+        self._next_start = now + wait
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        log.warning("copy process ended with %s, started again in %.1f s", how, wait)

@@ -1,0 +1,131 @@
+"""The worker's sessions: on its own node, which makes it the only worker, and on the provider."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+
+import psycopg
+from psycopg import conninfo
+from psycopg.rows import dict_row
+
+from londiste.cascade import nodes
+from londiste.db.connection import Connection, connect, place
+from londiste.db.notify import Listener
+from londiste.db.queries import query
+from londiste.errors import NodeBusy, StateError, from_database
+
+log = logging.getLogger(__name__)
+
+TICK_CHANNEL = "pgq_tick"
+#: Seconds to wait for the session of a worker that was killed a moment ago.
+LOCK_PATIENCE = 3.0
+
+
+def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connection:
+    """A session with the replica role on this node, as its one worker.
+
+    Raises NodeBusy naming the other worker's session.
+    """
+    name = f"londiste worker {job}"[:40] + f" {os.getpid()}@{socket.gethostname()}"
+    conn = connect(
+        dsn,
+        name=name,
+        autocommit=True,
+        lock_timeout_ms=round(lock_timeout * 1000),
+        replica=True,
+        synchronous=True,
+    )
+    try:
+        # The server notices a killed worker while it still works for it, where it can.
+        with contextlib.suppress(psycopg.Error):
+            conn.execute("set client_connection_check_interval = '1s'")
+        _lock(conn, queue)
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+def provider(location: str, extra: str, *, name: str, queue: str, node: str) -> Connection:
+    """A session on the provider.
+
+    extra -- connection parameters that are added to the stored location.
+    node -- what the provider has to be called.  Raises StateError when another node answers.
+    """
+    dsn = (
+        conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(extra)) if extra else location
+    )
+    conn = connect(
+        dsn, name=f"londiste worker {name}", autocommit=True, idle_timeout_ms=10 * 60 * 1000
+    )
+    try:
+        answers = nodes.get_node_info(conn, queue)
+        if answers.name != node:
+            raise StateError(
+                f"the location of provider {node} leads to node {answers.name}",
+                detail=f"queue {queue}, {place(location)}",
+                hint="correct it on the root: create the node again, or take it out of the way",
+            )
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+def listen(conn: Connection) -> Listener:
+    """Hears of every tick that the provider makes."""
+    return Listener(conn, [TICK_CHANNEL])
+
+
+def usable(conn: Connection | None) -> bool:
+    """Whether a session can go on: it is open, and no transaction is left open in it."""
+    return (
+        conn is not None
+        and not conn.closed
+        and conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    )
+
+
+@contextlib.contextmanager
+def closing(conn: Connection) -> Iterator[Connection]:
+    """Closes it at the end."""
+    try:
+        yield conn
+    finally:
+        conn.close()
+
+
+def _lock(conn: Connection, queue: str) -> None:
+    deadline = time.monotonic() + LOCK_PATIENCE
+    while True:
+        try:
+            row = conn.execute(query("worker_lock"), [queue]).fetchone()
+            if row is not None and row[0]:
+                return
+            if time.monotonic() >= deadline:
+                raise _busy(conn, queue)
+        except psycopg.Error as error:
+            raise from_database(error, where=place(conn.info.dsn)) from error
+        time.sleep(0.1)
+
+
+def _busy(conn: Connection, queue: str) -> NodeBusy:
+    with conn.cursor(row_factory=dict_row) as cursor:
+        holder = cursor.execute(query("worker_lock_holder"), [queue]).fetchone()
+    if holder is None:
+        detail = "its session ended just now"
+    else:
+        detail = (
+            f"server process {holder['pid']}, from {holder['client']},"
+            f" application {holder['application_name']}, since {holder['backend_start']:%F %T%z}"
+        )
+    return NodeBusy(
+        f"another worker works for queue {queue} in {place(conn.info.dsn)}",
+        detail=detail,
+        hint="stop it first: londiste -c FILE worker -s",
+    )

@@ -1,0 +1,454 @@
+"""The worker of a node: batch after batch from the provider's queue into this node.
+
+One unit of work, repeated for ever:
+
+    refresh    what am I, who is my provider, am I paused          pgq_node.get_worker_state
+    hand over  new tables: who applies them from here on           handover
+    hold       somebody compares: do not pass this tick            pgq_node.get_consumer_hold
+    next       the events between two ticks                        pgq.next_batch_custom
+    run        rows and position, one transaction here             batch
+    report     how far this node and those below it are            watermark
+    finish     the provider may forget the batch                   pgq.finish_batch
+
+Everything it knows is in the two databases; what is lost with the process is read again.  The
+root has no provider: its worker publishes watermark and sequences.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from londiste.cascade import nodes
+from londiste.cascade.forward import Forwarder
+from londiste.cascade.progress import NodeProgress
+from londiste.cascade.roles import Duties, Forward, duties
+from londiste.cascade.types import Hold, WorkerState
+from londiste.daemon import crash
+from londiste.daemon.loop import Loop, describe
+from londiste.daemon.signals import Signals
+from londiste.db.connection import Connection, connect, place
+from londiste.db.notify import Listener
+from londiste.errors import LondisteError, StateError, Superseded, UsageError
+from londiste.pgq import batches
+from londiste.pgq.types import Batch
+from londiste.replication import links, tables
+from londiste.replication.batch import BatchRunner, BatchStats
+from londiste.replication.copies import Copies
+from londiste.replication.handover import Handover, Outlook, restore_foreign_keys
+from londiste.replication.plan import Interest
+from londiste.replication.system import SystemEvents
+from londiste.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+#: Seconds between looks while a table waits to be handed over, or somebody to compare.
+SHORT_DELAY = 0.05
+#: Seconds between looks while tables are copied.
+COPY_DELAY = 0.2
+#: Seconds between attempts to make foreign keys again that could not be made.
+FOREIGN_KEY_PERIOD = 30.0
+#: Copy processes in a row that may die before ``--once`` gives up.
+ONCE_FAILURES = 4
+
+
+@dataclass
+class Source:
+    """The session on the provider, and what works on it."""
+
+    location: str
+    conn: Connection
+    listener: Listener
+    handover: Handover
+    runner: BatchRunner
+
+
+@dataclass
+class Totals:
+    """Counted since the last line of statistics."""
+
+    batches: int = 0
+    events: int = 0
+    ignored: int = 0
+    seconds: float = 0.0
+
+
+class Worker:
+    """The worker of the node in ``settings.db``.
+
+    read -- gives the settings; called at the start and after SIGHUP.
+    copy_argv -- how the copy process is started.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], WorkerSettings],
+        signals: Signals,
+        *,
+        copy_argv: Sequence[str] = (),
+    ) -> None:
+        self.read = read
+        self.settings = read()
+        self.signals = signals
+        self.copies = Copies(copy_argv, longest_pause=self.settings.exception_sleep)
+        self.totals = Totals()
+        self._target: Connection | None = None
+        self._source: Source | None = None
+        self._loop = Loop(
+            self.unit,
+            signals=signals,
+            delay=self.settings.loop_delay,
+            longest_pause=self.settings.exception_sleep,
+            on_reload=self._reload,
+            files=self._files,
+            recover=self._recover,
+            fatal=(Superseded,),
+        )
+        self._stored_error = ""
+        self._busy_copying = False
+        self._paused = False
+        self._ok_tables: frozenset[str] = frozenset()
+        now = time.monotonic()
+        self._next_report = now
+        self._next_global = now
+        self._next_keys = now
+        self._next_statistics = now + self.settings.stats_period
+
+    # -- running ---------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Works until a stop is asked for.
+
+        Raises at once what is wrong at the start: no such node, another worker, no connection
+        to this node.  Later everything is tried again, except Superseded.
+        """
+        try:
+            self._start()
+            self._loop.run()
+        finally:
+            self.close()
+
+    def run_once(self) -> None:
+        """Works until no batch is there and no table is being copied; raises the first error."""
+        try:
+            self._start()
+            while not self.signals.stopping:
+                try:
+                    more = self.unit()
+                except LondisteError as error:
+                    self._recover(error)
+                    raise
+                if self._paused:
+                    raise StateError(
+                        f"the worker of queue {self.settings.queue_name} is paused",
+                        hint="let it go on: londiste -c FILE resume",
+                    )
+                if more:
+                    continue
+                if not self._busy_copying:
+                    return
+                if self.copies.failures >= ONCE_FAILURES:
+                    raise StateError(
+                        f"the copy process died {self.copies.failures} times",
+                        hint="see why: londiste -c FILE copy",
+                    )
+                self.signals.wait(self._loop.delay, self._files())
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the copy process and the sessions."""
+        self.copies.stop()
+        self._close_source()
+        if self._target is not None:
+            self._target.close()
+            self._target = None
+
+    def _start(self) -> None:
+        state = nodes.get_worker_state(self._node(), self.settings.queue_name)
+        self._check_name(state)
+        log.info(
+            "worker %s of node %s (%s), queue %s, at tick %d",
+            state.worker,
+            state.name,
+            state.type.value,
+            state.queue,
+            state.completed_tick,
+        )
+
+    def _reload(self) -> None:
+        new = self.read()
+        if (new.db, new.queue_name, new.consumer) != (
+            self.settings.db,
+            self.settings.queue_name,
+            self.settings.consumer,
+        ):
+            log.warning("db, queue_name and consumer_name change with a restart only")
+            return
+        self.settings = new
+        self._loop.longest_pause = new.exception_sleep
+        # The next unit makes it anew, with the new settings.
+        self._close_source()
+
+    # -- one unit --------------------------------------------------------------------------
+
+    def unit(self) -> bool:
+        """One unit of work; False when there is nothing to do now."""
+        self._loop.delay = self.settings.loop_delay
+        target = self._node()
+        state = nodes.get_worker_state(target, self.settings.queue_name)
+        self._check_name(state)
+        if not state.uptodate:
+            # Whoever has paused or resumed this worker, or moved it, waits for this.
+            nodes.set_consumer_uptodate(target, state.queue, state.worker, True)
+        if self._source is not None and self._source.location != state.provider_location:
+            self._close_source()
+        self._paused = state.paused
+        if state.paused:
+            self.copies.look_after(False)
+            more = False
+        else:
+            duty = _supported(duties(state.type, state.combined_type), state)
+            more = self._process(state, duty) if duty.process else self._root(state, duty)
+        if not state.paused:
+            # An error of before is over once a unit has come to its end.
+            self._stored_error = ""
+            if state.cur_error is not None:
+                nodes.set_consumer_error(target, state.queue, state.worker, None)
+        self._log_statistics()
+        return more
+
+    def _root(self, state: WorkerState, duty: Duties) -> bool:
+        now = time.monotonic()
+        if duty.publish_global and now >= self._next_global:
+            self._next_global = now + self.settings.global_wm_publish_period
+            nodes.set_global_watermark(self._node(), state.queue, None)
+        tables.root_check_seqs(self._node(), state.queue)
+        self._loop.delay = max(self.settings.loop_delay, 1.0)
+        return False
+
+    def _process(self, state: WorkerState, duty: Duties) -> bool:
+        source = self._provider(state, duty)
+        # What arrives from here on is looked at after the batch.
+        source.listener.drain()
+        outlook = source.handover.step(state.completed_tick)
+        self._look_after_copies(outlook)
+        if outlook.waiting:
+            self._loop.delay = SHORT_DELAY
+            return False
+        hold = nodes.get_consumer_hold(self._node(), state.queue, state.worker)
+        if hold is not None:
+            self._loop.delay = SHORT_DELAY
+            if state.completed_tick >= hold.tick:
+                return False
+        crash.point("worker.before-batch")
+        batch = self._next_batch(source, state, outlook, hold)
+        if batch is not None:
+            crash.point("worker.after-next-batch")
+            self._count(source.runner.run(batch, Interest.main(outlook.tables)))
+        self._report(source, state, duty, batch)
+        self._make_foreign_keys(outlook)
+        if batch is None:
+            return any(queue == state.queue for _, queue in source.listener.drain())
+        crash.point("worker.before-finish")
+        batches.finish_batch(source.conn, batch.id)
+        crash.point("worker.after-finish")
+        return True
+
+    def _look_after_copies(self, outlook: Outlook) -> None:
+        self._busy_copying = outlook.copying
+        self.copies.look_after(outlook.copying)
+        if outlook.copying:
+            self._loop.delay = min(self.settings.loop_delay, COPY_DELAY)
+
+    def _next_batch(
+        self, source: Source, state: WorkerState, outlook: Outlook, hold: Hold | None
+    ) -> Batch | None:
+        """The next batch; of a single tick when somebody waits for this worker at a tick."""
+        settings = self.settings
+        joined = hold is None and not outlook.one_by_one
+        return batches.next_batch(
+            source.conn,
+            state.queue,
+            state.worker,
+            min_lag=settings.pgq_keep_lag,
+            min_count=settings.pgq_batch_collect_events if joined else None,
+            min_interval=settings.pgq_batch_collect_interval if joined else None,
+        )
+
+    def _report(
+        self, source: Source, state: WorkerState, duty: Duties, batch: Batch | None
+    ) -> None:
+        """Tells the provider, now and then, what this node and all below have finished."""
+        now = time.monotonic()
+        if not duty.report_watermark or now < self._next_report:
+            return
+        self._next_report = now + self.settings.local_wm_publish_period
+        watermark = state.local_watermark
+        if not duty.make_tick:
+            watermark = batch.tick_id if batch is not None else state.completed_tick
+        if watermark is None:
+            return
+        try:
+            nodes.set_subscriber_watermark(source.conn, state.queue, state.name, watermark)
+        except (StateError, UsageError) as error:
+            # It pins the provider's queue, nothing here depends on it.
+            log.warning("watermark %d not reported: %s", watermark, error)
+
+    def _make_foreign_keys(self, outlook: Outlook) -> None:
+        now = time.monotonic()
+        if outlook.ok == self._ok_tables and now < self._next_keys:
+            return
+        self._ok_tables = outlook.ok
+        restore_foreign_keys(self._node(), self.settings.queue_name)
+        self._next_keys = now + FOREIGN_KEY_PERIOD
+
+    # -- sessions --------------------------------------------------------------------------
+
+    def _node(self) -> Connection:
+        if self._target is None or not links.usable(self._target):
+            # What works on the provider writes through the session that is gone.
+            self._close_source()
+            if self._target is not None:
+                self._target.close()
+            self._target = links.own_node(
+                self.settings.db,
+                queue=self.settings.queue_name,
+                job=self.settings.job_name,
+                lock_timeout=self.settings.lock_timeout,
+            )
+        return self._target
+
+    def _provider(self, state: WorkerState, duty: Duties) -> Source:
+        if self._source is not None and links.usable(self._source.conn):
+            return self._source
+        self._close_source()
+        target, settings = self._node(), self.settings
+        conn = links.provider(
+            state.provider_location,
+            settings.remote_extra_connstr,
+            name=settings.job_name,
+            queue=state.queue,
+            node=state.provider,
+        )
+        runner = BatchRunner(
+            node=state.name,
+            queue=state.queue,
+            source=conn,
+            target=target,
+            progress=NodeProgress(target, state.queue, state.worker),
+            forwarder=Forwarder(target, state.queue) if duty.forward is Forward.ALL else None,
+            system=SystemEvents(target, state.queue, state.type),
+            fetch=settings.pgq_lazy_fetch,
+        )
+        handover = Handover(conn, target, state.queue, parallel=settings.parallel_copies)
+        self._source = Source(state.provider_location, conn, links.listen(conn), handover, runner)
+        log.info("reading from node %s at %s", state.provider, place(state.provider_location))
+        return self._source
+
+    def _close_source(self) -> None:
+        if self._source is not None:
+            self._source.conn.close()
+            self._source = None
+
+    def _files(self) -> Sequence[int]:
+        return [self._source.listener.fileno()] if self._source is not None else ()
+
+    def _check_name(self, state: WorkerState) -> None:
+        if state.worker != self.settings.consumer:
+            raise UsageError(
+                f"the worker of node {state.name} is {state.worker}, not {self.settings.consumer}",
+                detail=f"queue {state.queue} in {place(self.settings.db)}",
+                hint=f"set job_name (or consumer_name) = {state.worker} in the settings",
+            )
+
+    # -- trouble ---------------------------------------------------------------------------
+
+    def _recover(self, error: LondisteError) -> None:
+        """Closes what may be broken, and leaves the error where status finds it."""
+        if self._source is not None and not links.usable(self._source.conn):
+            self._close_source()
+        if self._target is not None and not links.usable(self._target):
+            self._target.close()
+            self._target = None
+            self._close_source()
+        text = describe(error)
+        if text == self._stored_error:
+            return
+        try:
+            conn = self._target or connect(
+                self.settings.db, name="londiste worker: error", autocommit=True
+            )
+            try:
+                nodes.set_consumer_error(
+                    conn, self.settings.queue_name, self.settings.consumer, text
+                )
+            finally:
+                if conn is not self._target:
+                    conn.close()
+            self._stored_error = text
+        except LondisteError as second:
+            log.debug("error not stored: %s", second)
+
+    # -- numbers ---------------------------------------------------------------------------
+
+    def _count(self, stats: BatchStats) -> None:
+        self.totals.batches += 1
+        self.totals.events += stats.events
+        self.totals.ignored += stats.ignored
+        self.totals.seconds += stats.seconds
+
+    def _log_statistics(self) -> None:
+        now = time.monotonic()
+        if now < self._next_statistics:
+            return
+        period = self.settings.stats_period + now - self._next_statistics
+        totals, self.totals = self.totals, Totals()
+        self._next_statistics = now + self.settings.stats_period
+        log.info(
+            "{count: %d, ignored: %d, batches: %d, duration: %.1f, idle: %.1f}",
+            totals.events,
+            totals.ignored,
+            totals.batches,
+            totals.seconds,
+            max(0.0, period - totals.seconds),
+        )
+
+
+def _supported(duty: Duties, state: WorkerState) -> Duties:
+    if duty.send_tick_id or duty.wait_behind:
+        raise StateError(
+            f"node {state.name} merges queue {state.queue} into {state.combined_queue},"
+            " which this version does not do",
+            hint="use the version of the program that created the node",
+        )
+    return duty
+
+
+def rewind(settings: WorkerSettings) -> int:
+    """Moves the consumer on the provider to what this node has; the tick.
+
+    For a node whose database was restored from a backup.  The worker must not run.
+    """
+    with links.closing(
+        links.own_node(
+            settings.db,
+            queue=settings.queue_name,
+            job=settings.job_name,
+            lock_timeout=settings.lock_timeout,
+        )
+    ) as target:
+        state = nodes.get_worker_state(target, settings.queue_name)
+        with links.closing(
+            links.provider(
+                state.provider_location,
+                settings.remote_extra_connstr,
+                name=settings.job_name,
+                queue=state.queue,
+                node=state.provider,
+            )
+        ) as source:
+            batches.register_consumer_at(source, state.queue, state.worker, state.completed_tick)
+    return state.completed_tick
