@@ -1,0 +1,158 @@
+"""Consumers: register, open a batch, read its events, finish it.
+
+    batch = next_batch(conn, queue, consumer)      None: nothing new
+    for chunk in events(conn, batch): ...          in the order of event ids
+    finish_batch(conn, batch.id)                   never again
+
+A batch stays open, with the same events, until it is finished; so a consumer that stored what it
+did in one transaction with the batch's tick can finish later, and skip what it has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import args_row
+
+from londiste.db import call
+from londiste.db.connection import Connection, place
+from londiste.errors import from_database
+from londiste.pgq.types import Batch, Event
+
+
+def register_consumer(conn: Connection, queue: str, consumer: str) -> int:
+    """Registers a consumer for the events after the newest tick: 1, or 0 when it was there."""
+    return int(call.value(conn, "pgq.register_consumer", queue, consumer))
+
+
+def register_consumer_at(conn: Connection, queue: str, consumer: str, tick: int | None) -> int:
+    """Registers a consumer behind a tick (1), or moves it there (0), dropping an open batch.
+
+    None: behind the newest tick for a new consumer, no change for one that is there.  Raises
+    StateError when the queue has not this tick.
+    """
+    return int(call.value(conn, "pgq.register_consumer_at", queue, consumer, tick))
+
+
+def unregister_consumer(conn: Connection, queue: str, consumer: str) -> int:
+    """Forgets a consumer and its position; the number of registrations removed, 0 if none."""
+    return int(call.value(conn, "pgq.unregister_consumer", queue, consumer))
+
+
+def next_batch(
+    conn: Connection,
+    queue: str,
+    consumer: str,
+    *,
+    min_lag: timedelta | None = None,
+    min_count: int | None = None,
+    min_interval: timedelta | None = None,
+) -> Batch | None:
+    """Opens the next batch, or answers the one that is open; None when there is no new tick.
+
+    min_lag -- the batch ends at least this long ago.
+    min_count, min_interval -- wait for that many events or that much time (either will do),
+        and put several ticks together for it.
+
+    Raises UnknownConsumer when the consumer is not registered, PositionLost when its position
+    is no tick of the queue.
+    """
+    if min_lag is None and min_count is None and min_interval is None:
+        row = call.row(conn, "pgq.next_batch_info", queue, consumer)
+    else:
+        row = call.row(
+            conn, "pgq.next_batch_custom", queue, consumer, min_lag, min_count, min_interval
+        )
+    if row["batch_id"] is None:
+        return None
+    return Batch(
+        id=row["batch_id"],
+        queue=queue,
+        consumer=consumer,
+        prev_tick_id=row["prev_tick_id"],
+        tick_id=row["cur_tick_id"],
+        prev_tick_time=row["prev_tick_time"],
+        tick_time=row["cur_tick_time"],
+        prev_event_seq=row["prev_tick_event_seq"],
+        event_seq=row["cur_tick_event_seq"],
+    )
+
+
+def events(
+    conn: Connection, batch: Batch, *, chunk: int = 5000, where: str | None = None
+) -> Iterator[list[Event]]:
+    """The events of an open batch in the order of their ids, in lists of up to ``chunk``.
+
+    where -- condition over the columns ``ev_id``, ``ev_type``, … as SQL; None for all.
+
+    Never holds more than one list.  Works in a transaction of its own, or a savepoint inside the
+    caller's, which stays open until the last list was taken or the iterator is closed.  Raises
+    StateError when the batch is not open.
+    """
+    name = f"londiste_batch_{batch.id}"
+    fetch = sql.SQL("fetch {} from {}").format(sql.Literal(chunk), sql.Identifier(name))
+    with conn.transaction(), conn.cursor(row_factory=args_row(Event)) as cursor:
+        first = call.rows(conn, "pgq.get_batch_cursor", batch.id, name, chunk, where)
+        found = [Event(*row.values()) for row in first]
+        while found:
+            yield found
+            if len(found) < chunk:
+                break
+            try:
+                found = cursor.execute(fetch).fetchall()
+            except psycopg.Error as error:
+                raise from_database(error, where=place(conn.info.dsn)) from error
+        # A caller that reads the batch again in the same transaction may use the name.
+        cursor.execute(sql.SQL("close {}").format(sql.Identifier(name)))
+
+
+def finish_batch(conn: Connection, batch_id: int) -> int:
+    """Closes a batch: 1, or 0 when it was closed before."""
+    return int(call.value(conn, "pgq.finish_batch", batch_id))
+
+
+def event_retry(conn: Connection, batch_id: int, event_id: int, after: datetime | int) -> int:
+    """Asks for an event again at a time, or in so many seconds: 1, or 0 when asked before.
+
+    Raises StateError when the batch is not open or has no such event.
+    """
+    return int(call.value(conn, "pgq.event_retry", batch_id, event_id, after))
+
+
+def batch_retry(conn: Connection, batch_id: int, seconds: int) -> int:
+    """Asks for all events of a batch again in so many seconds; their number."""
+    return int(call.value(conn, "pgq.batch_retry", batch_id, seconds))
+
+
+def get_batch_info(conn: Connection, batch_id: int) -> Batch | None:
+    """What lies in an open batch, and whose it is; None when it is not open."""
+    row = call.row(conn, "pgq.get_batch_info", batch_id)
+    if row["queue_name"] is None:
+        return None
+    return Batch(
+        id=batch_id,
+        queue=row["queue_name"],
+        consumer=row["consumer_name"],
+        prev_tick_id=row["prev_tick_id"],
+        tick_id=row["tick_id"],
+        prev_tick_time=row["batch_start"],
+        tick_time=row["batch_end"],
+        prev_event_seq=row["seq_start"],
+        event_seq=row["seq_end"],
+    )
+
+
+__all__ = [
+    "batch_retry",
+    "event_retry",
+    "events",
+    "finish_batch",
+    "get_batch_info",
+    "next_batch",
+    "register_consumer",
+    "register_consumer_at",
+    "unregister_consumer",
+]

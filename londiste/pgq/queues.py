@@ -1,0 +1,178 @@
+"""Queues: create, tick, maintain, look.  One function per SQL function of the schema ``pgq``.
+
+Nothing here commits: on a connection that is not in autocommit the caller decides.  Errors of
+the database are raised as ours (``londiste.db.call``).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import psycopg
+from psycopg import sql
+
+from londiste.db import call
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import UnknownQueue, from_database
+from londiste.pgq.types import ConsumerInfo, QueueInfo
+
+#: The ticker tells here which queue has a new tick, for consumers that LISTEN.
+TICK_CHANNEL = "pgq_tick"
+
+#: ``force_tick`` tells here which queue wants one, for tickers that LISTEN.
+FORCE_TICK_CHANNEL = "pgq_force_tick"
+
+# -- queues ---------------------------------------------------------------------------------------
+
+
+def create_queue(conn: Connection, queue: str) -> int:
+    """Creates a queue with its first tick: 1, or 0 when it was there."""
+    return int(call.value(conn, "pgq.create_queue", queue))
+
+
+def drop_queue(conn: Connection, queue: str, force: bool = False) -> None:
+    """Drops a queue and its events.  ``force`` unregisters consumers, which else are an error."""
+    call.value(conn, "pgq.drop_queue", queue, force)
+
+
+def set_queue_config(conn: Connection, queue: str, param: str, value: str | None) -> None:
+    """Sets a parameter, given as text; ``ticker_max_lag`` and so on.  Raises BadOption."""
+    call.value(conn, "pgq.set_queue_config", queue, param, value)
+
+
+def get_queue_info(conn: Connection, queue: str | None = None) -> list[QueueInfo]:
+    """Settings and state of one queue or of all; nothing for an unknown queue."""
+    return [QueueInfo(**row) for row in call.rows(conn, "pgq.get_queue_info", queue)]
+
+
+def get_consumer_info(
+    conn: Connection, queue: str | None = None, consumer: str | None = None
+) -> list[ConsumerInfo]:
+    """Positions of consumers; None stands for all queues, all consumers."""
+    rows = call.rows(conn, "pgq.get_consumer_info", queue, consumer)
+    return [ConsumerInfo(**row) for row in rows]
+
+
+def current_event_table(conn: Connection, queue: str) -> str:
+    """The table that takes events now, ``schema.name``; good until this transaction ends.
+
+    Raises StateError when the queue takes no events from this session.
+    """
+    return str(call.value(conn, "pgq.current_event_table", queue))
+
+
+def event_count(conn: Connection, queue: str) -> int:
+    """How many events the tables of the queue hold, read or not; counts them one by one."""
+    try:
+        parent = conn.execute(query("event_parent"), {"queue": queue}).fetchone()
+        if parent is None:
+            raise UnknownQueue(
+                f"no queue {queue}",
+                detail=f"in {place(conn.info.dsn)}",
+                hint="see what there is: londiste status",
+            )
+        count = sql.SQL("select count(*) from {}").format(TableName.parse(parent[0]).sql)
+        row = conn.execute(count).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    assert row is not None
+    return int(row[0])
+
+
+def version(conn: Connection) -> str:
+    """The release of the schema ``pgq`` in the database."""
+    return str(call.value(conn, "pgq.version"))
+
+
+# -- ticks ----------------------------------------------------------------------------------------
+
+
+def ticker(conn: Connection, queue: str | None = None) -> int | None:
+    """Ticks what is due.
+
+    With a queue: the id of the new tick, or None when none was due.  Without: how many queues
+    got one.  Belongs into a transaction of its own, in isolation level read committed.
+    """
+    answer = call.value(conn, "pgq.ticker", *(() if queue is None else (queue,)))
+    return None if answer is None else int(answer)
+
+
+def external_ticker(
+    conn: Connection, queue: str, tick_id: int, time: datetime, event_seq: int
+) -> int:
+    """Makes a tick of another database here, when its events are committed; ``tick_id``."""
+    return int(call.value(conn, "pgq.ticker", queue, tick_id, time, event_seq))
+
+
+def force_tick(conn: Connection, queue: str) -> int | None:
+    """Makes the next run of the ticker tick; the newest tick there is now, None if none."""
+    answer = call.value(conn, "pgq.force_tick", queue)
+    return None if answer is None else int(answer)
+
+
+def lock_ticks(conn: Connection, queue: str) -> int | None:
+    """Keeps others from ticking until this transaction ends; the newest tick, None if none."""
+    answer = call.value(conn, "pgq.lock_ticks", queue)
+    return None if answer is None else int(answer)
+
+
+def tick_at_snapshot(conn: Connection, queue: str, snapshot: str) -> int:
+    """Makes a tick at a snapshot that another session took after ``lock_ticks``; its id."""
+    return int(call.value(conn, "pgq.tick_at_snapshot", queue, snapshot))
+
+
+# -- maintenance ----------------------------------------------------------------------------------
+
+
+def maint_operations(conn: Connection) -> list[tuple[str, str | None]]:
+    """What to do now, in order: function (or ``vacuum``, ``vacuum analyze``) and argument."""
+    rows = call.rows(conn, "pgq.maint_operations")
+    return [(str(row["func_name"]), row["func_arg"]) for row in rows]
+
+
+def maint_rotate_tables_step1(conn: Connection, queue: str) -> None:
+    """Switches to the next event table if that is due and no consumer needs its events."""
+    call.value(conn, "pgq.maint_rotate_tables_step1", queue)
+
+
+def maint_rotate_tables_step2(conn: Connection) -> None:
+    """Completes switches of earlier transactions."""
+    call.value(conn, "pgq.maint_rotate_tables_step2")
+
+
+def maint_retry_events(conn: Connection) -> int:
+    """Puts some events back whose retry is due; how many.  Call it until it answers 0."""
+    return int(call.value(conn, "pgq.maint_retry_events"))
+
+
+def maint_tables_to_vacuum(conn: Connection) -> list[str]:
+    """Tables that need a vacuum where autovacuum is off."""
+    return [
+        str(row["maint_tables_to_vacuum"]) for row in call.rows(conn, "pgq.maint_tables_to_vacuum")
+    ]
+
+
+__all__ = [
+    "FORCE_TICK_CHANNEL",
+    "TICK_CHANNEL",
+    "create_queue",
+    "current_event_table",
+    "drop_queue",
+    "event_count",
+    "external_ticker",
+    "force_tick",
+    "get_consumer_info",
+    "get_queue_info",
+    "lock_ticks",
+    "maint_operations",
+    "maint_retry_events",
+    "maint_rotate_tables_step1",
+    "maint_rotate_tables_step2",
+    "maint_tables_to_vacuum",
+    "set_queue_config",
+    "tick_at_snapshot",
+    "ticker",
+    "version",
+]
