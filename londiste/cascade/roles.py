@@ -1,7 +1,7 @@
 """What a node's worker does with a batch, by what the node is.
 
-    node                     batches  apply  copy to own  same ids  make the  send     wait for the
-                                             queue        and ticks tick      tick-id  combined queue
+    node                     batches  apply  copy to own  same ids  make the  send     wait for
+                                             queue        and ticks tick      tick-id  combined
     root                     -        -      -            -         -         -        -
     branch                   x        x      all          x         x         -        -
     branch, own watermark    x        x      all          x         x         -        -

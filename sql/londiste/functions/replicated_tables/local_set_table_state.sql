@@ -12,15 +12,15 @@ as $$
 /*
  * Stores state and copy snapshot of a table; the name must be complete.
  *
+ * Statements that put back what a copy took off belong to in-copy and catching-up: while
+ * there are some, another state is refused by the check on the table.
+ *
  * 200 stored; 404 not known.
  */
 begin
     update londiste.table_info
     set custom_snapshot = i_snapshot,
-        merge_state = i_merge_state,
-        -- Stored statements belong to a copy; its last act is to run and clear them.
-        dropped_ddl = case when i_merge_state in ('in-copy', 'catching-up')
-                           then dropped_ddl end
+        merge_state = i_merge_state
     where queue_name = i_queue_name and table_name = i_table_name;
     if not found then
         select 404, 'No such table: ' || coalesce(i_table_name, 'NULL') into ret_code, ret_note;

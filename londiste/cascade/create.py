@@ -1,0 +1,384 @@
+"""Making nodes: which steps, on which databases, in which order.
+
+    root            register its location, create the node
+
+    branch, leaf    register its location on the root      (the root tells all nodes)
+                    register its location on the provider
+                    register it as subscriber there        (at the global watermark)
+                    register all locations here
+                    create the node here                   (at the position of its subscription)
+
+Everything that can be wrong is looked at before the first step.  A step that an interrupted
+run has done is recognised, so the same command finishes what it began.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import conninfo
+
+from londiste.cascade import nodes
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.types import Member, NodeInfo, NodeType
+from londiste.db.connection import Connection, masked, place, session
+from londiste.db.queries import query
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    StateError,
+    UnknownNode,
+    UsageError,
+    from_database,
+)
+from londiste.pgq import queues
+
+
+@dataclass(frozen=True)
+class NewNode:
+    """What is to be made.
+
+    dsn -- how this process reaches the database; may hold a password, is not stored.
+    location -- how other nodes reach it; stored on every node, holds no password.
+    worker -- consumer name of its worker, unique on the provider.
+    """
+
+    queue: str
+    type: NodeType
+    name: str
+    dsn: str = field(repr=False)
+    location: str
+    worker: str
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """The way from a provider to the root."""
+
+    provider: NodeInfo
+    provider_dsn: str = field(repr=False)
+    root: NodeInfo
+    root_dsn: str = field(repr=False)
+    members: tuple[Member, ...]
+
+
+def create_root(sites: Sites, node: NewNode, *, check: bool = True) -> list[Step]:
+    """The steps that make a root.
+
+    check -- that the location leads to the database.
+    Raises BadOption (location), StateError (another node is here already), NodeUnreachable.
+    """
+    _look_at(sites, node, check)
+    return [
+        RegisterLocation(node.name, node.dsn, node.queue, node.name, node.location),
+        CreateRoot(node),
+    ]
+
+
+def create_branch(sites: Sites, node: NewNode, provider: str, *, check: bool = True) -> list[Step]:
+    """The steps that make a branch below the node at the connection string ``provider``."""
+    existing = _look_at(sites, node, check)
+    if existing is None and queues.get_queue_info(sites.at(node.dsn), node.queue):
+        raise StateError(
+            f"{place(node.dsn)} has a queue {node.queue} already",
+            detail="a branch makes its own, with the provider's ids and ticks",
+            hint="choose another database, or drop the queue if nobody needs it",
+        )
+    return _below(sites, node, provider, existing)
+
+
+def create_leaf(sites: Sites, node: NewNode, provider: str, *, check: bool = True) -> list[Step]:
+    """The steps that make a leaf below the node at the connection string ``provider``."""
+    return _below(sites, node, provider, _look_at(sites, node, check))
+
+
+def upstream(sites: Sites, queue: str, provider: str) -> Upstream:
+    """Walks from a provider's connection string to the root.
+
+    Raises UnknownNode when a database on the way is no node, StateError for a provider that
+    is a leaf and for nodes that read from each other in a circle.
+    """
+    dsn = provider
+    first: NodeInfo | None = None
+    passed: list[str] = []
+    while True:
+        info = nodes.find_node_info(sites.at(dsn), queue)
+        if info is None:
+            raise UnknownNode(
+                f"provider {place(dsn)} is not a node of queue {queue}",
+                hint="give the connection string of its root or of a branch to --provider",
+            )
+        if info.type is NodeType.LEAF:
+            raise StateError(
+                f"node {info.name} is a leaf, nobody can read from it",
+                hint=f"give the connection string of its provider {info.provider}, or of another"
+                " root or branch, to --provider",
+            )
+        first = first or info
+        if info.name in passed:
+            raise StateError(
+                f"the nodes of queue {queue} read from each other in a circle:"
+                f" {', '.join([*passed, info.name])}",
+                hint="londiste change-provider gives one of them another provider",
+            )
+        passed.append(info.name)
+        if info.type is NodeType.ROOT:
+            members = tuple(nodes.get_queue_locations(sites.at(dsn), queue))
+            return Upstream(first, provider, info, dsn, members)
+        dsn = sites.reach(info.provider_location)
+
+
+def check_location(location: str) -> str:
+    """A location that may be stored.  Raises BadOption for a password or nonsense in it."""
+    try:
+        parts = conninfo.conninfo_to_dict(location)
+    except psycopg.Error as error:
+        raise BadOption(
+            f"not a connection string: {masked(location)}",
+            hint="write it as libpq does: host=… port=… dbname=…, or service=…",
+        ) from error
+    for secret in ("password", "sslpassword"):
+        if parts.get(secret) is not None:
+            raise BadOption(
+                f"the public connection string holds a {secret}",
+                detail="it is stored on every node, where others can read it",
+                hint="leave it out and use a service (service=…) or a password file (~/.pgpass);"
+                " for all nodes at once: remote_extra_connstr",
+            )
+    if not parts.get("dbname") and not parts.get("service"):
+        raise BadOption(
+            "the public connection string names no database",
+            hint="add dbname=…, or use service=…",
+        )
+    return location
+
+
+def reachable_from_elsewhere(location: str) -> bool:
+    """False when the string leads other hosts to themselves: no host, address or service."""
+    parts = conninfo.conninfo_to_dict(location)
+    host = parts.get("host") or parts.get("hostaddr")
+    return bool(parts.get("service") or (host and not str(host).startswith("/")))
+
+
+def check_same_database(local: Connection, location: str) -> None:
+    """Raises BadOption unless ``location`` leads to the database of ``local``.
+
+    An advisory lock with a random key exists in one database of one server only: whoever
+    cannot take it is in the same one.
+    """
+    key = secrets.randbits(63)
+    try:
+        local.execute(query("advisory_lock"), [key])
+        try:
+            with session(location, name="londiste create: check", autocommit=True) as other:
+                free = other.execute(query("advisory_try_lock"), [key]).fetchone()
+        finally:
+            local.execute(query("advisory_unlock"), [key])
+    except LondisteError as error:
+        raise type(error)(
+            error.message,
+            detail="this is the public connection string of the new node",
+            hint=(error.hint + "; " if error.hint else "") + "--nocheck if only others can use it",
+        ) from error
+    except psycopg.Error as error:
+        raise from_database(error, where=place(location)) from error
+    if free is None or free[0]:
+        raise BadOption(
+            f"the public connection string leads to {place(location)}, another database",
+            detail=f"the node is to be made in {place(local.info.dsn)}",
+            hint="correct public_node_location, or the one on the command line",
+        )
+
+
+def _look_at(sites: Sites, node: NewNode, check: bool) -> NodeInfo | None:
+    """What is in the database now; refuses what cannot become the node."""
+    if not node.worker:
+        raise BadOption("the worker has no name", hint="set job_name")
+    check_location(node.location)
+    local = sites.at(node.dsn)
+    existing = nodes.find_node_info(local, node.queue)
+    if existing is not None and (existing.name, existing.type) != (node.name, node.type):
+        raise StateError(
+            f"{place(node.dsn)} is already node {existing.name} ({existing.type.value})"
+            f" of queue {node.queue}",
+            detail="a database is one node per queue",
+            hint="londiste node-info shows it; choose another database, or another queue_name",
+        )
+    if check:
+        check_same_database(local, node.location)
+    return existing
+
+
+def _below(sites: Sites, node: NewNode, provider: str, existing: NodeInfo | None) -> list[Step]:
+    way = upstream(sites, node.queue, provider)
+    if existing is not None and existing.provider != way.provider.name:
+        raise StateError(
+            f"node {node.name} reads from {existing.provider} already",
+            hint=f"londiste change-provider --provider {way.provider.name}",
+        )
+    if existing is None:
+        _refuse_taken_names(sites, node, way)
+    locations = {m.name: m for m in way.members}
+    locations[node.name] = Member(node.name, node.location)
+    return [
+        RegisterLocation(way.root.name, way.root_dsn, node.queue, node.name, node.location),
+        RegisterLocation(way.provider.name, provider, node.queue, node.name, node.location),
+        RegisterSubscriber(way.provider.name, provider, node.queue, node.name, node.worker),
+        RegisterLocations(node.name, node.dsn, node.queue, tuple(locations.values())),
+        CreateNode(node, way.provider.name, provider),
+    ]
+
+
+def _refuse_taken_names(sites: Sites, node: NewNode, way: Upstream) -> None:
+    for member in way.members:
+        # The same name at the same place is what an interrupted run has left: that place is
+        # this database, and it is no node yet.
+        if member.name == node.name and not _same(member.location, node.location):
+            raise UsageError(
+                f"queue {node.queue} has a node {node.name} already",
+                detail=f"it lives at {masked(member.location)}",
+                hint="choose another name, or drop the old node first: londiste drop-node",
+            )
+    conn = sites.at(way.provider_dsn)
+    subscribers = nodes.get_subscriber_info(conn, node.queue)
+    mine = any(s.name == node.name and s.worker == node.worker for s in subscribers)
+    if not mine and queues.get_consumer_info(conn, node.queue, node.worker):
+        raise UsageError(
+            f"consumer {node.worker} is registered on node {way.provider.name} already",
+            detail="the worker would move the position of another program",
+            hint="give every worker its own job_name",
+        )
+
+
+def _same(one: str, other: str) -> bool:
+    return conninfo.conninfo_to_dict(one) == conninfo.conninfo_to_dict(other)
+
+
+@dataclass(frozen=True)
+class RegisterLocation:
+    """``node`` learns where ``name`` lives."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    name: str
+    location: str
+
+    def describe(self) -> str:
+        return f"{self.node}: register location of {self.name}: {masked(self.location)}"
+
+    def done(self, sites: Sites) -> bool:
+        known = nodes.get_queue_locations(sites.at(self.dsn), self.queue)
+        return Member(self.name, self.location) in known
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            nodes.register_location(conn, self.queue, self.name, self.location)
+
+
+@dataclass(frozen=True)
+class RegisterLocations:
+    """``node`` learns where everybody lives."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    members: tuple[Member, ...]
+
+    def describe(self) -> str:
+        return f"{self.node}: register locations of {', '.join(m.name for m in self.members)}"
+
+    def done(self, sites: Sites) -> bool:
+        known = nodes.get_queue_locations(sites.at(self.dsn), self.queue)
+        return set(self.members) <= set(known)
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            for member in self.members:
+                nodes.register_location(
+                    conn, self.queue, member.name, member.location, dead=member.dead
+                )
+
+
+@dataclass(frozen=True)
+class RegisterSubscriber:
+    """``provider`` keeps everything from the global watermark on for ``name``."""
+
+    provider: str
+    dsn: str = field(repr=False)
+    queue: str
+    name: str
+    worker: str
+
+    def describe(self) -> str:
+        return f"{self.provider}: register {self.name} as subscriber, with worker {self.worker}"
+
+    def done(self, sites: Sites) -> bool:
+        return any(
+            s.name == self.name and s.worker == self.worker
+            for s in nodes.get_subscriber_info(sites.at(self.dsn), self.queue)
+        )
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            nodes.register_subscriber(conn, self.queue, self.name, self.worker)
+
+
+@dataclass(frozen=True)
+class CreateRoot:
+    """The database becomes the root: the queue, its markers, the worker's position."""
+
+    node: NewNode
+
+    def describe(self) -> str:
+        return f"{self.node.name}: create root of queue {self.node.queue}"
+
+    def done(self, sites: Sites) -> bool:
+        return nodes.find_node_info(sites.at(self.node.dsn), self.node.queue) is not None
+
+    def run(self, sites: Sites) -> None:
+        node = self.node
+        with sites.transaction(node.dsn) as conn:
+            nodes.create_node(conn, node.queue, node.type, node.name, node.worker)
+
+
+@dataclass(frozen=True)
+class CreateNode:
+    """The database becomes a branch or leaf that starts where its subscription stands."""
+
+    node: NewNode
+    provider: str
+    provider_dsn: str = field(repr=False)
+
+    def describe(self) -> str:
+        return (
+            f"{self.node.name}: create {self.node.type.value} of queue {self.node.queue},"
+            f" provider {self.provider}"
+        )
+
+    def done(self, sites: Sites) -> bool:
+        return nodes.find_node_info(sites.at(self.node.dsn), self.node.queue) is not None
+
+    def run(self, sites: Sites) -> None:
+        node = self.node
+        source = sites.at(self.provider_dsn)
+        # Not the global watermark of this moment: it may have moved since an interrupted run
+        # has registered the subscriber, the subscription has not.
+        consumers = queues.get_consumer_info(source, node.queue, node.worker)
+        if not consumers or consumers[0].last_tick is None:
+            raise StateError(
+                f"consumer {node.worker} is no longer registered on node {self.provider}",
+                hint="run the command again",
+            )
+        with sites.transaction(node.dsn) as conn:
+            nodes.create_node(
+                conn,
+                node.queue,
+                node.type,
+                node.name,
+                node.worker,
+                provider=self.provider,
+                global_watermark=consumers[0].last_tick,
+            )

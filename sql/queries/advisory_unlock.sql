@@ -1,0 +1,2 @@
+/* Gives the session lock back. */
+select pg_catalog.pg_advisory_unlock(%s)
