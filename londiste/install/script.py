@@ -25,7 +25,8 @@ def script(components: Sequence[str] | None = None, *, root: Path | None = None)
     ``psql -v after=1`` also runs the upgrades that break programs of the previous release.
     """
     chosen = source.select(source.load(root), components)
-    return _HEAD + "".join(part + "\n" for component in chosen for part in _component(component))
+    body = "".join(part + "\n" for component in chosen for part in _component(component))
+    return _HEAD + body + "\\o\n"
 
 
 _HEAD = r"""-- Installs or upgrades; running it again changes nothing.
@@ -33,6 +34,8 @@ _HEAD = r"""-- Installs or upgrades; running it again changes nothing.
 -- With  -v after=1  when no program of the previous release runs any more.
 \set ON_ERROR_STOP on
 \set QUIET on
+-- Results of files are of no interest; errors are shown all the same.
+\o /dev/null
 \if :{?after}
 \else
 \set after 0
