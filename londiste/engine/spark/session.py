@@ -4,6 +4,9 @@ One session per process, shared by its threads.  Without ``spark.master`` Spark 
 this program (``local[*]``, one JVM of about half a gigabyte); on a cluster only the setting
 changes, and this package has to be installed where the executors run.  The JVM ends with the
 process, because it reads from a pipe that only this process holds.
+
+Spark is silent: stdout belongs to results, and its errors become ours.  With the setting
+``spark.log.level`` it logs to stderr.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ import logging
 import os
 import re
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import londiste
 from londiste.embedded.java import find_java
@@ -29,6 +33,8 @@ log = logging.getLogger(__name__)
 
 #: A task is tried this often, in local mode too (where Spark itself would try once).
 ATTEMPTS = 4
+
+_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
@@ -56,7 +62,7 @@ def defaults(master: str) -> dict[str, str]:
             "spark.driver.memory": "512m",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+            "spark.driver.extraJavaOptions": f"{_JAVA_OPTIONS}"
             f" -Dlog4j2.configurationFile={configuration}",
         }
     return settings
@@ -64,7 +70,10 @@ def defaults(master: str) -> dict[str, str]:
 
 def merged(given: Mapping[str, str]) -> dict[str, str]:
     """All settings of a session: the defaults for its master, then the given ones."""
-    return {**defaults(master(given.get("spark.master", "local[*]"))), **_without_master(given)}
+    settings = {**defaults(master(given.get("spark.master", "local[*]"))), **_without_master(given)}
+    if "spark.log.level" in given and "spark.driver.extraJavaOptions" not in given:
+        settings["spark.driver.extraJavaOptions"] = _JAVA_OPTIONS
+    return settings
 
 
 def master(text: str) -> str:
@@ -102,25 +111,58 @@ def stop() -> None:
 
 def _start(settings: Mapping[str, str]) -> SparkSession:
     # Imported here: help, queue and tail commands must not pay for it.
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    log.info("starting Spark, master %s", settings["spark.master"])
-    builder = SparkSession.builder
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    java = {} if os.environ.get("SPARK_REMOTE") else {"JAVA_HOME": str(find_java())}
+    remote = settings.get("spark.remote") or os.environ.get("SPARK_REMOTE")
+    log.info("starting Spark, %s", remote or f"master {settings['spark.master']}")
+    said = tempfile.TemporaryFile() if "spark.log.level" not in settings else None  # noqa: SIM115
     try:
-        with _environment({**java, **_python_environment()}):
-            session = builder.getOrCreate()
-    except (PySparkException, RuntimeError, OSError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else repr(error)
+        if not remote:
+            _launch(settings, said)
+        builder = SparkSession.builder
+        for key, value in settings.items():
+            if not remote or key != "spark.master":
+                builder = builder.config(key, value)
+        return builder.getOrCreate()
+    except (PySparkException, Py4JError, RuntimeError, OSError, ValueError) as error:
+        _end_gateway()
         raise LondisteError(
             "spark does not start",
-            detail=first,
+            detail=_reason(error, said),
             hint="check spark.* in the settings and JAVA_HOME, or set engine = local",
         ) from error
-    return session
+
+
+def _launch(settings: Mapping[str, str], said: IO[bytes] | None) -> None:
+    """Starts the JVM with its own environment and output; pyspark takes it from there.
+
+    said -- where its stdout and stderr go; None leaves them on our stderr.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        conf.set(key, value)
+    output = said.fileno() if said is not None else sys.stderr.fileno()
+    with _environment({"JAVA_HOME": str(find_java()), **_python_environment()}):
+        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
+        SparkContext(conf=conf, gateway=gateway)
+
+
+def _reason(error: Exception, said: IO[bytes] | None) -> str:
+    """What the JVM printed says more than pyspark's "Java gateway process exited"."""
+    printed = ""
+    if said is not None:
+        said.seek(0)
+        printed = said.read(64 * 1024).decode("utf-8", "replace")
+    for sign in (r"\w(Exception|Error): ", r"(?i)error|invalid|not found|could not"):
+        for line in (*printed.splitlines(), *str(error).splitlines()):
+            if re.search(sign, line):
+                return line.strip()[:500]
+    return next(iter(str(error).strip().splitlines()), repr(error))[:500]
 
 
 def _python_environment() -> dict[str, str]:

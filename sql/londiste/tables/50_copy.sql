@@ -15,6 +15,9 @@ create table londiste.copy_attempt (
     table_name text not null,
     attempt int8 not null,
     stop_requested bool not null default false,
+    total_bytes int8 not null default 0,
+    total_rows int8 not null default 0,
+    total_chunks int4 not null default 1,
     started_at timestamptz not null default now(),
     constraint copy_attempt_pkey primary key (queue_name, table_name),
     constraint copy_attempt_attempt_key unique (queue_name, table_name, attempt)
@@ -28,6 +31,10 @@ comment on column londiste.copy_attempt.table_name is
 comment on column londiste.copy_attempt.attempt is 'Number of the copy, never used twice';
 comment on column londiste.copy_attempt.stop_requested is
     'Somebody who needs the table asks the copy process to let go of it';
+comment on column londiste.copy_attempt.total_bytes is 'Size of the source table on disk';
+comment on column londiste.copy_attempt.total_rows is
+    'Rows of the source table as its statistics have them, 0 when unknown';
+comment on column londiste.copy_attempt.total_chunks is 'How many chunks there are';
 comment on column londiste.copy_attempt.started_at is 'When this attempt began';
 
 create sequence londiste.copy_attempt_id;

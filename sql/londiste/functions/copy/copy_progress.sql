@@ -2,8 +2,11 @@ create or replace function londiste.copy_progress(
     i_queue_name text,
     out table_name text,
     out attempt int8,
-    out started_at timestamptz,
+    out seconds float8,
     out stop_requested bool,
+    out total_bytes int8,
+    out total_rows int8,
+    out total_chunks int4,
     out chunks int4,
     out rows int8,
     out bytes int8
@@ -17,13 +20,17 @@ as $$
 /*
  * The copies that run for a queue, with what their finished chunks have moved.
  *
- * What is still in flight is in pg_stat_progress_copy.
+ * seconds is the time since the copy began.  What is still in flight is in
+ * pg_stat_progress_copy.
  */
     select
         a.table_name,
         a.attempt,
-        a.started_at,
+        extract(epoch from clock_timestamp() - a.started_at)::float8,
         a.stop_requested,
+        a.total_bytes,
+        a.total_rows,
+        a.total_chunks,
         count(c.chunk)::int4,
         coalesce(sum(c.rows), 0)::int8,
         coalesce(sum(c.bytes), 0)::int8
@@ -33,7 +40,7 @@ as $$
         and c.table_name = a.table_name
         and c.attempt = a.attempt
     where a.queue_name = i_queue_name
-    group by a.table_name, a.attempt, a.started_at, a.stop_requested
+    group by a.queue_name, a.table_name
     order by a.table_name
 $$;
 

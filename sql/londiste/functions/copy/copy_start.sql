@@ -1,4 +1,7 @@
-create or replace function londiste.copy_start(i_queue_name text, i_table_name text)
+create or replace function londiste.copy_start(
+    i_queue_name text, i_table_name text,
+    i_total_bytes int8 default 0, i_total_rows int8 default 0, i_total_chunks int4 default 1
+)
 returns int8
 language plpgsql
 security definer
@@ -14,11 +17,15 @@ as $$
 declare
     v_attempt int8 := nextval('londiste.copy_attempt_id');
 begin
-    insert into londiste.copy_attempt as a (queue_name, table_name, attempt)
-    values (i_queue_name, i_table_name, v_attempt)
+    insert into londiste.copy_attempt as a
+        (queue_name, table_name, attempt, total_bytes, total_rows, total_chunks)
+    values (i_queue_name, i_table_name, v_attempt, i_total_bytes, i_total_rows, i_total_chunks)
     on conflict (queue_name, table_name) do update
     set attempt = excluded.attempt,
         stop_requested = false,
+        total_bytes = excluded.total_bytes,
+        total_rows = excluded.total_rows,
+        total_chunks = excluded.total_chunks,
         started_at = now();
     delete from londiste.copy_chunk c
     where c.queue_name = i_queue_name
@@ -27,5 +34,5 @@ begin
 end;
 $$;
 
-revoke all on function londiste.copy_start(text, text) from public;
-grant execute on function londiste.copy_start(text, text) to londiste_writer;
+revoke all on function londiste.copy_start(text, text, int8, int8, int4) from public;
+grant execute on function londiste.copy_start(text, text, int8, int8, int4) to londiste_writer;

@@ -1,0 +1,97 @@
+"""Makes a table ready to be filled: no foreign keys, no indexes, no rows, a new attempt.
+
+What is taken off is stored in the same transaction that takes it off: foreign keys in
+``londiste.pending_fkeys``, everything else as statements in ``table_info.dropped_ddl``.  So
+whenever the process dies, the database either has an object or knows how to make it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import psycopg
+from psycopg import sql
+
+from londiste.copy import attempts
+from londiste.db import catalog, ddl
+from londiste.db.connection import Connection
+from londiste.engine.spec import Chunk
+from londiste.errors import Superseded, from_database
+from londiste.replication import tables
+from londiste.replication.types import ReplicatedTable
+
+log = logging.getLogger(__name__)
+
+
+def drop_foreign_keys(conn: Connection, table: ReplicatedTable) -> int:
+    """Takes off the foreign keys from and to a table, one transaction each; how many.
+
+    One by one, because each needs locks on two tables: together they are a deadlock waiting
+    for a reader.  ``conn`` in autocommit mode.
+    """
+    count = 0
+    for fkey in tables.find_table_fkeys(conn, table.dest):
+        count += tables.drop_table_fkey(conn, fkey.from_table, fkey.name)
+    return count
+
+
+def prepare(conn: Connection, queue: str, table: ReplicatedTable, chunks: Sequence[Chunk]) -> int:
+    """Empties the table, takes its indexes off and begins a new attempt: its number.
+
+    One transaction.  Waits for the tasks of an attempt before, and for whoever uses the table,
+    as long as lock_timeout allows.  ``conn`` in autocommit mode, with role replica.
+
+    Raises Superseded when the table is not to be copied any more, LockTimeout.
+    """
+    attempts.end_leftovers(conn, queue, table.name)
+    drop_foreign_keys(conn, table)
+    try:
+        with conn.transaction():
+            attempt = attempts.copy_start(
+                conn,
+                queue,
+                table.name,
+                total_bytes=sum(chunk.bytes for chunk in chunks),
+                total_rows=sum(chunk.rows for chunk in chunks),
+                total_chunks=len(chunks),
+            )
+            conn.execute(
+                sql.SQL("lock table only {} in access exclusive mode").format(table.dest.sql)
+            )
+            now = find(conn, queue, table)
+            if now is None or now.state != "in-copy":
+                raise Superseded(f"table {table.name} is not to be copied any more")
+            dropped = _take_off(conn, table)
+            stored = (now.dropped_ddl or "") + ddl.script(dropped)
+            tables.local_set_table_struct(conn, queue, table.name, stored or None)
+            if "skip_truncate" not in table.attrs:
+                conn.execute(sql.SQL("truncate only {}").format(table.dest.sql))
+    except psycopg.Error as error:
+        raise from_database(error, where=conn.info.dbname) from error
+    return attempt
+
+
+def find(conn: Connection, queue: str, table: ReplicatedTable) -> ReplicatedTable | None:
+    """The table as it is registered now; None when it is not kept here."""
+    for found in tables.get_table_list(conn, queue):
+        if found.name == table.name and found.local:
+            return found
+    return None
+
+
+def _take_off(conn: Connection, table: ReplicatedTable) -> list[ddl.Removable]:
+    """Drops what can be dropped; the rest stays and only costs time."""
+    candidates = ddl.removable(
+        table.dest, catalog.indexes(conn, table.dest), catalog.constraints(conn, table.dest)
+    )
+    dropped = []
+    for item in candidates:
+        try:
+            with conn.transaction():
+                conn.execute(item.drop.encode())
+        except psycopg.errors.DependentObjectsStillExist:
+            log.info("%s: %s stays during the copy, other objects need it", table.dest, item.name)
+        else:
+            dropped.append(item)
+    return dropped

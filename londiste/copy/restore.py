@@ -1,0 +1,67 @@
+"""Puts back what a copy took off, and lets the server look at the new rows.
+
+One transaction: a process that dies in it leaves the table without indexes and the statements
+still stored, so the next one begins at the beginning.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import psycopg
+from psycopg import sql
+
+from londiste.copy.prepare import find
+from londiste.db.connection import Connection
+from londiste.db.queries import query
+from londiste.errors import EventError, from_database
+from londiste.replication import tables
+from londiste.replication.types import ReplicatedTable
+
+log = logging.getLogger(__name__)
+
+#: Duplicates in the copied rows, or rows that an exclusion constraint does not admit together.
+_NOT_UNIQUE = {"23505", "23P01"}
+
+
+def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
+    """Runs the stored statements, analyzes the table, forgets the statements.
+
+    False when nothing was stored.  ``conn`` in autocommit mode.
+
+    Raises EventError when the rows do not fit a unique or exclusion constraint, LockTimeout.
+    """
+    started = time.monotonic()
+    try:
+        with conn.transaction():
+            conn.execute(
+                sql.SQL("lock table only {} in access exclusive mode").format(table.dest.sql)
+            )
+            now = find(conn, queue, table)
+            if now is None or not now.dropped_ddl:
+                return False
+            conn.execute(query("more_sort_memory"))
+            # As bytes: the text may hold percent signs, and there are no parameters.
+            conn.execute(now.dropped_ddl.encode())
+            tables.local_set_table_struct(conn, queue, table.name, None)
+            conn.execute(sql.SQL("analyze {}").format(table.dest.sql))
+    except psycopg.Error as error:
+        if error.sqlstate in _NOT_UNIQUE:
+            raise EventError(
+                f"table {table.dest}: {error.diag.message_primary}",
+                detail=error.diag.message_detail or "",
+                hint="correct the rows in the table here; the index is tried again by itself",
+                queue=queue,
+            ) from error
+        raise from_database(error, where=conn.info.dbname) from error
+    log.info("%s: indexes are built, %.1f s", table.dest, time.monotonic() - started)
+    return True
+
+
+def analyze(conn: Connection, table: ReplicatedTable) -> None:
+    """New statistics for a table that had nothing to restore."""
+    try:
+        conn.execute(sql.SQL("analyze {}").format(table.dest.sql))
+    except psycopg.Error as error:
+        raise from_database(error, where=conn.info.dbname) from error

@@ -1,0 +1,57 @@
+"""Cuts a table into chunks, by ranges of its blocks.
+
+Every row version lies in one block, and in one snapshot every row has one version.  So ranges
+of blocks that do not overlap and leave no block out hold every row once, whatever its key is
+and whether it has one.  The last range has no end: the table may have grown since its size
+was read.  PostgreSQL 14 and later read such a range without looking at other blocks.
+"""
+
+from __future__ import annotations
+
+from londiste.db.names import TableName
+from londiste.engine.spec import Chunk
+
+#: A chunk costs two connections and some 30 ms; more of them than this only cost.
+MAX_CHUNKS = 10_000
+
+
+def split(
+    table: TableName,
+    *,
+    pages: int,
+    total_bytes: int,
+    rows: float = 0,
+    chunk_bytes: int,
+) -> tuple[Chunk, ...]:
+    """The chunks of a table, in the order of its blocks; at least one.
+
+    pages -- blocks of the heap.
+    total_bytes -- of the heap and what is stored beside it (TOAST).
+    rows -- estimate, for progress only.
+    chunk_bytes -- about so large a chunk gets; a table up to one and a half times of that is
+        not split.
+    """
+    count = _count(pages, total_bytes, chunk_bytes)
+    if count == 1:
+        return (Chunk(table, 0, "", total_bytes, int(rows)),)
+    bounds = [pages * number // count for number in range(count)]
+    share, row_share = total_bytes // count, int(rows / count)
+    return tuple(
+        Chunk(table, number, _range(bounds, number), share, row_share) for number in range(count)
+    )
+
+
+def _count(pages: int, total_bytes: int, chunk_bytes: int) -> int:
+    if total_bytes * 2 <= chunk_bytes * 3:
+        return 1
+    wanted = -(-total_bytes // max(1, chunk_bytes))
+    return max(1, min(wanted, pages, MAX_CHUNKS))
+
+
+def _range(bounds: list[int], number: int) -> str:
+    conditions = []
+    if number > 0:
+        conditions.append(f"ctid >= '({bounds[number]},0)'::tid")
+    if number + 1 < len(bounds):
+        conditions.append(f"ctid < '({bounds[number + 1]},0)'::tid")
+    return " and ".join(conditions)

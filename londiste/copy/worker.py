@@ -1,0 +1,207 @@
+"""The copy process of a node: every table that is on its way, several at a time.
+
+The main worker starts it when a table is to be copied; it ends by itself when none is left.
+Each table has a thread; all share one engine, so one Spark session.  A table that fails waits
+with its reason stored, longer from time to time, and the others go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+
+from londiste.cascade import nodes
+from londiste.copy.table import Job, TableCopy
+from londiste.daemon import loop
+from londiste.daemon.signals import Signals
+from londiste.db.connection import Connection, session
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import (
+    LondisteError,
+    NodeBusy,
+    StateError,
+    Superseded,
+    UnknownTable,
+    from_database,
+)
+from londiste.replication import sync, tables
+
+log = logging.getLogger(__name__)
+
+#: Seconds for the lock of a process that has just been killed to go away.
+_LOCK_PATIENCE = 5.0
+
+#: Seconds between looks for tables that have come or gone.
+_LOOK = 0.5
+
+#: Seconds to wait for threads at the end; the transactions they leave are rolled back.
+_GRACE = 4.0
+
+
+_DOING = {
+    sync.InCopy: "empty it, copy all rows, build its indexes, replay what happened meanwhile",
+    sync.CatchingUp: "build missing indexes, replay what happened since its copy",
+    sync.WannaSync: "wait for the worker to name the hand-over tick, replay up to it",
+    sync.DoSync: "replay up to the hand-over tick",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is next for one table."""
+
+    table: TableName
+    state: str | None
+
+    def describe(self) -> str:
+        """For ``--explain``."""
+        doing = _DOING.get(type(sync.from_text(self.state)), "forget its copy's consumer")
+        return f"{self.table}: {doing}"
+
+
+@dataclass
+class CopyProcess:
+    """Copies tables until none is left to copy.
+
+    wanted -- only these tables; empty for all.
+    parallel -- tables at a time.
+    longest_pause -- limit in seconds of the pause of a table that fails.
+    """
+
+    job: Job
+    wanted: Sequence[TableName] = ()
+    parallel: int = 2
+    longest_pause: float = 20.0
+    _running: dict[TableName, threading.Thread] = field(default_factory=dict)
+    _end: threading.Event = field(default_factory=threading.Event)
+
+    def plan(self) -> list[Step]:
+        """What ``run`` would do now; touches nothing."""
+        with session(self.job.db, name="londiste copy", autocommit=True) as conn:
+            self._check(conn)
+            states = {t.name: t.state for t in tables.get_table_list(conn, self.job.queue)}
+            return [Step(name, states.get(name)) for name in self._to_do(conn)]
+
+    def run(self, signals: Signals) -> None:
+        """Works until no table is left, or a stop is asked for.
+
+        Raises NodeBusy when another process copies for this node, UnknownTable for a wanted
+        table that is not replicated here, StateError for one that is not to be copied.
+        """
+        with self._alone() as conn:
+            self._check(conn)
+            try:
+                while not signals.stopping:
+                    left = self._round(conn)
+                    if not left and not self._running:
+                        return
+                    signals.wait(_LOOK)
+            finally:
+                self._end.set()
+                deadline = time.monotonic() + _GRACE
+                for thread in self._running.values():
+                    thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _round(self, conn: Connection) -> list[TableName]:
+        """Starts threads for tables that have none; the tables that are not finished."""
+        for name, thread in list(self._running.items()):
+            if not thread.is_alive():
+                del self._running[name]
+        left = self._to_do(conn)
+        for name in left:
+            if len(self._running) >= self.parallel:
+                break
+            if name not in self._running:
+                thread = threading.Thread(
+                    target=self._bring, args=(name,), name=str(name), daemon=True
+                )
+                self._running[name] = thread
+                thread.start()
+        return left
+
+    def _to_do(self, conn: Connection) -> list[TableName]:
+        """Tables in a state of copying, and tables whose copy has left a consumer behind."""
+        found = [
+            table.name
+            for table in tables.get_table_list(conn, self.job.queue)
+            if table.local and isinstance(sync.from_text(table.state), sync.COPYING)
+        ]
+        prefix = self.job.copy_prefix
+        for consumer in nodes.get_consumer_info(conn, self.job.queue):
+            if consumer.name.startswith(prefix):
+                name = TableName.parse(consumer.name[len(prefix) :])
+                if name not in found:
+                    found.append(name)
+        return [name for name in found if not self.wanted or name in self.wanted]
+
+    def _bring(self, name: TableName) -> None:
+        """The thread of one table."""
+        copy = TableCopy(self.job, name, self._end.is_set)
+        trouble = loop.Trouble()
+        while not self._end.is_set():
+            try:
+                copy.run()
+                return
+            except Superseded as error:
+                # Somebody has changed the state: look again, at once.
+                log.info("%s", error.message)
+                self._end.wait(_LOOK)
+            except Exception as error:
+                ours = loop.as_londiste(error)
+                if trouble.failed(ours):
+                    log.log(
+                        logging.WARNING if ours.retry else logging.ERROR,
+                        "%s: %s",
+                        name,
+                        loop.describe(ours),
+                    )
+                with contextlib.suppress(LondisteError, psycopg.Error):
+                    copy.note_error(ours)
+                self._end.wait(
+                    loop.pause(trouble.failures, longest=self.longest_pause, chance=random.random())
+                )
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[Connection]:
+        """A session with the lock of the node's copy process."""
+        with session(self.job.db, name="londiste copy", autocommit=True) as conn:
+            deadline = time.monotonic() + _LOCK_PATIENCE
+            while not self._locked(conn):
+                if time.monotonic() > deadline:
+                    raise NodeBusy(
+                        f"another process copies tables of queue {self.job.queue} here",
+                        hint="the worker starts one by itself; let it work",
+                    )
+                time.sleep(0.1)
+            yield conn
+
+    def _locked(self, conn: Connection) -> bool:
+        try:
+            row = conn.execute(query("copy_process_lock"), {"queue": self.job.queue}).fetchone()
+        except psycopg.Error as error:
+            raise from_database(error) from error
+        return bool(row and row[0])
+
+    def _check(self, conn: Connection) -> None:
+        if not self.wanted:
+            return
+        known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}
+        for name in self.wanted:
+            if name not in known:
+                raise UnknownTable(
+                    f"table {name} is not replicated here",
+                    hint=f"add it: londiste add-table {name}",
+                )
+            if sync.from_text(known[name].state) == sync.Missing():
+                raise StateError(
+                    f"table {name} waits for the worker to begin its copy",
+                    hint="start it: londiste worker",
+                )

@@ -1,0 +1,29 @@
+create or replace function londiste.move_table_state(
+    i_queue_name text, i_table_name text, i_from_state text, i_to_state text, i_snapshot text
+)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Stores a table's next state, only when it is still in the state it was seen in.
+ *
+ * False when it is not: somebody has removed the table, or wants it copied again, and what the
+ * caller was about to do has lost its ground.
+ */
+begin
+    update londiste.table_info t
+    set merge_state = i_to_state,
+        custom_snapshot = i_snapshot
+    where t.queue_name = i_queue_name
+        and t.table_name = i_table_name
+        and t.local
+        and t.merge_state is not distinct from i_from_state;
+    return found;
+end;
+$$;
+
+revoke all on function londiste.move_table_state(text, text, text, text, text) from public;
+grant execute on function londiste.move_table_state(text, text, text, text, text)
+to londiste_writer;
