@@ -69,6 +69,9 @@ def find_java() -> Path:
     reasons: list[str] = []
     for origin, program in _candidates():
         java = ask(program)
+        if java is not None and (java.home / "bin" / "java").resolve() != program.resolve():
+            # A script, ours for example, speaks for a Java elsewhere.
+            java = ask(java.home / "bin" / "java")
         if java is None:
             reasons.append(f"{origin}: {program} does not run")
             continue

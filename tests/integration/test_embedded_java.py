@@ -70,6 +70,16 @@ def test_the_java_of_the_package_starts_with_the_argument_it_would_refuse(tmp_pa
 
 
 @needs_wheel
+def test_what_was_found_is_found_again_when_it_is_JAVA_HOME(  # noqa: N802
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = find_java()
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    find_java.cache_clear()
+    assert find_java() == home
+
+
+@needs_wheel
 def test_every_other_argument_arrives_as_it_was() -> None:
     value = """a b  'c' "d" $e \\ * --add-modules=jdk.incubator.vector"""
     answer = start(find_java(), f"-Dx.y={value}", ARGUMENT, "-XshowSettings:properties", "-version")
