@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import click
 import psycopg
 
-from londiste.daemon import crash
+from londiste.daemon import child, crash
 from londiste.errors import LondisteError, UsageError, from_database
 
 EXIT_USAGE = 2
@@ -25,6 +25,7 @@ def run(command: click.Command, argv: Sequence[str]) -> int:
     Ctrl-C gives 130.  An exception that is not ours is a defect: it is reported in one line
     with exit code 70, and with its traceback when LONDISTE_TRACEBACK is set.
     """
+    child.die_with_parent()
     try:
         crash.arm()
         result = command.main(args=list(argv), prog_name="londiste", standalone_mode=False)

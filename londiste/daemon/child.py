@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from typing import IO
 
 _FILE = "LONDISTE_PARENT_FILE"
 _PID = "LONDISTE_PARENT_PID"
@@ -32,11 +33,17 @@ class Child:
         self._pipe: int | None = pipe
 
     @classmethod
-    def start(cls, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> Child:
+    def start(
+        cls,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        output: IO[bytes] | None = None,
+    ) -> Child:
         """Starts a program that calls ``die_with_parent`` first thing.
 
-        Its stdin is empty, stdout and stderr are ours.  It is in a process group of its own:
-        Ctrl-C reaches the parent only, which then decides.
+        Its stdin is empty; stdout and stderr are ours, or go to ``output``.  It is in a
+        process group of its own: Ctrl-C reaches the parent only, which then decides.
         """
         reader, writer = os.pipe()
         # The kernel watches the thread that starts the child, and only the main thread is sure
@@ -46,6 +53,8 @@ class Child:
             process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
                 env={
                     **(os.environ if env is None else env),
                     _FILE: str(reader),

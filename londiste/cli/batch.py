@@ -1,0 +1,79 @@
+"""``londiste batch show``: what lies in a consumer's open batch, without touching it."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cascade import nodes
+from londiste.cascade.plan import reach
+from londiste.cascade.types import NodeType
+from londiste.cli import options, output
+from londiste.db.connection import Connection, session
+from londiste.errors import UnknownConsumer
+from londiste.pgq import batches, queues
+from londiste.settings import NodeSettings
+
+
+@click.group()
+def batch() -> None:
+    """Look at batches."""
+
+
+@batch.command()
+@options.pass_context
+@click.argument("consumer", required=False)
+@click.option("--events", "limit", default=20, show_default=True, help="Events to print; 0: none.")
+@options.json_output
+def show(context: options.Context, consumer: str | None, limit: int, as_json: bool) -> None:
+    """Show the open batch of CONSUMER: by default this node's worker, on its provider.
+
+    Opens and finishes nothing: a consumer without an open batch is only said to have none.
+    """
+    settings = context.settings(NodeSettings)
+    queue = settings.queue_name
+    with session(settings.db, name="londiste batch", autocommit=True) as conn:
+        info = nodes.find_node_info(conn, queue)
+    away = info is not None and info.type is not NodeType.ROOT and consumer is None
+    name = consumer or (info.worker if info else settings.consumer)
+    dsn = settings.db
+    if away and info is not None:
+        dsn = reach(info.provider_location, settings.remote_extra_connstr)
+    with session(dsn, name="londiste batch", autocommit=True) as conn:
+        _show(conn, queue, name, limit, as_json)
+
+
+def _show(conn: Connection, queue: str, consumer: str, limit: int, as_json: bool) -> None:
+    found = queues.get_consumer_info(conn, queue, consumer)
+    if not found:
+        raise UnknownConsumer(
+            f"no consumer {consumer} on queue {queue}", hint="londiste status shows the nodes"
+        )
+    state = found[0]
+    answer: dict[str, object] = {
+        "queue": queue,
+        "consumer": consumer,
+        "last_tick": state.last_tick,
+        "batch": state.current_batch,
+        "next_tick": state.next_tick,
+        "pending_events": state.pending_events,
+        "lag": state.lag,
+    }
+    opened = (
+        None if state.current_batch is None else batches.get_batch_info(conn, state.current_batch)
+    )
+    events = []
+    if opened is not None and limit > 0:
+        for chunk in batches.events(conn, opened, chunk=limit):
+            events = [event._asdict() for event in chunk]
+            break
+    if as_json:
+        output.as_json({**answer, "events": events})
+        return
+    output.table(list(answer), [list(answer.values())])
+    if opened is None:
+        output.message("no batch is open")
+    elif events:
+        output.table(
+            ["id", "txid", "type", "data"],
+            [[e[c] for c in ("id", "txid", "type", "data")] for e in events],
+        )

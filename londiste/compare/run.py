@@ -1,0 +1,128 @@
+"""One comparison from beginning to end: who, which tables, at which tick, with which engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from londiste import engine
+from londiste.cascade import nodes, topology
+from londiste.cascade.plan import reach
+from londiste.cascade.types import NodeInfo, NodeType
+from londiste.compare.align import aligned
+from londiste.compare.checksum import TablePair, TableResult, compare
+from londiste.db import catalog
+from londiste.db.connection import Connection, session
+from londiste.errors import LondisteError, NodeUnreachable, StateError, UnknownTable
+from londiste.replication import tables
+from londiste.replication.select import select
+from londiste.replication.types import ReplicatedTable
+from londiste.settings import WorkerSettings
+
+#: Below this many bytes in all tables of the node a Spark session takes longer than the work.
+SPARK_FROM_BYTES = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came out: the tick both sides were at, and the tables in the order of the node."""
+
+    tick_id: int
+    tables: tuple[TableResult, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Every table is."""
+        return all(result.equal for result in self.tables)
+
+
+def compare_tables(
+    settings: WorkerSettings,
+    wanted: Sequence[str],
+    *,
+    timeout: float,
+    progress: Callable[[str], None],
+    done: Callable[[TableResult], None],
+) -> Comparison:
+    """Compares tables of this node (all when ``wanted`` is empty) with the root's.
+
+    Raises StateError on a root, when a table is not in step, or when the worker does not come
+    to the tick within ``timeout`` seconds; UnknownTable for a name that is not replicated here.
+    """
+    queue = settings.queue_name
+    with session(settings.db, name="londiste compare", autocommit=True) as conn:
+        info = nodes.get_node_info(conn, queue)
+        if info.type is NodeType.ROOT:
+            raise StateError(
+                f"node {info.name} is the root of queue {queue}",
+                detail="compare holds a node's tables against the root's",
+                hint="run it with the settings of a branch or leaf",
+            )
+        chosen = _chosen(conn, queue, wanted)
+        _require_in_step(chosen)
+        size = sum(catalog.require(conn, t.dest).total_bytes for t in chosen)
+    root = root_location(settings, info)
+    kind = settings.engine if size >= SPARK_FROM_BYTES else "local"
+    carrier = engine.create(kind, settings.spark)
+    try:
+        with aligned(
+            queue, info.worker, root, settings.db, timeout=timeout, progress=progress
+        ) as at:
+            pairs = [TablePair(t.name, t.dest) for t in chosen]
+            results = compare(at, pairs, carrier, settings.parallel_copies * 2, done)
+            return Comparison(at.tick_id, tuple(results))
+    finally:
+        carrier.close()
+
+
+def root_location(settings: WorkerSettings, info: NodeInfo) -> str:
+    """How to reach the root of this node's cascade.  Raises NodeUnreachable, StateError."""
+    view = topology.read(settings.db, info.queue, extra=settings.remote_extra_connstr)
+    name = info.provider
+    seen = {info.name}
+    while name in view.views and name not in seen:
+        seen.add(name)
+        node = view.views[name]
+        if node.info is None:
+            raise _unreachable(name, node.error)
+        if node.info.type is NodeType.ROOT:
+            return reach(node.member.location, settings.remote_extra_connstr)
+        name = node.info.provider
+    raise StateError(
+        f"no root above node {info.name} of queue {info.queue}",
+        detail=f"followed the providers to {name}",
+        hint="londiste status shows the tree",
+    )
+
+
+def _unreachable(name: str, error: LondisteError | None) -> LondisteError:
+    return NodeUnreachable(
+        f"node {name} does not answer",
+        detail=str(error) if error else "",
+        hint="londiste status shows which nodes do",
+    )
+
+
+def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[ReplicatedTable]:
+    local = {t.name: t for t in tables.get_table_list(conn, queue) if t.local}
+    if not wanted:
+        return list(local.values())
+
+    def unknown(text: str) -> LondisteError:
+        return UnknownTable(
+            f"table {text} is not replicated here",
+            detail=f"queue {queue} has {len(local)} tables on this node",
+            hint="londiste tables lists them",
+        )
+
+    return [local[name] for name in select(wanted, list(local), [], unknown).chosen]
+
+
+def _require_in_step(chosen: Sequence[ReplicatedTable]) -> None:
+    half = [f"{t.name} ({t.state or 'missing'})" for t in chosen if t.state != "ok"]
+    if half:
+        raise StateError(
+            f"not in step yet: {', '.join(half)}", hint="wait for them: londiste wait-sync"
+        )
+    if not chosen:
+        raise StateError("no table is replicated here", hint="londiste add-table --all")

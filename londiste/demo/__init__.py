@@ -1,0 +1,1 @@
+"""Two databases come into step before your eyes."""

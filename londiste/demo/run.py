@@ -1,0 +1,358 @@
+"""The demo: two servers, a writer that never stops, and every command a user would type.
+
+Nothing here reaches into the program: tables are added, copied and compared by the same
+commands, in processes of their own, as on a real installation.  What the demo adds is the
+servers, the writer, and a worker that is killed in the middle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from londiste.copy import progress as copy_progress
+from londiste.daemon.child import Child
+from londiste.db.connection import session
+from londiste.demo import data
+from londiste.embedded.postgres import Cluster
+from londiste.errors import LondisteError, ServerBinariesMissing, StateError
+from londiste.pgq import queues
+from londiste.replication import tables
+
+QUEUE = "demo"
+DATABASE = "shop"
+_COMMAND_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the demo found at its end."""
+
+    equal: bool
+    tables: int
+    rows: int
+    events: int
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The form of ``--json``."""
+        return {
+            "equal": self.equal,
+            "tables": self.tables,
+            "rows": self.rows,
+            "events": self.events,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+@dataclass
+class Demo:
+    """One run.  ``home`` keeps servers, settings and logs; the caller removes it, or does not."""
+
+    home: Path
+    engine: str
+    keep: bool
+    console: Console
+    root: Cluster | None = None
+    leaf: Cluster | None = None
+    daemons: dict[str, Child] = field(default_factory=dict)
+    writer: subprocess.Popen[bytes] | None = None
+
+    def run(self) -> Summary:
+        """Everything, in order.  Raises LondisteError when a step fails."""
+        started = time.monotonic()
+        self._servers()
+        self._cascade()
+        self._writer()
+        self._add_tables()
+        self._remove_and_add_again()
+        self._kill_worker()
+        committed = self._stop_writer()
+        self._once_each(committed)
+        summary = self._compare(started)
+        self._say("every table is equal" if summary.equal else "[red]tables differ[/red]")
+        if self.keep:
+            # Only now: whatever kills the demo before leaves no server behind.
+            for cluster in (self.root, self.leaf):
+                if cluster is not None:
+                    cluster.keep()
+        return summary
+
+    def stop(self) -> None:
+        """Ends the processes; servers too unless they are to be kept."""
+        if self.writer is not None and self.writer.poll() is None:
+            self.writer.kill()
+            self.writer.wait()
+        for daemon in self.daemons.values():
+            daemon.terminate()
+        for cluster in (self.leaf, self.root):
+            if cluster is not None and not cluster.kept:
+                cluster.close()
+
+    def connection_help(self) -> str:
+        """How to get at what ``--keep`` left."""
+        assert self.root is not None
+        assert self.leaf is not None
+        lines = []
+        for title, cluster in (("root", self.root), ("leaf", self.leaf)):
+            lines.append(f"{title}:  {cluster.program('psql')} '{cluster.dsn(DATABASE)}'")
+            lines.append(f"       stop it: {cluster.program('pg_ctl')} -D {cluster.data} stop")
+        lines.append(f"settings:  {self.home}/root.toml, {self.home}/leaf.toml")
+        return "\n".join(lines)
+
+    # -- steps -------------------------------------------------------------
+
+    def _servers(self) -> None:
+        self._say("starting two PostgreSQL servers")
+        self.root = _server(self.home, "root", 16, port=self.keep)
+        self.leaf = _server(self.home, "leaf", 18, port=self.keep)
+        self._say(
+            f"  root: PostgreSQL {self.root.version}, leaf: PostgreSQL {self.leaf.version}",
+        )
+        for cluster in (self.root, self.leaf):
+            cluster.create_database(DATABASE)
+        for name, cluster in (("root", self.root), ("leaf", self.leaf)):
+            self._settings_file(name, cluster)
+        self._say("making data on the root")
+        data.create(self.root, DATABASE)
+
+    def _cascade(self) -> None:
+        assert self.root is not None
+        assert self.leaf is not None
+        for name in ("root", "leaf"):
+            self._londiste(name, "install")
+        root_dsn = self.root.dsn(DATABASE)
+        self._londiste("root", "create-root", "root", root_dsn)
+        self._londiste("root", "ticker", background=True)
+        self._londiste(
+            "leaf", "create-leaf", "leaf", self.leaf.dsn(DATABASE), "--provider", root_dsn
+        )
+        self._londiste("leaf", "worker", background=True)
+
+    def _writer(self) -> None:
+        assert self.root is not None
+        self._say("a writer starts, and will not stop before the end")
+        # The writer looks after its parent by itself: nothing is left of it after a kill -9.
+        with (self.home / "writer.log").open("wb") as log:
+            self.writer = subprocess.Popen(
+                [sys.executable, "-m", "londiste.demo.writer", self.root.dsn(DATABASE)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=_environment(),
+            )
+
+    def _add_tables(self) -> None:
+        self._londiste("root", "add-table", "--all", *data.ADD_OPTIONS)
+        self._londiste("leaf", "add-table", "--all", "--create", *data.ADD_OPTIONS)
+        self._wait_sync()
+
+    def _remove_and_add_again(self) -> None:
+        self._londiste("leaf", "remove-table", data.REMOVED)
+        self._londiste("leaf", "add-table", data.REMOVED)
+        self._wait_sync()
+
+    def _kill_worker(self) -> None:
+        self._say("the worker is killed with SIGKILL, and started again")
+        worker = self.daemons.pop("worker")
+        worker.signal(signal.SIGKILL)
+        worker.wait()
+        self._londiste("leaf", "worker", background=True)
+
+    def _stop_writer(self) -> int:
+        """Ends the writer and waits for the leaf to have it all; transactions committed."""
+        assert self.writer is not None
+        self.writer.send_signal(signal.SIGTERM)
+        out, _ = self.writer.communicate(timeout=60)
+        if self.writer.returncode != 0:
+            raise StateError(
+                f"the writer ended with exit code {self.writer.returncode}",
+                detail=(self.home / "writer.log").read_text(errors="replace")[-400:],
+            )
+        committed = int(json.loads(out)["transactions"])
+        self._say(f"the writer stops: {committed:,} transactions committed")
+        self._londiste("leaf", "wait-root")
+        return committed
+
+    def _once_each(self, committed: int) -> None:
+        """The table without a key has one row per transaction: it tells loss and repetition."""
+        assert self.leaf is not None
+        with session(self.leaf.dsn(DATABASE)) as conn:
+            found, repeated = data.audit_rows(conn), data.repeated_rows(conn)
+            torn = data.torn_tokens(conn)
+        if found != committed or repeated or torn:
+            raise LondisteError(
+                f"the leaf has {found} of {committed} transactions, {repeated} twice, {torn} torn"
+            )
+        self._say("  each of them arrived once, none of them in halves")
+
+    def _compare(self, started: float) -> Summary:
+        assert self.root is not None
+        answer = json.loads(self._londiste("leaf", "compare", "--json", accept=(0, 3)))
+        with session(self.root.dsn(DATABASE)) as conn:
+            events = queues.event_count(conn, QUEUE)
+        return Summary(
+            equal=answer["equal"] and len(answer["tables"]) > 0,
+            tables=len(answer["tables"]),
+            rows=sum(table["rows_here"] for table in answer["tables"]),
+            events=events,
+            seconds=time.monotonic() - started,
+        )
+
+    # -- helpers -----------------------------------------------------------
+
+    def _wait_sync(self) -> None:
+        """Shows the copies until every table of the leaf is ok."""
+        assert self.leaf is not None
+        with session(self.leaf.dsn(DATABASE)) as conn, _bars(self.console) as bars:
+            shown: dict[str, TaskID] = {}
+            deadline = time.monotonic() + _COMMAND_SECONDS
+            while True:
+                found = tables.get_table_list(conn, QUEUE)
+                states = {str(t.name): t.state for t in found if t.local}
+                for item in copy_progress.read(conn, QUEUE):
+                    if item.table not in shown:
+                        shown[item.table] = bars.add_task(item.table, total=item.total_bytes or 1)
+                    bars.update(
+                        shown[item.table],
+                        completed=min(item.bytes, item.total_bytes or 1),
+                        rows=f"{item.rows:,} rows",
+                        state=states.get(item.table) or "waiting",
+                    )
+                for table, task in shown.items():
+                    if states.get(table) == "ok":
+                        total = bars.tasks[bars.task_ids.index(task)].total
+                        bars.update(task, completed=total, state="ok")
+                if states and all(state == "ok" for state in states.values()):
+                    return
+                self._daemons_live()
+                if time.monotonic() > deadline:
+                    left = ", ".join(f"{t} {s}" for t, s in states.items() if s != "ok")
+                    raise StateError(
+                        f"tables are not in step after {_COMMAND_SECONDS:g} s: {left}",
+                        hint=f"look at {self.home}/worker.log",
+                    )
+                time.sleep(0.1)
+
+    def _daemons_live(self) -> None:
+        for name, daemon in self.daemons.items():
+            code = daemon.exit_code()
+            if code is not None:
+                log = (self.home / f"{name}.log").read_text(errors="replace")
+                raise StateError(f"the {name} ended with exit code {code}", detail=log[-800:])
+        if self.writer is not None and self.writer.poll() is not None:
+            log = (self.home / "writer.log").read_text(errors="replace")
+            raise StateError("the writer ended before its time", detail=log[-800:])
+
+    def _londiste(
+        self,
+        node: str,
+        command: str,
+        *args: str,
+        background: bool = False,
+        accept: tuple[int, ...] = (0,),
+    ) -> str:
+        """Runs one command as a user would; its stdout."""
+        self._say(
+            f"[bold]$ londiste -c {node}.toml {' '.join([command, *map(_shell, args)])}[/bold]"
+        )
+        line = [
+            sys.executable, "-m", "londiste", "-q", "-c", str(self.home / f"{node}.toml"),
+            command, *args,
+        ]  # fmt: skip
+        if background:
+            with (self.home / f"{command}.log").open("ab") as log:
+                self.daemons[command] = Child.start(line, env=_environment(), output=log)
+            return ""
+        done = subprocess.run(
+            line,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=_environment(),
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+        if done.returncode not in accept:
+            raise LondisteError(
+                f"londiste {command} ended with exit code {done.returncode}", detail=done.stderr
+            )
+        return done.stdout
+
+    def _settings_file(self, name: str, cluster: Cluster) -> None:
+        dsn = cluster.dsn(DATABASE).replace("\\", "\\\\").replace('"', '\\"')
+        (self.home / f"{name}.toml").write_text(
+            f'[londiste]\ndb = "{dsn}"\nqueue_name = "{QUEUE}"\njob_name = "{name}_worker"\n'
+            f'engine = "{self.engine}"\nparallel_copies = 2\nloop_delay = 0.2\n\n'
+            "[ticker]\nticker_period = 0.2\n",
+            encoding="utf-8",
+        )
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def demo(*, engine: str, keep: bool, console: Console) -> Iterator[Demo]:
+    """A run with its directory; everything is gone afterwards unless ``keep``."""
+    home = Path(tempfile.mkdtemp(prefix="londiste-demo-"))
+    home.chmod(0o755)
+    run = Demo(home, engine, keep, console)
+    try:
+        yield run
+    finally:
+        run.stop()
+        if not (keep and run.root is not None and run.root.kept):
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _server(home: Path, name: str, version: int, *, port: bool) -> Cluster:
+    """The version that the demo wants to show, or any that is there."""
+    try:
+        return Cluster.start(home, name, version=version, port=port)
+    except ServerBinariesMissing:
+        return Cluster.start(home, name, port=port)
+
+
+def _bars(console: Console) -> Progress:
+    return Progress(
+        TextColumn("  {task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[rows]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[state]}"),
+        console=console,
+        transient=False,
+    )
+
+
+def _environment() -> Mapping[str, str]:
+    """Our environment without what would lead a child to somebody's server."""
+    return {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+
+
+def _shell(argument: str) -> str:
+    return f"'{argument}'" if any(c in argument for c in ' "*?;&|') else argument
