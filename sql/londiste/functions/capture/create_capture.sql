@@ -46,10 +46,7 @@ begin
         return londiste.trigger_name(i_queue_name);
     end if;
     if not exists (select from pgq.queue as q where q.queue_name = i_queue_name) then
-        raise exception using
-            errcode = 'LD001',
-            message = format('No such queue: %s', i_queue_name),
-            hint = format('create it first: select pgq.create_queue(%L)', i_queue_name);
+        perform pgq._raise_no_queue('No such queue', i_queue_name);
     end if;
     select n.name into v_missing
     from unnest(v_options.key_columns) as n (name)
