@@ -87,28 +87,6 @@ def copy_progress(conn: Connection, queue: str) -> list[Attempt]:
     ]
 
 
-def move_table_state(
-    conn: Connection,
-    queue: str,
-    table: TableName,
-    from_state: str | None,
-    to_state: str | None,
-    snapshot: str | None,
-) -> bool:
-    """Stores a state if the table is still in the one it was seen in."""
-    return bool(
-        call.value(
-            conn,
-            "londiste.move_table_state",
-            queue,
-            str(table),
-            from_state,
-            to_state,
-            snapshot,
-        )
-    )
-
-
 def end_tasks(conn: Connection, queue: str, table: TableName) -> int:
     """Ends the sessions that write chunks of a table; their transactions are rolled back.
 

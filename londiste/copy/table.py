@@ -224,7 +224,7 @@ class TableCopy:
         with node.transaction():
             if not attempts.copy_end(node, self.job.queue, table.name, attempt):
                 raise Superseded(f"copy {attempt} of {table.name} is superseded")
-            if not attempts.move_table_state(
+            if not tables.move_table_state(
                 node, self.job.queue, table.name, "in-copy", sync.to_text(after), snapshot
             ):
                 raise Superseded(f"table {table.name} is not to be copied any more")
@@ -424,7 +424,7 @@ class TableCopy:
 
     def _move(self, table: ReplicatedTable, now: sync.SyncState, seen: Seen) -> None:
         after = sync.next_state(now, seen)
-        moved = attempts.move_table_state(
+        moved = tables.move_table_state(
             self._here(),
             self.job.queue,
             table.name,

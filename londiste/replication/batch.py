@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import psycopg
@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 #: Estimated bytes of changes that are kept before they are written.
 FLUSH_BYTES = 64 << 20
+_ALL = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -119,17 +120,28 @@ class BatchRunner:
         count = applied = ignored = 0
         pending = Pending()
         self._shapes.check_again()
-        for events in batches.events(self.source, batch, chunk=self.fetch):
-            count += len(events)
-            if self.forwarder is not None:
-                self.forwarder.forward(events)
-            done = self._take(events, interest, pending)
-            applied += done
-            ignored += len(events) - done
-            if pending.bytes >= self.flush_bytes:
-                self._flush(pending, interest)
+        with self._chunks(batch) as chunks:
+            for events in chunks:
+                count += len(events)
+                if self.forwarder is not None:
+                    self.forwarder.forward(events)
+                done = self._take(events, interest, pending)
+                applied += done
+                ignored += len(events) - done
+                if pending.bytes >= self.flush_bytes:
+                    self._flush(pending, interest)
         self._flush(pending, interest)
         return BatchStats(count, applied, ignored)
+
+    @contextlib.contextmanager
+    def _chunks(self, batch: Batch) -> Iterator[Iterator[list[Event]]]:
+        chunks = batches.events(self.source, batch, chunk=self.fetch or _ALL)
+        try:
+            yield chunks
+        finally:
+            # Whoever reports an error holds on to it; the provider's transaction must end now.
+            if isinstance(chunks, Generator):
+                chunks.close()
 
     def _take(self, events: Iterable[Event], interest: Interest, pending: Pending) -> int:
         """Sorts the events; the number of those that concern this process."""

@@ -18,7 +18,7 @@ from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.db.snapshot import Snapshot
-from londiste.errors import LockTimeout, UsageError, from_database
+from londiste.errors import LockTimeout, from_database
 from londiste.replication import sync, tables
 from londiste.replication.sync import COPYING, By, Missing, Ok, Seen, WannaSync
 from londiste.replication.types import ReplicatedTable
@@ -96,7 +96,7 @@ class Handover:
         return frozenset(str(t.name) for t in there if t.local and sync.from_text(t.state) == Ok())
 
     def _advance(self, table: ReplicatedTable, seen: Seen) -> ReplicatedTable | None:
-        """The table as it is now; None when it is not replicated any more."""
+        """The table as it is now; None when somebody else has just changed its state."""
         now = sync.from_text(table.state)
         new = sync.next_state(now, seen)
         if new == now:
@@ -127,10 +127,10 @@ class Handover:
         self, table: ReplicatedTable, snapshot: str | None, state: str | None
     ) -> ReplicatedTable | None:
         crash.point("worker.before-state")
-        try:
-            tables.local_set_table_state(self._target, self._queue, table.name, snapshot, state)
-        except UsageError:
-            log.info("table %s was removed", table.name)
+        if not tables.move_table_state(
+            self._target, self._queue, table.name, table.state, state, snapshot
+        ):
+            log.info("table %s was removed, or is to be copied again", table.name)
             return None
         log.info("table %s: %s", table.name, state)
         crash.point("worker.after-state")

@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 
 import psycopg
 from psycopg import conninfo
@@ -17,7 +18,7 @@ from londiste.cascade import nodes
 from londiste.db.connection import Connection, connect, place
 from londiste.db.notify import Listener
 from londiste.db.queries import query
-from londiste.errors import NodeBusy, StateError, from_database
+from londiste.errors import BadOption, NodeBusy, StateError, from_database
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +81,19 @@ def provider(location: str, extra: str, *, name: str, queue: str, node: str) -> 
 def listen(conn: Connection) -> Listener:
     """Hears of every tick that the provider makes."""
     return Listener(conn, [TICK_CHANNEL])
+
+
+def interval(conn: Connection, text: str | None) -> timedelta | None:
+    """An interval as PostgreSQL writes it, for instance ``2 minutes``.  Raises BadOption."""
+    if text is None or not text.strip():
+        return None
+    try:
+        row = conn.execute("select %s::text::interval", [text]).fetchone()
+    except psycopg.DataError as error:
+        raise BadOption(
+            f"not an interval: {text}", hint="write it as PostgreSQL does: 30 seconds, 2 minutes"
+        ) from error
+    return row[0] if row is not None else None
 
 
 def usable(conn: Connection | None) -> bool:

@@ -113,6 +113,28 @@ def local_set_table_state(
     call.ret(conn, "londiste.local_set_table_state", queue, str(table), snapshot, state)
 
 
+def move_table_state(
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    from_state: str | None,
+    to_state: str | None,
+    snapshot: str | None,
+) -> bool:
+    """Stores state and copy snapshot if the table is still in the state it was seen in."""
+    return bool(
+        call.value(
+            conn,
+            "londiste.move_table_state",
+            queue,
+            str(table),
+            from_state,
+            to_state,
+            snapshot,
+        )
+    )
+
+
 def local_set_table_attrs(
     conn: Connection, queue: str, table: TableName, attrs: str | None
 ) -> None:

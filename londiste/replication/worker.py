@@ -20,6 +20,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from londiste.cascade import nodes
 from londiste.cascade.forward import Forwarder
@@ -63,6 +64,8 @@ class Source:
     listener: Listener
     handover: Handover
     runner: BatchRunner
+    keep_lag: timedelta | None
+    collect_interval: timedelta | None
 
 
 @dataclass
@@ -108,6 +111,7 @@ class Worker:
         )
         self._stored_error = ""
         self._busy_copying = False
+        self._seek_left_overs = True
         self._paused = False
         self._ok_tables: frozenset[str] = frozenset()
         now = time.monotonic()
@@ -167,8 +171,11 @@ class Worker:
             self._target = None
 
     def _start(self) -> None:
-        state = nodes.get_worker_state(self._node(), self.settings.queue_name)
+        target = self._node()
+        state = nodes.get_worker_state(target, self.settings.queue_name)
         self._check_name(state)
+        for text in (self.settings.pgq_keep_lag, self.settings.pgq_batch_collect_interval):
+            links.interval(target, text)
         log.info(
             "worker %s of node %s (%s), queue %s, at tick %d",
             state.worker,
@@ -234,7 +241,7 @@ class Worker:
         # What arrives from here on is looked at after the batch.
         source.listener.drain()
         outlook = source.handover.step(state.completed_tick)
-        self._look_after_copies(outlook)
+        self._look_after_copies(outlook, state)
         if outlook.waiting:
             self._loop.delay = SHORT_DELAY
             return False
@@ -257,11 +264,24 @@ class Worker:
         crash.point("worker.after-finish")
         return True
 
-    def _look_after_copies(self, outlook: Outlook) -> None:
-        self._busy_copying = outlook.copying
-        self.copies.look_after(outlook.copying)
-        if outlook.copying:
+    def _look_after_copies(self, outlook: Outlook, state: WorkerState) -> None:
+        if self.copies.failures:
+            self._seek_left_overs = True
+        left_over = not outlook.copying and self._seek_left_overs and self._left_over(state)
+        self._busy_copying = outlook.copying or left_over
+        self.copies.look_after(self._busy_copying)
+        if self._busy_copying:
             self._loop.delay = min(self.settings.loop_delay, COPY_DELAY)
+
+    def _left_over(self, state: WorkerState) -> bool:
+        """Whether a copy process died after its last table was ok and before it had cleaned up."""
+        prefix = f"{state.worker}.copy."
+        found = any(
+            consumer.name.startswith(prefix)
+            for consumer in nodes.get_consumer_info(self._node(), state.queue)
+        )
+        self._seek_left_overs = found
+        return found
 
     def _next_batch(
         self, source: Source, state: WorkerState, outlook: Outlook, hold: Hold | None
@@ -273,9 +293,9 @@ class Worker:
             source.conn,
             state.queue,
             state.worker,
-            min_lag=settings.pgq_keep_lag,
+            min_lag=source.keep_lag,
             min_count=settings.pgq_batch_collect_events if joined else None,
-            min_interval=settings.pgq_batch_collect_interval if joined else None,
+            min_interval=source.collect_interval if joined else None,
         )
 
     def _report(
@@ -344,7 +364,15 @@ class Worker:
             fetch=settings.pgq_lazy_fetch,
         )
         handover = Handover(conn, target, state.queue, parallel=settings.parallel_copies)
-        self._source = Source(state.provider_location, conn, links.listen(conn), handover, runner)
+        self._source = Source(
+            state.provider_location,
+            conn,
+            links.listen(conn),
+            handover,
+            runner,
+            links.interval(target, settings.pgq_keep_lag),
+            links.interval(target, settings.pgq_batch_collect_interval),
+        )
         log.info("reading from node %s at %s", state.provider, place(state.provider_location))
         return self._source
 
