@@ -72,6 +72,11 @@ def _install(conn: Connection, component: Component, after: bool) -> tuple[PlanS
                 lock(conn)
                 steps = plan(component, ledger.read(conn, component.name), after=after).steps
                 _run(conn, component, steps)
+                if steps:
+                    # What an upgrade has just dropped leaves the ledger as well.
+                    rest = plan(component, ledger.read(conn, component.name), after=after).steps
+                    _run(conn, component, rest)
+                    steps += rest
         except _FileFailed as failed:
             if attempt < _TRIES and failed.collided:
                 log.debug("installing %s again: %s", component.name, failed.error)

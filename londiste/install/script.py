@@ -183,6 +183,27 @@ select path, sha256, {version} from pg_temp.londiste_plan where run or note
 on conflict (path) do update set sha256 = excluded.sha256, version = excluded.version,
     installed_at = excluded.installed_at, installed_by = excluded.installed_by;
 \\endif
+with gone as (
+    select f.path, regexp_replace(f.path, '^.*/([0-9]+_)?([^/]+)[.]sql$', '\\2') as object
+    from {table} as f
+    where f.path not in (select p.path from pg_temp.londiste_plan as p)
+        and f.path not like 'upgrades/%'
+)
+delete from {table} as f
+using gone as g
+where g.path = f.path
+    and (
+        exists (
+            select from pg_temp.londiste_plan as p
+            where p.path ~ '^(tables|functions|triggers)/'
+                and regexp_replace(p.path, '^.*/([0-9]+_)?([^/]+)[.]sql$', '\\2') = g.object)
+        or not exists (
+            select from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+            where n.nspname = {schema} and c.relname = g.object
+            union all
+            select from pg_proc as p join pg_namespace as n on n.oid = p.pronamespace
+            where n.nspname = {schema} and p.proname = g.object)
+    );
 commit;
 """
 
