@@ -1,0 +1,79 @@
+"""The frame of the command line: forms of the call, errors, exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from londiste.cli import _old_form
+
+
+def run(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "londiste", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **env},
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["a.ini", "status"], ["-c", "a.ini", "status"]),
+        (["-v", "a.ini", "status"], ["-v", "-c", "a.ini", "status"]),
+        (["--set", "x=y.ini", "a.toml", "tables"], ["--set", "x=y.ini", "-c", "a.toml", "tables"]),
+        (["-c", "a.ini", "status"], ["-c", "a.ini", "status"]),
+        (["status", "a.ini"], ["status", "a.ini"]),
+        ([], []),
+    ],
+)
+def test_the_old_form_of_a_call_means_the_same(given: list[str], meant: list[str]) -> None:
+    assert _old_form(given) == meant
+
+
+@pytest.mark.parametrize(
+    ("args", "error", "hint"),
+    [
+        (["statu"], "error: no command statu\n", "did you mean: londiste status"),
+        (["tables", "--nonsense"], "error: no such option: --nonsense", "--help"),
+        (["--set", "novalue", "tables"], "error: --set novalue: not KEY=VALUE", "--set"),
+        (["-c", "/nonexistent.toml", "tables"], "error: /nonexistent.toml: no such file", "config"),
+        (["tables"], "error: setting db is missing", "-c FILE"),
+        (["compare", "--engine", "abacus"], "error: invalid value for '--engine'", "--help"),
+    ],
+)
+def test_bad_input_is_one_line_with_a_hint_and_exit_code_2(
+    args: list[str], error: str, hint: str
+) -> None:
+    done = run(*args)
+    assert done.returncode == 2
+    assert done.stderr.startswith(error)
+    assert "Traceback" not in done.stderr
+    (line,) = [x for x in done.stderr.splitlines() if x.startswith("hint: ")]
+    assert hint in line
+    assert done.stdout == ""
+
+
+def test_an_unknown_crash_point_is_refused() -> None:
+    done = run("debug", "crash-points", LONDISTE_CRASH="no.such")
+    assert done.returncode == 2
+    assert "error: LONDISTE_CRASH: no crash point no.such" in done.stderr
+
+
+def test_an_unreachable_server_is_exit_code_6() -> None:
+    done = run("--set", "db=host=127.0.0.1 port=1 dbname=x", "--set", "queue_name=q", "tables")
+    assert done.returncode == 6
+    assert done.stderr.startswith("error: x@127.0.0.1:1: ")
+    assert "hint: " in done.stderr
+
+
+def test_completion_scripts_are_printed() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert "_LONDISTE_COMPLETE" in run("completion", shell).stdout

@@ -1,0 +1,53 @@
+"""No password is in what is shown of a connection string."""
+
+from __future__ import annotations
+
+import string
+
+from hypothesis import given
+from hypothesis import strategies as st
+from psycopg import conninfo
+
+from londiste.db.connection import masked, place
+
+# Letters that occur nowhere else in the strings, so that finding one of them is a leak.
+SECRET = st.text(alphabet="ZQXVWYKJ'\\ =@:/%?#&", min_size=6, max_size=20).filter(
+    lambda s: sum(c in "ZQXVWYKJ" for c in s) >= 4
+)
+
+
+def visible(secret: str) -> list[str]:
+    """Runs of at least three letters of the secret."""
+    runs: list[str] = []
+    word = ""
+    for char in secret + " ":
+        if char in "ZQXVWYKJ":
+            word += char
+        else:
+            runs += [word] if len(word) >= 3 else []
+            word = ""
+    return runs
+
+
+@given(SECRET, st.sampled_from(["db", "my shop"]))
+def test_a_keyword_string_shows_no_password(secret: str, database: str) -> None:
+    dsn = conninfo.make_conninfo(host="h", dbname=database, password=secret)
+    for shown in (masked(dsn), place(dsn)):
+        assert not [run for run in visible(secret) if run in shown]
+    assert "***" in masked(dsn)
+
+
+@given(st.text(alphabet="ZQXVWYKJ", min_size=6, max_size=12))
+def test_a_uri_shows_no_password(secret: str) -> None:
+    dsn = f"postgresql://user:{secret}@host:5433/db?application_name=x"
+    assert secret not in masked(dsn) + place(dsn)
+    assert place(dsn) == "db@host:5433"
+
+
+@given(
+    st.text(alphabet=string.ascii_lowercase + "='\\ ", max_size=20), st.text("ZQXVW", min_size=6)
+)
+def test_a_string_that_is_none_shows_no_password_either(rubbish: str, secret: str) -> None:
+    for dsn in (f"{rubbish} password={secret} host", f"postgresql://u:{secret}@h:notaport:x/"):
+        assert secret not in masked(dsn)
+        assert secret not in place(dsn)

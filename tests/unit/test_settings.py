@@ -1,0 +1,146 @@
+"""Settings: where a value comes from, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from londiste import settings
+from londiste.errors import BadOption
+from londiste.settings import NodeSettings, TickerSettings, WorkerSettings, load
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in WorkerSettings.model_fields:
+        monkeypatch.delenv(f"LONDISTE_{key.upper()}", raising=False)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
+def test_the_later_source_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\nqueue_name="q"\nloop_delay=3\n')
+    assert load(WorkerSettings, file).loop_delay == 3
+    assert load(WorkerSettings, file).parallel_copies == 2
+    monkeypatch.setenv("LONDISTE_LOOP_DELAY", "4")
+    assert load(WorkerSettings, file).loop_delay == 4
+    assert load(WorkerSettings, file, {"loop_delay": "5"}).loop_delay == 5
+
+
+def test_the_job_is_named_after_the_file(tmp_path: Path) -> None:
+    file = write(tmp_path / "leaf1.toml", '[londiste]\ndb="a"\nqueue_name="q"\n')
+    assert load(NodeSettings, file).job_name == "leaf1"
+    assert load(NodeSettings, file).consumer == "leaf1"
+    assert load(NodeSettings, file, {"consumer_name": "other"}).consumer == "other"
+
+
+def test_an_unknown_key_is_refused_with_file_and_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\n\nqueue_nam="q"\n')
+    with pytest.raises(BadOption) as caught:
+        load(WorkerSettings, file)
+    assert caught.value.message == f"{file}:4: unknown setting queue_nam"
+    assert caught.value.hint == "did you mean queue_name?"
+
+
+def test_an_unknown_key_of_an_ini_file_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "n.ini", "[londiste]\ndb = a\nqueue_name = q\nfoo_bar = 1\n")
+    with pytest.raises(BadOption, match=r"n\.ini:4: unknown setting foo_bar"):
+        load(WorkerSettings, file)
+
+
+def test_an_unknown_section_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\n[lodniste]\nx=1\n')
+    with pytest.raises(BadOption, match=r"n\.toml:3: unknown section \[lodniste\]"):
+        load(WorkerSettings, file)
+
+
+def test_a_missing_required_key_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\n')
+    with pytest.raises(BadOption) as caught:
+        load(WorkerSettings, file)
+    assert "setting queue_name is missing" in caught.value.message
+    assert "LONDISTE_QUEUE_NAME" in caught.value.hint
+
+
+def test_a_value_that_does_not_fit_is_named_with_its_place(tmp_path: Path) -> None:
+    file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\nqueue_name="q"\nparallel_copies=0\n')
+    with pytest.raises(BadOption, match=r"n\.toml:4: parallel_copies: .*greater"):
+        load(WorkerSettings, file)
+
+
+def test_old_ini_files_are_read_as_they_are(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = write(
+        tmp_path / "job.ini",
+        "[londiste]\njob_name = myjob\ndb = dbname=%(job_name)s\npgq_queue_name = q\n"
+        "pidfile = %(config_dir)s/%(job_name)s.pid\nuse_skylog = 1\nlogfile =\n",
+    )
+    with caplog.at_level(logging.WARNING):
+        found = load(WorkerSettings, file)
+    assert (found.db, found.queue_name) == ("dbname=myjob", "q")
+    assert found.pidfile == tmp_path / "myjob.pid"
+    assert found.logfile is None
+    assert "use_skylog has no effect" in caplog.text
+
+
+def test_the_new_interpolation_of_ini_files_is_understood(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "job.ini",
+        "[londiste]\nconfig_format = 2\njob_name = j\ndb = dbname=${job_name}\nqueue_name = 50%\n",
+    )
+    assert load(WorkerSettings, file).db == "dbname=j"
+    assert load(WorkerSettings, file).queue_name == "50%"
+
+
+def test_spark_settings_come_from_their_section_and_from_dotted_keys(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "n.toml",
+        '[londiste]\ndb="a"\nqueue_name="q"\n"spark.driver.memory"="2g"\n'
+        '[spark]\nmaster="local[2]"\nui.enabled=false\n[spark.sql.shuffle]\npartitions=4\n',
+    )
+    assert load(WorkerSettings, file, {"spark.master": "local[1]"}).spark == {
+        "spark.driver.memory": "2g",
+        "spark.master": "local[1]",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+    }
+
+
+def test_the_ticker_reads_its_section_and_the_database_of_the_node(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "n.toml",
+        '[londiste]\ndb="a"\nqueue_name="q"\npidfile="/run/worker.pid"\n[ticker]\nticker_period=0.1\n',
+    )
+    found = load(TickerSettings, file)
+    assert (found.db, found.ticker_period, found.pidfile) == ("a", 0.1, None)
+
+
+def test_a_password_in_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "n.toml", '[londiste]\ndb="host=a password=s3cret"\nqueue_name="q"\n')
+    assert "s3cret" in load(WorkerSettings, file).db
+    file.chmod(0o644)
+    with pytest.raises(BadOption) as caught:
+        load(WorkerSettings, file)
+    assert "s3cret" not in str(caught.value) + caught.value.detail + caught.value.hint
+    assert "chmod 600" in caught.value.hint
+
+
+def test_the_printed_file_is_read_back_as_the_defaults(tmp_path: Path) -> None:
+    text = settings.annotated(WorkerSettings)
+    text = text.replace('db = ""', 'db = "a"').replace('queue_name = ""', 'queue_name = "q"')
+    uncommented = "\n".join(
+        line[1:] if line.startswith("#") and not line.startswith("# ") else line
+        for line in text.splitlines()
+        if line not in {'#job_name = ""'} and '= ""' not in line.replace('queue_name = "q"', "")
+    )
+    found = load(WorkerSettings, write(tmp_path / "n.toml", uncommented))
+    expected = WorkerSettings(db="a", queue_name="q", job_name="n")
+    ignored = {"spark"}
+    assert found.model_dump(exclude=ignored) == expected.model_dump(exclude=ignored)
