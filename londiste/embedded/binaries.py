@@ -91,8 +91,9 @@ def within_reach(binaries: Binaries, account: Account) -> Binaries:
             f"account {account.name} cannot run the programs in {binaries.bindir}",
             hint="set LONDISTE_PGBIN to an installation that every user can read",
         )
-    caches = list(system_caches())
-    for cache in caches:
+    tried: list[str] = []
+    for cache in system_caches():
+        tried.append(str(cache))
         try:
             copied = _copy_aside(binaries, prefix, cache)
         except OSError:
@@ -101,7 +102,7 @@ def within_reach(binaries: Binaries, account: Account) -> Binaries:
             return copied
     raise ServerBinariesMissing(
         f"account {account.name} cannot run the programs in {binaries.bindir}",
-        detail=f"tried a copy in: {', '.join(map(str, caches)) or 'no usable directory'}",
+        detail=f"tried a copy in: {', '.join(tried) or 'no usable directory'}",
         hint="set LONDISTE_CACHE to a directory that every user can enter",
     )
 

@@ -135,8 +135,24 @@ class Cluster:
             raise BadOption(f"not a name for a cluster: {name!r}", hint="use letters and digits")
         if home is None and keep:
             raise BadOption("a kept cluster needs a directory", hint="name one")
-        account = server_account()
         home = throwaway_home() if home is None else _ready_home(home)
+        try:
+            return cls._start(home, name, version, port, dict(settings or {}), keep)
+        except BaseException:
+            _leave(home)
+            raise
+
+    @classmethod
+    def _start(
+        cls,
+        home: Path,
+        name: str,
+        version: int | None,
+        port: bool | int,
+        settings: dict[str, str],
+        keep: bool,
+    ) -> Cluster:
+        account = server_account()
         require_reach(account, home)
         directory = home / name
         if not keep and directory.exists():
@@ -156,7 +172,7 @@ class Cluster:
         directory.mkdir(exist_ok=True)
         with _locked(directory / "lock"):
             try:
-                cluster._start_first(port, dict(settings or {}))
+                cluster._start_first(port, settings)
             except BaseException:
                 if not keep:
                     cluster.remove()
@@ -262,9 +278,7 @@ class Cluster:
         self.stop("immediate")
         for directory in {self.directory, self._socket_dir}:
             shutil.rmtree(directory, ignore_errors=True)
-        if self.home in _made_homes:
-            with contextlib.suppress(OSError):
-                self.home.rmdir()
+        _leave(self.home)
         self._end_watcher()
         atexit.unregister(self._at_exit)
 
@@ -518,6 +532,7 @@ def clusters(
     finally:
         for cluster in running:
             cluster.close()
+        _leave(home)
 
 
 def throwaway_home(parent: Path | None = None) -> Path:
@@ -540,6 +555,13 @@ def _ready_home(home: Path) -> Path:
             directory.chmod(0o755)
         _made_homes.add(home.resolve())
     return home.resolve()
+
+
+def _leave(home: Path) -> None:
+    """Removes a directory that was made here, once it is empty."""
+    if home in _made_homes:
+        with contextlib.suppress(OSError):
+            home.rmdir()
 
 
 def _choose_port(wanted: bool | int, remembered: str) -> int | None:

