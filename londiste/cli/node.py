@@ -1,0 +1,422 @@
+"""Commands about nodes: making, pausing, showing and waiting for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from londiste.cascade import create, nodes
+from londiste.cascade import pause as pausing
+from londiste.cascade.create import NewNode
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.types import NodeInfo, NodeType
+from londiste.cli import options, output
+from londiste.cli.steps import carry_out
+from londiste.db.connection import masked, place
+from londiste.errors import BadOption, UnknownNode
+from londiste.monitor import status as monitor
+from londiste.monitor import tree
+from londiste.replication import wait
+from londiste.replication.registry import CopyRegistry
+from londiste.settings import NodeSettings
+
+
+def sites(settings: NodeSettings) -> Sites:
+    """Connections for a command, with the limits of the settings."""
+    return Sites(
+        name="londiste admin",
+        lock_timeout=settings.lock_timeout,
+        extra=settings.remote_extra_connstr,
+    )
+
+
+# -- making -------------------------------------------------------------------
+
+
+def _creating(function: Any) -> Any:
+    for decorate in (
+        options.pass_context,
+        click.argument("name", required=False),
+        click.argument("public", required=False, metavar="[PUBLIC_CONNSTR]"),
+        click.option("--worker", metavar="NAME", help="Consumer of its worker; job_name if not."),
+        click.option("--nocheck", is_flag=True, help="Do not try the public connection string."),
+        options.explain,
+        options.json_output,
+    )[::-1]:
+        function = decorate(function)
+    return function
+
+
+_provider = click.option(
+    "--provider", metavar="DSN", help="Connection string of the node to read from."
+)
+
+
+@click.command("create-root")
+@_creating
+def create_root(
+    context: options.Context,
+    name: str | None,
+    public: str | None,
+    worker: str | None,
+    nocheck: bool,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Make this database the root of a queue.
+
+    NAME is the node's name, PUBLIC_CONNSTR how other nodes reach its database; it is stored on
+    all of them and holds no password. Both may be in the settings.
+    """
+    settings = context.settings(NodeSettings, consumer_name=worker)
+    node = _new_node(settings, NodeType.ROOT, name, public)
+    with sites(settings) as where:
+        steps = create.create_root(where, node, check=not nocheck)
+        _finish(steps, where, node, explain, as_json)
+
+
+@click.command("create-branch")
+@_creating
+@_provider
+def create_branch(
+    context: options.Context,
+    name: str | None,
+    public: str | None,
+    worker: str | None,
+    nocheck: bool,
+    explain: bool,
+    as_json: bool,
+    provider: str | None,
+) -> None:
+    """Make this database a branch: it applies changes and passes them on.
+
+    Interrupted, the same command finishes what it began.
+    """
+    _create_below(
+        context, NodeType.BRANCH, name, public, worker, provider, nocheck, explain, as_json
+    )
+
+
+@click.command("create-leaf")
+@_creating
+@_provider
+def create_leaf(
+    context: options.Context,
+    name: str | None,
+    public: str | None,
+    worker: str | None,
+    nocheck: bool,
+    explain: bool,
+    as_json: bool,
+    provider: str | None,
+) -> None:
+    """Make this database a leaf: it applies changes.
+
+    Interrupted, the same command finishes what it began.
+    """
+    _create_below(context, NodeType.LEAF, name, public, worker, provider, nocheck, explain, as_json)
+
+
+def _create_below(
+    context: options.Context,
+    kind: NodeType,
+    name: str | None,
+    public: str | None,
+    worker: str | None,
+    provider: str | None,
+    nocheck: bool,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    settings = context.settings(
+        NodeSettings, consumer_name=worker, initial_provider_location=provider
+    )
+    dsn = settings.initial_provider_location
+    if not dsn:
+        raise BadOption(
+            "no provider given",
+            hint="--provider 'host=… dbname=…': the connection string of the node to read from",
+        )
+    node = _new_node(settings, kind, name, public)
+    make = create.create_leaf if kind is NodeType.LEAF else create.create_branch
+    with sites(settings) as where:
+        steps = make(where, node, dsn, check=not nocheck)
+        above = nodes.get_node_info(where.at(dsn), node.queue)
+        steps.append(_registry_after(node, above, dsn))
+        _finish(steps, where, node, explain, as_json)
+
+
+def _registry_after(node: NewNode, provider: NodeInfo, dsn: str) -> Step:
+    return CopyRegistry(node.name, provider.name, dsn, node.dsn, node.queue)
+
+
+def _new_node(
+    settings: NodeSettings, kind: NodeType, name: str | None, public: str | None
+) -> NewNode:
+    chosen = name or settings.node_name
+    if not chosen:
+        raise BadOption("the node has no name", hint=f"londiste create-{kind.value} NAME")
+    location = public or settings.public_node_location or settings.db
+    create.check_location(location)
+    if not create.reachable_from_elsewhere(location):
+        output.message(
+            f"warning: the public connection string {masked(location)} names no host;"
+            " only nodes on this machine can use it"
+        )
+    return NewNode(settings.queue_name, kind, chosen, settings.db, location, settings.consumer)
+
+
+def _finish(
+    steps: Sequence[Step], where: Sites, node: NewNode, explain: bool, as_json: bool
+) -> None:
+    count = carry_out(steps, where, explain=explain, json_wanted=as_json)
+    if explain:
+        return
+    if count:
+        output.message(f"node {node.name} is a {node.type.value} of queue {node.queue}")
+    else:
+        output.message(f"node {node.name} was a {node.type.value} already, nothing to do")
+
+
+# -- pausing ------------------------------------------------------------------
+
+
+def _pausing(function: Any) -> Any:
+    for decorate in (
+        options.pass_context,
+        click.option("--node", metavar="NAME", help="Another node of the queue."),
+        click.option("--consumer", metavar="NAME", help="A cascaded consumer of the node."),
+        click.option(
+            "--timeout",
+            default=60.0,
+            show_default=True,
+            help="Seconds to wait for the answer; 0 does not wait.",
+        ),
+        options.explain,
+        options.json_output,
+    )[::-1]:
+        function = decorate(function)
+    return function
+
+
+@click.command()
+@_pausing
+def pause(
+    context: options.Context,
+    node: str | None,
+    consumer: str | None,
+    timeout: float,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Stop the worker of a node after its batch.
+
+    Waits until the worker says that it stands still.
+    """
+    _set_paused(context, node, consumer, timeout, explain, as_json, paused=True)
+
+
+@click.command()
+@_pausing
+def resume(
+    context: options.Context,
+    node: str | None,
+    consumer: str | None,
+    timeout: float,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Let a paused worker go on."""
+    _set_paused(context, node, consumer, timeout, explain, as_json, paused=False)
+
+
+def _set_paused(
+    context: options.Context,
+    node: str | None,
+    consumer: str | None,
+    timeout: float,
+    explain: bool,
+    as_json: bool,
+    *,
+    paused: bool,
+) -> None:
+    settings = context.settings(NodeSettings)
+    queue = settings.queue_name
+    with sites(settings) as where:
+        conn = where.at(_dsn_of(where, settings, node))
+        info = nodes.get_node_info(conn, queue)
+        who = consumer or info.worker
+        word = "pause" if paused else "resume"
+        if explain:
+            lines = [f"{info.name}: {word} {who}, wait up to {timeout:g} s for its answer"]
+            output.as_json(lines) if as_json else output.message(lines[0])
+            return
+        changed = pausing.set_paused(conn, queue, who, paused, timeout=timeout)
+        state = "paused" if paused else "resumed"
+        if as_json:
+            output.as_json({"node": info.name, "consumer": who, "paused": paused})
+        output.message(f"{who} of node {info.name} is {'' if changed else 'already '}{state}")
+
+
+def _dsn_of(where: Sites, settings: NodeSettings, name: str | None) -> str:
+    """The connection string of a node, by name; of the local one without."""
+    if name is None:
+        return settings.db
+    local = where.at(settings.db)
+    info = nodes.get_node_info(local, settings.queue_name)
+    if info.name == name:
+        return settings.db
+    members = nodes.get_queue_locations(local, settings.queue_name)
+    for member in members:
+        if member.name == name:
+            return where.reach(member.location)
+    raise UnknownNode(
+        f"queue {settings.queue_name} has no node {name}",
+        hint=f"the nodes are {', '.join(m.name for m in members)}",
+    )
+
+
+# -- showing ------------------------------------------------------------------
+
+
+@click.command()
+@options.pass_context
+@options.json_output
+def members(context: options.Context, as_json: bool) -> None:
+    """List the nodes of the queue that this node knows."""
+    settings = context.settings(NodeSettings)
+    with sites(settings) as where:
+        conn = where.at(settings.db)
+        nodes.get_node_info(conn, settings.queue_name)
+        known = nodes.get_queue_locations(conn, settings.queue_name)
+    rows = [
+        {"node_name": m.name, "dead": m.dead, "node_location": masked(m.location)} for m in known
+    ]
+    output.show(["node_name", "dead", "node_location"], rows, json_wanted=as_json)
+
+
+@click.command("node-info")
+@options.pass_context
+@click.option("--node", "name", metavar="NAME", help="Another node of the queue.")
+@options.json_output
+def node_info(context: options.Context, name: str | None, as_json: bool) -> None:
+    """Show one node: its type, provider, position and flags."""
+    settings = context.settings(NodeSettings)
+    queue = settings.queue_name
+    with sites(settings) as where:
+        conn = where.at(_dsn_of(where, settings, name))
+        info = nodes.get_node_info(conn, queue)
+        locations = {m.name: m for m in nodes.get_queue_locations(conn, queue)}
+        below = nodes.get_subscriber_info(conn, queue) if info.type is not NodeType.LEAF else []
+        consumers = nodes.get_consumer_info(conn, queue)
+    if as_json:
+        facts = dataclasses.asdict(info)
+        facts["provider_location"] = masked(info.provider_location)
+        facts["location"] = masked(locations[info.name].location)
+        facts["dead"] = locations[info.name].dead
+        facts["subscribers"] = [s.name for s in below]
+        facts["errors"] = {c.name: c.cur_error for c in consumers if c.cur_error}
+        output.as_json(facts)
+        return
+    flags = [
+        word
+        for word, on in (
+            ("DEAD", locations[info.name].dead),
+            ("PAUSED", info.paused),
+            ("NON-UP-TO-DATE", not info.uptodate and info.type is not NodeType.ROOT),
+        )
+        if on
+    ]
+    rows: list[list[Any]] = [
+        ["node", info.name],
+        ["type", info.type.value],
+        ["queue", queue],
+        ["status", ", ".join(flags) or "OK"],
+        ["connect string", masked(locations[info.name].location)],
+        ["worker", info.worker],
+        ["last tick", info.last_tick],
+        ["local watermark", info.local_watermark],
+        ["global watermark", info.global_watermark],
+        ["subscribers", ", ".join(s.name for s in below) or None],
+        ["combined queue", info.combined_queue],
+        ["attributes", info.attrs],
+    ]
+    if info.type is not NodeType.ROOT:
+        rows.insert(5, ["provider", info.provider])
+        rows.insert(6, ["provider connect string", masked(info.provider_location)])
+    rows += [[f"error of {c.name}", c.cur_error] for c in consumers if c.cur_error]
+    output.table(["what", "value"], rows)
+
+
+@click.command()
+@options.pass_context
+@click.option("--compact", is_flag=True, help="One line per node.")
+@options.json_output
+def status(context: options.Context, compact: bool, as_json: bool) -> None:
+    """Show the tree of nodes with tables and lag.
+
+    Tables: in step / on the way / not kept there. A node that does not answer is shown as dead.
+    """
+    settings = context.settings(NodeSettings)
+    found = monitor.collect(settings.db, settings.queue_name, extra=settings.remote_extra_connstr)
+    if as_json:
+        output.as_json(found)
+        return
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+    def paint(text: str) -> str:
+        return click.style(text, fg="red") if colour else text
+
+    draw = tree.compact if compact else tree.tree
+    for line in draw(found, paint):
+        click.echo(line)
+
+
+# -- waiting ------------------------------------------------------------------
+
+_timeout = click.option("--timeout", type=float, help="Seconds to wait; no limit without.")
+
+
+@click.command("wait-root")
+@options.pass_context
+@_timeout
+@options.json_output
+def wait_root(context: options.Context, timeout: float | None, as_json: bool) -> None:
+    """Wait until this node has everything that is committed on the root now."""
+    _wait(context, timeout, as_json, root=True)
+
+
+@click.command("wait-provider")
+@options.pass_context
+@_timeout
+@options.json_output
+def wait_provider(context: options.Context, timeout: float | None, as_json: bool) -> None:
+    """Wait until this node has everything that its provider has now."""
+    _wait(context, timeout, as_json, root=False)
+
+
+def _wait(context: options.Context, timeout: float | None, as_json: bool, *, root: bool) -> None:
+    settings = context.settings(NodeSettings)
+    queue = settings.queue_name
+    with sites(settings) as where:
+        local = where.at(settings.db)
+        info = nodes.get_node_info(local, queue)
+        if info.type is not NodeType.ROOT:
+            dsn = where.reach(info.provider_location)
+            if root:
+                dsn = create.upstream(where, queue, dsn).root_dsn
+            above = nodes.get_node_info(where.at(dsn), queue)
+            tick = above.last_tick
+            if above.type is NodeType.ROOT:
+                tick = wait.tick_now(where.at(dsn), queue)
+            output.message(f"waiting for tick {tick} of {above.name} ({place(dsn)})")
+            info = wait.wait_tick(local, queue, tick, timeout=timeout, what=above.name)
+    if as_json:
+        output.as_json({"node": info.name, "tick": info.last_tick})
+    else:
+        output.message(f"node {info.name} is at tick {info.last_tick}")

@@ -1,0 +1,289 @@
+"""Commands about replicated tables and sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from londiste.cascade import nodes
+from londiste.cli import options, output
+from londiste.cli.node import sites
+from londiste.cli.steps import carry_out
+from londiste.db.connection import session
+from londiste.db.names import TableName
+from londiste.replication import add_table as adding
+from londiste.replication import remove_table as removing
+from londiste.replication import resync as resyncing
+from londiste.replication import sequences, wait
+from londiste.replication import tables as registered
+from londiste.replication.add_table import Plan
+from londiste.replication.types import ReplicatedTable, TableOptions
+from londiste.settings import NodeSettings
+
+_names = click.argument("names", nargs=-1, metavar="TABLE...")
+_all = click.option("--all", "every", is_flag=True, help="All of them.")
+
+
+@click.command("add-table")
+@options.pass_context
+@_names
+@click.option("--all", "every", is_flag=True, help="Everything that londiste missing shows.")
+@click.option("--expect-sync", is_flag=True, help="The rows are here already: no copy.")
+@click.option("--skip-truncate", is_flag=True, help="Keep the rows that are here, and copy.")
+@click.option("--dest-table", metavar="NAME", help="The table has another name here.")
+@click.option("--create", is_flag=True, help="Make missing tables: columns and primary key.")
+@click.option("--trigger-flags", default="", metavar="LETTERS", help="B A, C Q L J, I U D, S.")
+@click.option("--trigger-arg", "trigger_args", multiple=True, metavar="ARG", help="pkey=a,b …")
+@click.option("--no-triggers", is_flag=True, help="No trigger on this node.")
+@click.option("--insert-only", is_flag=True, help="Admit tables without key; only INSERT works.")
+@click.option("--skip-non-existing", is_flag=True, help="Skip tables that are missing.")
+@click.option("--force", is_flag=True, help="Although the provider does not have it.")
+@click.option("--wait-sync", is_flag=True, help="Then wait until every table is in step.")
+@click.option("--timeout", type=float, help="Seconds for --wait-sync; no limit without.")
+@options.explain
+@options.json_output
+def add_table(
+    context: options.Context,
+    names: Sequence[str],
+    every: bool,
+    expect_sync: bool,
+    skip_truncate: bool,
+    dest_table: str | None,
+    create: bool,
+    trigger_flags: str,
+    trigger_args: Sequence[str],
+    no_triggers: bool,
+    insert_only: bool,
+    skip_non_existing: bool,
+    force: bool,
+    wait_sync: bool,
+    timeout: float | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Replicate tables.
+
+    On the root: their changes go into the queue from now on. On other nodes: the worker copies
+    them and then follows. TABLE may hold * and ?; without a dot it is in schema public.
+    """
+    settings = context.settings(NodeSettings)
+    wanted = TableOptions(
+        expect_sync=expect_sync,
+        skip_truncate=skip_truncate,
+        dest=TableName.parse(dest_table) if dest_table else None,
+        create=create,
+        trigger_flags=trigger_flags,
+        trigger_args=tuple(trigger_args),
+        triggers=not no_triggers,
+        insert_only=insert_only,
+    )
+    with sites(settings) as where:
+        plan = adding.plan(
+            where,
+            settings.db,
+            settings.queue_name,
+            names,
+            wanted,
+            every=every,
+            force=force,
+            skip_non_existing=skip_non_existing,
+        )
+        _already(plan, "added")
+        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+        if wait_sync and not explain:
+            wait.wait_sync(
+                where.at(settings.db), settings.queue_name, timeout=timeout, progress=_progress
+            )
+
+
+@click.command("remove-table")
+@options.pass_context
+@_names
+@_all
+@click.option("--force", is_flag=True, help="Pass over names that are not replicated here.")
+@options.explain
+@options.json_output
+def remove_table(
+    context: options.Context,
+    names: Sequence[str],
+    every: bool,
+    force: bool,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Stop replicating tables: on the root everywhere, elsewhere on this node.
+
+    Their rows stay, except those of a copy that is under way.
+    """
+    settings = context.settings(NodeSettings)
+    with sites(settings) as where:
+        plan = removing.plan(
+            where, settings.db, settings.queue_name, names, every=every, force=force
+        )
+        _already(plan, "removed")
+        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+
+
+@click.command()
+@options.pass_context
+@_names
+@_all
+@click.option("--wait-sync", is_flag=True, help="Then wait until every table is in step.")
+@click.option("--timeout", type=float, help="Seconds for --wait-sync; no limit without.")
+@options.explain
+@options.json_output
+def resync(
+    context: options.Context,
+    names: Sequence[str],
+    every: bool,
+    wait_sync: bool,
+    timeout: float | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Copy tables again, while replication goes on."""
+    settings = context.settings(NodeSettings)
+    with sites(settings) as where:
+        plan = resyncing.plan(where, settings.db, settings.queue_name, names, every=every)
+        _already(plan, "waiting for its copy")
+        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+        if wait_sync and not explain:
+            wait.wait_sync(
+                where.at(settings.db), settings.queue_name, timeout=timeout, progress=_progress
+            )
+
+
+@click.command("wait-sync")
+@options.pass_context
+@_names
+@click.option("--timeout", type=float, help="Seconds to wait; no limit without.")
+@options.json_output
+def wait_sync(
+    context: options.Context, names: Sequence[str], timeout: float | None, as_json: bool
+) -> None:
+    """Wait until every table is in step, or those that are named."""
+    settings = context.settings(NodeSettings)
+    with session(settings.db, name="londiste wait-sync", autocommit=True) as conn:
+        nodes.get_node_info(conn, settings.queue_name)
+        found = wait.wait_sync(
+            conn,
+            settings.queue_name,
+            timeout=timeout,
+            only=[TableName.parse(name) for name in names],
+            progress=_progress,
+        )
+    if as_json:
+        output.as_json({"tables": len(found), "ok": len(found)})
+
+
+@click.command()
+@options.pass_context
+@click.option("--names-only", is_flag=True, help="Only the names.")
+@options.json_output
+def tables(context: options.Context, names_only: bool, as_json: bool) -> None:
+    """List the replicated tables of this node and their states."""
+    settings = context.settings(NodeSettings)
+    with session(settings.db, name="londiste tables", autocommit=True) as conn:
+        nodes.get_node_info(conn, settings.queue_name)
+        found = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
+    if names_only:
+        if as_json:
+            output.as_json([str(t.name) for t in found])
+        for table in [] if as_json else found:
+            click.echo(str(table.name))
+        return
+    rows: list[dict[str, Any]] = [
+        {
+            "table": str(t.name),
+            "state": t.state,
+            "attributes": dict(t.attrs) if as_json else _attrs(t),
+            "here": str(t.dest),
+        }
+        for t in found
+    ]
+    output.show(["table", "state", "attributes", "here"], rows, json_wanted=as_json)
+
+
+@click.command()
+@options.pass_context
+@options.json_output
+def missing(context: options.Context, as_json: bool) -> None:
+    """List tables and sequences that could be replicated here and are not."""
+    settings = context.settings(NodeSettings)
+    with session(settings.db, name="londiste missing", autocommit=True) as conn:
+        nodes.get_node_info(conn, settings.queue_name)
+        found = registered.local_show_missing(conn, settings.queue_name)
+    words = {"r": "table", "S": "sequence"}
+    rows = [{"kind": words.get(m.kind, m.kind), "name": m.name} for m in found]
+    output.show(["kind", "name"], rows, json_wanted=as_json)
+
+
+_sequences = click.argument("names", nargs=-1, metavar="SEQUENCE...")
+
+
+@click.command("add-seq")
+@options.pass_context
+@_sequences
+@_all
+@options.explain
+@options.json_output
+def add_seq(
+    context: options.Context, names: Sequence[str], every: bool, explain: bool, as_json: bool
+) -> None:
+    """Replicate sequences; other nodes are kept some values ahead of the root."""
+    settings = context.settings(NodeSettings)
+    with sites(settings) as where:
+        plan = sequences.plan_add(where, settings.db, settings.queue_name, names, every=every)
+        _already(plan, "added")
+        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+
+
+@click.command("remove-seq")
+@options.pass_context
+@_sequences
+@_all
+@options.explain
+@options.json_output
+def remove_seq(
+    context: options.Context, names: Sequence[str], every: bool, explain: bool, as_json: bool
+) -> None:
+    """Stop replicating sequences: on the root everywhere, elsewhere on this node."""
+    settings = context.settings(NodeSettings)
+    with sites(settings) as where:
+        plan = sequences.plan_remove(where, settings.db, settings.queue_name, names, every=every)
+        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+
+
+@click.command()
+@options.pass_context
+@options.json_output
+def seqs(context: options.Context, as_json: bool) -> None:
+    """List the sequences of the queue: whether they are kept here, and the published value."""
+    settings = context.settings(NodeSettings)
+    with session(settings.db, name="londiste seqs", autocommit=True) as conn:
+        nodes.get_node_info(conn, settings.queue_name)
+        found = registered.get_seq_list(conn, settings.queue_name)
+    rows = [{"sequence": str(s.name), "local": s.local, "last_value": s.last_value} for s in found]
+    output.show(["sequence", "local", "last_value"], rows, json_wanted=as_json)
+
+
+def _already(plan: Plan, word: str) -> None:
+    for name in plan.already:
+        output.message(f"{name}: already processed, it is {word}")
+    for line in plan.skipped:
+        output.message(f"warning: {line}, skipped")
+
+
+def _progress(found: list[ReplicatedTable]) -> None:
+    ok = sum(t.state == "ok" for t in found)
+    left = [f"{t.name} {t.state or 'waiting'}" for t in found if t.state != "ok"]
+    more = "" if len(left) <= 3 else f" and {len(left) - 3} more"
+    output.message(
+        f"{ok}/{len(found)} tables in step" + (f"; {', '.join(left[:3])}{more}" if left else "")
+    )
+
+
+def _attrs(table: ReplicatedTable) -> str | None:
+    return ", ".join(f"{k}={v}" for k, v in table.attrs.items()) or None

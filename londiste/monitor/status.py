@@ -1,0 +1,175 @@
+"""The state of a cascade, collected once, to be shown in any form.
+
+Every member is asked at the same time.  Lag is measured by one clock, the root's: the age of
+the tick that a node has reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import psycopg
+from psycopg import conninfo
+
+from londiste.cascade import nodes, topology
+from londiste.cascade.plan import reach
+from londiste.cascade.types import Member, NodeInfo, NodeType
+from londiste.db.connection import Connection, session
+from londiste.db.queries import query
+from londiste.errors import LondisteError
+from londiste.replication import tables
+from londiste.replication.types import decode_attrs
+
+
+@dataclass(frozen=True)
+class TableCounts:
+    """Tables of a node: in step, on the way, and known but not kept there."""
+
+    ok: int
+    half: int
+    ignored: int
+
+    def __str__(self) -> str:
+        return f"{self.ok}/{self.half}/{self.ignored}"
+
+
+@dataclass(frozen=True)
+class NodeStatus:
+    """One node.
+
+    type -- root, branch or leaf; ``dead`` when it does not answer.
+    service -- of its location, if it has one.
+    lag -- seconds behind the root; on the root the age of its newest tick; None: not known.
+    tick -- what it has reached.
+    errors -- (consumer, first line of its message).
+    unreachable -- why there was no answer.
+    tagged_dead -- an administrator has given it up.
+    """
+
+    name: str
+    type: str
+    service: str = ""
+    provider: str | None = None
+    tables: TableCounts | None = None
+    lag: float | None = None
+    tick: int | None = None
+    paused: bool = False
+    uptodate: bool = True
+    attrs: dict[str, str] = field(default_factory=dict)
+    errors: tuple[tuple[str, str], ...] = ()
+    unreachable: str = ""
+    tagged_dead: bool = False
+
+
+@dataclass(frozen=True)
+class Status:
+    """A cascade; ``local`` is the node that was asked for it."""
+
+    queue: str
+    local: str
+    nodes: tuple[NodeStatus, ...]
+
+    def node(self, name: str) -> NodeStatus:
+        """By name; KeyError."""
+        for one in self.nodes:
+            if one.name == name:
+                return one
+        raise KeyError(name)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    info: NodeInfo
+    tables: TableCounts
+    errors: tuple[tuple[str, str], ...]
+
+
+def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
+    """Asks the node at ``dsn`` for the members, and then all of them.
+
+    extra -- connection parameters added to every location.
+    Raises UnknownNode and NodeUnreachable for the first node only.
+    """
+    with session(dsn, name="londiste status", autocommit=True) as conn:
+        local = nodes.get_node_info(conn, queue)
+        members = nodes.get_queue_locations(conn, queue)
+
+    def question(conn: Connection, member: Member) -> _Answer:
+        return _Answer(
+            topology.own_info(conn, queue, member),
+            count_tables(conn, queue),
+            tuple(
+                (c.name, c.cur_error.splitlines()[0])
+                for c in nodes.get_consumer_info(conn, queue)
+                if c.cur_error
+            ),
+        )
+
+    answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
+    found = [_node(member, answers[member.name]) for member in members]
+    return Status(queue, local.name, tuple(_with_lag(found, members, dsn, local, queue, extra)))
+
+
+def count_tables(conn: Connection, queue: str) -> TableCounts:
+    """Counts the tables of a node by what they are good for."""
+    known = tables.get_table_list(conn, queue)
+    ok = sum(t.local and t.state == "ok" for t in known)
+    kept = sum(t.local for t in known)
+    return TableCounts(ok, kept - ok, len(known) - kept)
+
+
+def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
+    service = str(conninfo.conninfo_to_dict(member.location).get("service") or "")
+    if isinstance(answer, LondisteError):
+        return NodeStatus(
+            member.name,
+            "dead",
+            service,
+            unreachable=answer.message,
+            uptodate=False,
+            tagged_dead=member.dead,
+        )
+    info = answer.info
+    root = info.type is NodeType.ROOT
+    return NodeStatus(
+        name=info.name,
+        type=info.type.value,
+        service=service,
+        provider=None if root else info.provider,
+        tables=answer.tables,
+        tick=info.last_tick,
+        paused=info.paused,
+        # Nothing waits for the worker of a root that never ran.
+        uptodate=info.uptodate or root,
+        attrs=decode_attrs(info.attrs),
+        errors=answer.errors,
+        tagged_dead=member.dead,
+    )
+
+
+def _with_lag(
+    found: Sequence[NodeStatus],
+    members: Sequence[Member],
+    dsn: str,
+    local: NodeInfo,
+    queue: str,
+    extra: str,
+) -> list[NodeStatus]:
+    root = next((n.name for n in found if n.type == NodeType.ROOT.value), None)
+    if root is None:
+        return list(found)
+    location = next(m.location for m in members if m.name == root)
+    root_dsn = dsn if root == local.name else reach(location, extra)
+    wanted = [n.tick for n in found if n.tick is not None]
+    try:
+        with session(
+            reach(root_dsn, f"connect_timeout={topology.CONNECT_SECONDS}"),
+            name="londiste status",
+            autocommit=True,
+        ) as conn:
+            rows = conn.execute(query("tick_lags"), {"queue": queue, "ticks": wanted}).fetchall()
+    except (LondisteError, psycopg.Error):
+        return list(found)
+    lags = {int(tick): float(seconds) for tick, seconds in rows}
+    return [n if n.tick is None else replace(n, lag=lags.get(n.tick)) for n in found]

@@ -1,0 +1,99 @@
+"""Removing tables: on the root from the whole cascade, elsewhere from one node.
+
+The rows stay, except those of a copy that was under way, which are half a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from londiste.cascade import nodes
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.types import NodeType
+from londiste.db.names import TableName
+from londiste.errors import BadOption, UnknownTable
+from londiste.replication import tables
+from londiste.replication.add_table import Plan
+from londiste.replication.copying import (
+    DropCopyConsumer,
+    DropCopyPosition,
+    StopCopy,
+    copy_consumer,
+)
+from londiste.replication.select import Selected, select
+
+
+def plan(
+    sites: Sites,
+    dsn: str,
+    queue: str,
+    patterns: Sequence[str],
+    *,
+    every: bool = False,
+    force: bool = False,
+) -> Plan:
+    """What to do to remove tables from the node at ``dsn``.  Changes nothing.
+
+    every -- all tables of the node, in place of patterns.
+    force -- names that are not local are passed over.
+    Raises UnknownTable, BadOption.
+    """
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    known = {t.name: t for t in tables.get_table_list(local, queue)}
+    mine = [name for name, table in known.items() if table.local]
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(
+            f"table {text} is not replicated on node {node.name}",
+            detail="nothing was removed",
+            hint="londiste tables lists those that are",
+        )
+
+    if every == bool(patterns):
+        raise BadOption(
+            "no table given" if not patterns else "--all and names of tables",
+            hint="name tables, or use --all",
+        )
+    if every:
+        picked = Selected(tuple(mine))
+    else:
+        others = [name for name in known if name not in mine]
+        picked = select(patterns, mine, others if force else [], unknown)
+    steps: list[Step] = []
+    everywhere = node.type is NodeType.ROOT
+    provider_dsn = sites.reach(node.provider_location)
+    for name in picked.chosen:
+        copying = known[name].state not in (None, "ok")
+        if copying:
+            steps.append(StopCopy(node.name, dsn, queue, name))
+        steps.append(RemoveTable(node.name, dsn, queue, name, everywhere))
+        if copying:
+            consumer = copy_consumer(node.worker, name)
+            steps.append(DropCopyPosition(node.name, dsn, queue, consumer))
+            steps.append(DropCopyConsumer(node.provider, provider_dsn, queue, consumer))
+    return Plan(tuple(steps), picked.already)
+
+
+@dataclass(frozen=True)
+class RemoveTable:
+    """One table is an ordinary one again."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    everywhere: bool
+
+    def describe(self) -> str:
+        where = " and from every other node" if self.everywhere else ""
+        return f"{self.node}: remove table {self.table} here{where}"
+
+    def done(self, sites: Sites) -> bool:
+        known = tables.get_table_list(sites.at(self.dsn), self.queue)
+        return not any(t.name == self.table and t.local for t in known)
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            tables.local_remove_table(conn, self.queue, self.table)

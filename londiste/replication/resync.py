@@ -1,0 +1,77 @@
+"""Copying tables again: their state goes back to the beginning, the worker does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from londiste.cascade import nodes
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.types import NodeType
+from londiste.db.names import TableName
+from londiste.errors import BadOption, StateError, UnknownTable
+from londiste.replication import tables
+from londiste.replication.add_table import Plan
+from londiste.replication.copying import copy_stop
+from londiste.replication.select import Selected, select
+
+
+def plan(
+    sites: Sites, dsn: str, queue: str, patterns: Sequence[str], *, every: bool = False
+) -> Plan:
+    """What to do to copy tables of the node at ``dsn`` again.  Changes nothing.
+
+    Raises StateError on a root, which has nobody to copy from; UnknownTable, BadOption.
+    """
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    if node.type is NodeType.ROOT:
+        raise StateError(
+            f"node {node.name} is the root, there is nobody to copy from",
+            hint="run it on the node whose tables shall be copied again",
+        )
+    mine = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(
+            f"table {text} is not replicated on node {node.name}",
+            detail="nothing was changed",
+            hint="londiste tables lists those that are",
+        )
+
+    if every == bool(patterns):
+        raise BadOption(
+            "no table given" if not patterns else "--all and names of tables",
+            hint="name tables, or use --all",
+        )
+    waiting = [name for name, table in mine.items() if table.state is None]
+    others = [name for name in mine if name not in waiting]
+    picked = Selected(tuple(others)) if every else select(patterns, others, waiting, unknown)
+    steps: list[Step] = [Resync(node.name, dsn, queue, name) for name in picked.chosen]
+    return Plan(tuple(steps), picked.already)
+
+
+@dataclass(frozen=True)
+class Resync:
+    """One table is copied again; a copy that runs is stopped."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+
+    def describe(self) -> str:
+        return f"{self.node}: copy table {self.table} again"
+
+    def done(self, sites: Sites) -> bool:
+        known = tables.get_table_list(sites.at(self.dsn), self.queue)
+        return any(t.name == self.table and t.state is None for t in known)
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            copy_stop(conn, self.queue, self.table)
+            for now in tables.get_table_list(conn, self.queue):
+                if now.name == self.table:
+                    # What an earlier copy took off is still to be put back by the next one.
+                    state = "in-copy" if now.dropped_ddl else None
+                    tables.local_set_table_state(conn, self.queue, self.table, None, state)

@@ -1,0 +1,65 @@
+"""Which objects a command means: names, patterns with * and ?, or everything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from londiste.db.names import TableName
+from londiste.errors import LondisteError
+
+
+@dataclass(frozen=True)
+class Selected:
+    """chosen -- to be worked on; already -- named, and in the wanted state before."""
+
+    chosen: tuple[TableName, ...]
+    already: tuple[TableName, ...] = ()
+
+
+def select(
+    patterns: Sequence[str],
+    candidates: Collection[TableName],
+    done: Collection[TableName],
+    unknown: Callable[[str], LondisteError],
+    *,
+    force: bool = False,
+) -> Selected:
+    """The candidates that the patterns mean, each once, in the order of the patterns.
+
+    A pattern without a dot means the schema public.  ``*`` is any text, ``?`` one character.
+    done -- objects in the wanted state already.
+    unknown -- makes the error for a pattern that means nothing at all.
+    force -- a plain name that means nothing is chosen anyhow.
+    """
+    chosen: dict[TableName, None] = {}
+    already: dict[TableName, None] = {}
+    for text in patterns:
+        wanted = TableName.parse(text)
+        if is_pattern(text):
+            match = _matcher(str(wanted))
+            fresh = [name for name in candidates if match(str(name))]
+            old = [name for name in done if match(str(name))]
+        else:
+            fresh = [wanted] if wanted in candidates else []
+            old = [wanted] if wanted in done else []
+        if not fresh and not old:
+            if not force or is_pattern(text):
+                raise unknown(text)
+            fresh = [wanted]
+        chosen.update(dict.fromkeys(fresh))
+        if not fresh:
+            already.update(dict.fromkeys(old))
+    return Selected(tuple(chosen), tuple(already))
+
+
+def is_pattern(text: str) -> bool:
+    """Whether the text can mean several objects."""
+    return "*" in text or "?" in text
+
+
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    parts = (".*" if c == "*" else "." if c == "?" else re.escape(c) for c in pattern)
+    compiled = re.compile("".join(parts), re.DOTALL)
+    return lambda name: compiled.fullmatch(name) is not None

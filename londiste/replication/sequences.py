@@ -1,0 +1,94 @@
+"""Adding and removing sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from londiste.cascade import nodes
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.types import NodeType
+from londiste.db.names import TableName
+from londiste.errors import BadOption, UnknownTable
+from londiste.replication import registry, tables
+from londiste.replication.add_table import Plan
+from londiste.replication.select import Selected, select
+
+
+def plan_add(
+    sites: Sites, dsn: str, queue: str, patterns: Sequence[str], *, every: bool = False
+) -> Plan:
+    """What to do to add sequences to the node at ``dsn``.  Raises UnknownTable, BadOption."""
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    known = tables.get_seq_list(local, queue)
+    done = [s.name for s in known if s.local]
+    steps: list[Step] = []
+    if node.type is NodeType.ROOT:
+        missing = tables.local_show_missing(local, queue)
+        candidates = [TableName.parse(m.name) for m in missing if m.kind == "S"]
+    else:
+        provider_dsn = sites.reach(node.provider_location)
+        theirs = tables.get_seq_list(sites.at(provider_dsn), queue)
+        candidates = [s.name for s in theirs if s.name not in done]
+        steps.append(registry.CopyRegistry(node.name, node.provider, provider_dsn, dsn, queue))
+    picked = _pick(patterns, candidates, done, every, "londiste missing lists what can be added")
+    steps += [ChangeSequence(node.name, dsn, queue, name, True) for name in picked.chosen]
+    return Plan(tuple(steps) if picked.chosen else (), picked.already)
+
+
+def plan_remove(
+    sites: Sites, dsn: str, queue: str, patterns: Sequence[str], *, every: bool = False
+) -> Plan:
+    """What to do to remove sequences from the node at ``dsn``.  Raises UnknownTable, BadOption."""
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    mine = [s.name for s in tables.get_seq_list(local, queue) if s.local]
+    picked = _pick(patterns, mine, [], every, "londiste seqs lists the replicated ones")
+    return Plan(tuple(ChangeSequence(node.name, dsn, queue, n, False) for n in picked.chosen))
+
+
+def _pick(
+    patterns: Sequence[str],
+    candidates: Sequence[TableName],
+    done: Sequence[TableName],
+    every: bool,
+    hint: str,
+) -> Selected:
+    if every == bool(patterns):
+        raise BadOption(
+            "no sequence given" if not patterns else "--all and names of sequences",
+            hint="name sequences, or use --all",
+        )
+    if every:
+        return Selected(tuple(candidates))
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(f"no sequence {text}", detail="nothing was changed", hint=hint)
+
+    return select(patterns, candidates, done, unknown)
+
+
+@dataclass(frozen=True)
+class ChangeSequence:
+    """One sequence is followed on one node, or no longer."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    sequence: TableName
+    local: bool
+
+    def describe(self) -> str:
+        return f"{self.node}: {'add' if self.local else 'remove'} sequence {self.sequence}"
+
+    def done(self, sites: Sites) -> bool:
+        known = tables.get_seq_list(sites.at(self.dsn), self.queue)
+        return any(s.name == self.sequence and s.local for s in known) is self.local
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            if self.local:
+                tables.local_add_seq(conn, self.queue, self.sequence)
+            else:
+                tables.local_remove_seq(conn, self.queue, self.sequence)
