@@ -32,6 +32,18 @@ grant execute on function
     londiste.get_valid_pending_fkeys(text)
 to pgq_reader, pgq_writer, londiste_reader;
 
+-- What a generated capture with expressions calls: it runs with the rights of the writer.
+grant execute on function
+    londiste._row_signature(oid),
+    londiste._capture_parts(oid, text[], text, text),
+    londiste._capture_event(oid, record, text[], text, text),
+    londiste._capture_expression(oid, text, text),
+    londiste._capture_image(oid, text, text[]),
+    londiste._capture_texts(oid, text, text[]),
+    londiste._capture_options(text[]),
+    londiste._capture_needs_key(text, text[])
+to pgq_writer;
+
 grant execute on function
     londiste.root_check_seqs(text),
     londiste.root_check_seqs(text, int8),
