@@ -85,13 +85,11 @@ def test_force_tick_wakes_it(pgq_db: Database, program: Start) -> None:
     conn = queue_in(pgq_db)
     daemon = program("--set", "ticker_period=3600", "-v", "ticker", "--db", pgq_db.dsn)
     daemon.says("ticks: connected")
-    wait_for(
-        lambda: pgq_db.value(
-            "select count(*) from pg_stat_activity"
-            " where application_name = 'londiste ticker: ticks' and state = 'idle' and datname = current_database() and query ~ 'ticker'"
-        ),
-        what="the first round to be over",
+    idle = (
+        "select count(*) from pg_stat_activity where state = 'idle' and query ~ 'ticker'"
+        " and application_name = 'londiste ticker: ticks' and datname = current_database()"
     )
+    wait_for(lambda: pgq_db.value(idle), what="the first round to be over")
     before = last_tick(conn)
     started = time.monotonic()
     queues.force_tick(conn, "q")
