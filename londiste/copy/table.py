@@ -50,6 +50,7 @@ from londiste.errors import (
 from londiste.pgq import batches, queues
 from londiste.replication import sync, tables
 from londiste.replication.batch import BatchRunner
+from londiste.replication.handover import tick_snapshot
 from londiste.replication.plan import Interest
 from londiste.replication.sync import By, CatchingUp, DoSync, InCopy, Seen, WannaSync
 from londiste.replication.types import ReplicatedTable
@@ -436,20 +437,13 @@ class TableCopy:
             log.info("%s: %s", table.name, sync.to_text(after))
 
     def _tick_snapshot(self, tick: int) -> Snapshot:
-        try:
-            row = (
-                self._provider()
-                .execute(query("tick_snapshot"), {"queue": self.job.queue, "tick": tick})
-                .fetchone()
-            )
-        except psycopg.Error as error:
-            raise from_database(error) from error
-        if row is None:
+        seen = tick_snapshot(self._provider(), self.job.queue, tick)
+        if seen is None:
             raise UnknownConsumer(
                 f"tick {tick} of queue {self.job.queue} is gone from the provider",
                 hint=f"copy the table again: londiste resync {self.name}",
             )
-        return Snapshot.parse(row[0])
+        return seen
 
     # -- connections -------------------------------------------------------
 
