@@ -18,7 +18,8 @@ import psycopg
 import pytest
 
 from londiste.db import connection
-from londiste.embedded.postgres import Cluster, throwaway_home
+from londiste.embedded.homes import throwaway_home
+from londiste.embedded.postgres import Cluster
 from tests.other_servers import DockerCluster, ExternalCluster
 
 Server: TypeAlias = Cluster | DockerCluster | ExternalCluster

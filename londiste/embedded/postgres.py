@@ -1,6 +1,6 @@
 """PostgreSQL servers that this program starts itself: throw-away, or kept.
 
-A throw-away cluster lives as long as the process that started it.  Stopping it, leaving
+A throw-away cluster lives as long as the process that started it.  ``remove``, leaving
 its ``with`` block, the end of the process and the death of the process (``kill -9`` too)
 end the server and remove its files; a small watcher process sees to the last case.  It
 does not flush to disk: nobody will read it after a power failure.
@@ -21,28 +21,27 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
-import functools
 import os
-import secrets
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import psycopg
 from psycopg import conninfo, sql
 
-from londiste.embedded import watcher
+from londiste.embedded import files, process, watcher
 from londiste.embedded.account import Account, require_reach, server_account, short_temp_dir
 from londiste.embedded.binaries import Binaries, find_binaries, within_reach
+from londiste.embedded.homes import leave_home, ready_home, throwaway_home, was_made
+from londiste.embedded.ports import choose_port
+from londiste.embedded.watch import Watch
 from londiste.errors import BadOption, StateError
 
 StopMode: TypeAlias = Literal["smart", "fast", "immediate"]
@@ -56,23 +55,6 @@ _SIGNALS: dict[StopMode, signal.Signals] = {
 _LONGEST_SOCKET_DIR = 80
 _START_SECONDS = 120.0
 _STOP_SECONDS = 60.0
-
-_SETTINGS: dict[str, str] = {
-    "max_connections": "100",
-    "shared_buffers": "64MB",
-    "max_wal_size": "512MB",
-    "wal_level": "logical",
-    "max_prepared_transactions": "20",
-    "timezone": "UTC",
-    "log_timezone": "UTC",
-    # Segments in /dev/shm would outlive a server that was killed, and are scarce in containers.
-    "dynamic_shared_memory_type": "mmap",
-    "logging_collector": "off",
-    "log_line_prefix": "%m [%p] %q%a ",
-}
-_THROWAWAY: dict[str, str] = {"fsync": "off", "full_page_writes": "off"}
-
-_made_homes: set[Path] = set()
 
 
 class Cluster:
@@ -106,7 +88,7 @@ class Cluster:
         self._settings: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._pid: int | None = None
-        self._watcher: subprocess.Popen[bytes] | None = None
+        self._watch: Watch | None = None
         self._owner = os.getpid()
 
     @classmethod
@@ -135,11 +117,11 @@ class Cluster:
             raise BadOption(f"not a name for a cluster: {name!r}", hint="use letters and digits")
         if home is None and keep:
             raise BadOption("a kept cluster needs a directory", hint="name one")
-        home = throwaway_home() if home is None else _ready_home(home)
+        home = throwaway_home() if home is None else ready_home(home)
         try:
             return cls._start(home, name, version, port, dict(settings or {}), keep)
         except BaseException:
-            _leave(home)
+            leave_home(home)
             raise
 
     @classmethod
@@ -160,7 +142,7 @@ class Cluster:
                 f"there is a cluster in {directory} already",
                 hint="choose another name or directory; a kept cluster is started with keep=True",
             )
-        existing = _data_version(directory / "data")
+        existing = files.data_version(directory / "data")
         if existing and version and existing != version:
             raise BadOption(
                 f"the cluster in {directory} has PostgreSQL {existing}, not {version}",
@@ -209,7 +191,7 @@ class Cluster:
 
     def environment(self) -> dict[str, str]:
         """An environment for those programs: nothing in it depends on the user's settings."""
-        return _environment()
+        return process.environment()
 
     def create_database(self, name: str, template: str | None = None) -> None:
         """Creates a database, as a copy of ``template`` when given."""
@@ -247,7 +229,8 @@ class Cluster:
         else:
             watcher.kill(self._pid, signal.SIGKILL)
             self._wait_gone(10.0)
-        self._tell_watcher(f"-{self._pid}")
+        if self._watch is not None:
+            self._watch.ended(self._pid)
         self._process = None
         self._pid = None
 
@@ -264,13 +247,14 @@ class Cluster:
     def keep(self) -> None:
         """From now on the server and its files outlive this process."""
         self.kept = True
-        for name in _THROWAWAY:
+        for name in files.THROWAWAY:
             self._settings.pop(name, None)
         if self._pid is not None:
             self._write_settings()
             watcher.kill(self._pid, signal.SIGHUP)
-        self._tell_watcher("keep")
-        self._end_watcher()
+        if self._watch is not None:
+            self._watch.keep()
+            self._watch = None
         atexit.unregister(self._at_exit)
 
     def remove(self) -> None:
@@ -278,8 +262,10 @@ class Cluster:
         self.stop("immediate")
         for directory in {self.directory, self._socket_dir}:
             shutil.rmtree(directory, ignore_errors=True)
-        _leave(self.home)
-        self._end_watcher()
+        leave_home(self.home)
+        if self._watch is not None:
+            self._watch.end()
+            self._watch = None
         atexit.unregister(self._at_exit)
 
     def close(self) -> None:
@@ -295,26 +281,30 @@ class Cluster:
 
     def _start_first(self, port: bool | int, settings: dict[str, str]) -> None:
         self._account.own(self.directory, 0o700)
-        self._settings = {**_SETTINGS, **({} if self.kept else _THROWAWAY), **settings}
+        self._settings = {**files.SETTINGS, **({} if self.kept else files.THROWAWAY), **settings}
         if self.version >= 18:
             self._settings.setdefault("io_method", "sync")  # worker processes gain nothing here
         if self._adopt():
             return
         self._choose_socket_dir()
         if not self.kept:
-            self._start_watcher()
+            self._watch = Watch(
+                self.data,
+                self.home if was_made(self.home) else None,
+                {self.directory, self._socket_dir},
+            )
             atexit.register(self._at_exit)
-        if _data_version(self.data) is None:
-            self._initdb()
-        self._password = _read(self.directory / "password")
-        remembered = _read(self.directory / "port")
+        if files.data_version(self.data) is None:
+            files.initdb(self.directory, self._binaries, self._account, self.log, self._watch)
+        self._password = files.read(self.directory / "password")
+        remembered = files.read(self.directory / "port")
         for attempt in range(5):
-            self.port = _choose_port(port, remembered if attempt == 0 else "")
+            self.port = choose_port(port, remembered if attempt == 0 else "")
             try:
                 self._launch()
             except StateError:
                 # Somebody took the free port between the question and the start.
-                if port is not True or "Address already in use" not in self._log_tail():
+                if port is not True or "Address already in use" not in files.tail(self.log):
                     raise
                 continue
             break
@@ -324,12 +314,12 @@ class Cluster:
 
     def _adopt(self) -> bool:
         """Takes over a server that runs on these files; False when there is none."""
-        lines = _read(self.data / "postmaster.pid").split("\n")
+        lines = files.read(self.data / "postmaster.pid").split("\n")
         if len(lines) < 5 or not lines[0].isdigit() or not watcher.alive(int(lines[0])):
             return False
         self._socket_dir = Path(lines[4])
-        self._password = _read(self.directory / "password")
-        port = _read(self.directory / "port")
+        self._password = files.read(self.directory / "password")
+        port = files.read(self.directory / "port")
         self.port = int(port) if port else None
         self._pid = int(lines[0])
         deadline = time.monotonic() + _START_SECONDS
@@ -354,92 +344,39 @@ class Cluster:
         self._socket_dir = Path(tempfile.mkdtemp(prefix="ld-", dir=short_temp_dir(self._account)))
         self._account.own(self._socket_dir, 0o700)
 
-    def _initdb(self) -> None:
-        """Makes the files beside their final place, so that they are complete or not there."""
-        building = self.directory / "data.new"
-        shutil.rmtree(building, ignore_errors=True)
-        building.mkdir()
-        self._account.own(building, 0o700)
-        password = self.directory / "password"
-        password.touch(mode=0o600)
-        password.write_text(secrets.token_hex(16))
-        self._account.own(password, 0o600)
-        command: list[str | Path] = [
-            *(self.program("initdb"), "-D", building, "-U", "postgres", "-E", "UTF8"),
-            *("--locale=C", "--auth=trust", f"--pwfile={password}", "--no-sync"),
-            "--no-instructions",
-        ]
-        with self._log_file() as log:
-            process = self._popen(command, log)
-            self._tell_watcher(f"+{process.pid}")
-            code = process.wait(_START_SECONDS)
-            self._tell_watcher(f"-{process.pid}")
-        if code != 0:
-            raise StateError(
-                f"initdb failed for the cluster {self.name}",
-                detail=self._log_tail(),
-                hint=f"see whether there is space left in {self.home}",
-            )
-        (building / "pg_hba.conf").write_text(
-            "local all,replication all trust\nhost all,replication all 127.0.0.1/32 scram-sha-256\n"
-        )
-        building.rename(self.data)
-
     def _launch(self) -> None:
         """Starts the server process and waits until it takes connections."""
         self._write_settings()
-        with self._log_file() as log:
-            self._process = self._popen([self.program("postgres"), "-D", self.data], log)
+        with self.log.open("ab") as log:
+            command: list[str | Path] = [self.program("postgres"), "-D", self.data]
+            self._process = process.start(command, self._account, log)
         self._pid = self._process.pid
-        self._tell_watcher(f"+{self._pid}")
+        if self._watch is not None:
+            self._watch.started(self._pid)
         deadline = time.monotonic() + _START_SECONDS
         while self._process.poll() is None and time.monotonic() < deadline:
-            lines = _read(self.data / "postmaster.pid").split("\n")
+            lines = files.read(self.data / "postmaster.pid").split("\n")
             if lines[0] == str(self._pid) and len(lines) > 7 and lines[7].strip() == "ready":
                 return
             time.sleep(0.01)
         self.stop("immediate")
         raise StateError(
             f"the server of the cluster {self.name} did not start",
-            detail=self._log_tail(),
+            detail=files.tail(self.log),
             hint=f"see {self.log}" if self.kept else "correct the settings it was started with",
         )
 
     def _write_settings(self) -> None:
-        values = {
-            **self._settings,
-            "listen_addresses": "" if self.port is None else "127.0.0.1",
-            "port": str(self.port or 5432),
-            "unix_socket_directories": str(self._socket_dir),
-        }
-        text = "".join(
-            "{} = '{}'\n".format(key, value.replace("\\", "\\\\").replace("'", "''"))
-            for key, value in values.items()
+        files.write_settings(
+            self.data,
+            {
+                **self._settings,
+                "listen_addresses": "" if self.port is None else "127.0.0.1",
+                "port": str(self.port or 5432),
+                "unix_socket_directories": str(self._socket_dir),
+            },
+            self._account,
         )
-        path = self.data / "postgresql.auto.conf"  # read last, so nothing overrides it
-        path.write_text(text, encoding="utf-8")
-        self._account.own(path, 0o600)
-
-    def _popen(self, command: list[str | Path], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            # A pipe would be inherited by every process of the server and never end.
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            env=_environment(),
-            umask=0o077,
-            start_new_session=True,  # Ctrl-C in the terminal is not for the server
-            **self._account.popen_options(),
-        )
-
-    def _log_file(self) -> IO[bytes]:
-        return self.log.open("ab")
-
-    def _log_tail(self) -> str:
-        """The last lines of the log, for an error's detail."""
-        return "\n".join(_read(self.log).rstrip().split("\n")[-5:])
 
     def _wait_gone(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -461,34 +398,6 @@ class Cluster:
                     raise
                 time.sleep(0.25)
 
-    def _start_watcher(self) -> None:
-        home = self.home if self.home in _made_homes else ""
-        self._watcher = subprocess.Popen(
-            [
-                *(sys.executable, "-I", "-S", watcher.__file__),
-                *(self.data, home, *{self.directory, self._socket_dir}),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,
-        )
-
-    def _tell_watcher(self, line: str) -> None:
-        if self._watcher is None or self._watcher.stdin is None:
-            return
-        with contextlib.suppress(OSError):
-            self._watcher.stdin.write(line.encode() + b"\n")
-            self._watcher.stdin.flush()
-
-    def _end_watcher(self) -> None:
-        if self._watcher is None:
-            return
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            self._watcher.communicate(timeout=20)
-        self._watcher = None
-
     def _at_exit(self) -> None:
         # A forked child that ends in the ordinary way must leave its parent's server alone.
         if os.getpid() == self._owner:
@@ -508,7 +417,7 @@ def clusters(
 
     Arguments as for ``Cluster.start``; ``versions`` gives a version per name.
     """
-    home = throwaway_home() if home is None else _ready_home(home)
+    home = throwaway_home() if home is None else ready_home(home)
     running: list[Cluster] = []
     lock = threading.Lock()
 
@@ -532,58 +441,7 @@ def clusters(
     finally:
         for cluster in running:
             cluster.close()
-        _leave(home)
-
-
-def throwaway_home(parent: Path | None = None) -> Path:
-    """A new directory for throw-away clusters; it disappears with the last of them.
-
-    parent -- where it is made; None is the temporary directory.
-    """
-    parent = parent or short_temp_dir(server_account())
-    home = Path(tempfile.mkdtemp(prefix="londiste-", dir=parent)).resolve()
-    home.chmod(0o755)
-    _made_homes.add(home)
-    return home
-
-
-def _ready_home(home: Path) -> Path:
-    if not home.exists():
-        for directory in reversed([p for p in (home, *home.parents) if not p.exists()]):
-            directory.mkdir(exist_ok=True)
-            # A umask of 077 must not lock the server's account out of what was made for it.
-            directory.chmod(0o755)
-        _made_homes.add(home.resolve())
-    return home.resolve()
-
-
-def _leave(home: Path) -> None:
-    """Removes a directory that was made here, once it is empty."""
-    if home in _made_homes:
-        with contextlib.suppress(OSError):
-            home.rmdir()
-
-
-def _choose_port(wanted: bool | int, remembered: str) -> int | None:
-    if wanted is False:
-        return None
-    if wanted is not True:
-        return int(wanted)
-    if remembered.isdigit() and _is_free(int(remembered)):
-        return int(remembered)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+        leave_home(home)
 
 
 @contextlib.contextmanager
@@ -592,26 +450,3 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _data_version(data: Path) -> int | None:
-    text = _read(data / "PG_VERSION")
-    return int(text) if text.isdigit() else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
-
-
-@functools.cache
-def _environment() -> dict[str, str]:
-    """PG* variables, locales and time zones of the user change what a server does."""
-    return {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "LC_ALL": "C",
-        "TZ": "UTC",
-        "HOME": "/",
-    }

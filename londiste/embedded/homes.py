@@ -1,0 +1,46 @@
+"""Directories that hold clusters; those that are made here go with the last cluster in them."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+from londiste.embedded.account import server_account, short_temp_dir
+
+_made: set[Path] = set()
+
+
+def throwaway_home(parent: Path | None = None) -> Path:
+    """A new directory for throw-away clusters; it disappears with the last of them.
+
+    parent -- where it is made; None is the temporary directory.
+    """
+    parent = parent or short_temp_dir(server_account())
+    home = Path(tempfile.mkdtemp(prefix="londiste-", dir=parent)).resolve()
+    home.chmod(0o755)
+    _made.add(home)
+    return home
+
+
+def ready_home(home: Path) -> Path:
+    """The directory by its full name; made, with those above it, when it is not there."""
+    if not home.exists():
+        for directory in reversed([p for p in (home, *home.parents) if not p.exists()]):
+            directory.mkdir(exist_ok=True)
+            # A umask of 077 must not lock the server's account out of what was made for it.
+            directory.chmod(0o755)
+        _made.add(home.resolve())
+    return home.resolve()
+
+
+def was_made(home: Path) -> bool:
+    """Whether this process made the directory."""
+    return home in _made
+
+
+def leave_home(home: Path) -> None:
+    """Removes a directory that was made here, once it is empty."""
+    if home in _made:
+        with contextlib.suppress(OSError):
+            home.rmdir()
