@@ -222,9 +222,16 @@ def _below(sites: Sites, node: NewNode, provider: str, existing: NodeInfo | None
         _refuse_taken_names(sites, node, way)
     locations = {m.name: m for m in way.members}
     locations[node.name] = Member(node.name, node.location)
+    steps: list[Step] = [
+        RegisterLocation(way.root.name, way.root_dsn, node.queue, node.name, node.location)
+    ]
+    if way.provider.name != way.root.name:
+        # It would hear of it by an event, but the subscriber needs it now.
+        steps.append(
+            RegisterLocation(way.provider.name, provider, node.queue, node.name, node.location)
+        )
     return [
-        RegisterLocation(way.root.name, way.root_dsn, node.queue, node.name, node.location),
-        RegisterLocation(way.provider.name, provider, node.queue, node.name, node.location),
+        *steps,
         RegisterSubscriber(way.provider.name, provider, node.queue, node.name, node.worker),
         RegisterLocations(node.name, node.dsn, node.queue, tuple(locations.values())),
         CreateNode(node, way.provider.name, provider),

@@ -165,8 +165,8 @@ def _new_node(
     create.check_location(location)
     if not create.reachable_from_elsewhere(location):
         output.message(
-            f"warning: the public connection string {masked(location)} names no host;"
-            " only nodes on this machine can use it"
+            f"warning: only nodes on this machine can use the public connection string"
+            f" {masked(location)}"
         )
     return NewNode(settings.queue_name, kind, chosen, settings.db, location, settings.consumer)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import NodeType
+from londiste.db.connection import place
 from londiste.db.names import TableName
 from londiste.errors import BadOption, UnknownTable
 from londiste.replication import registry, tables
@@ -33,7 +34,14 @@ def plan_add(
         candidates = [s.name for s in theirs if s.name not in done]
         steps.append(registry.CopyRegistry(node.name, node.provider, provider_dsn, dsn, queue))
     picked = _pick(patterns, candidates, done, every, "londiste missing lists what can be added")
-    steps += [ChangeSequence(node.name, dsn, queue, name, True) for name in picked.chosen]
+    for name in picked.chosen:
+        if tables.find_seq_oid(local, name) is None:
+            raise UnknownTable(
+                f"sequence {name} does not exist in {place(dsn)}",
+                detail="nothing was changed",
+                hint="create it first",
+            )
+        steps.append(ChangeSequence(node.name, dsn, queue, name, True))
     return Plan(tuple(steps) if picked.chosen else (), picked.already)
 
 

@@ -183,6 +183,12 @@ def get_seq_list(conn: Connection, queue: str) -> list[ReplicatedSequence]:
     ]
 
 
+def find_seq_oid(conn: Connection, seq: TableName) -> int | None:
+    """The sequence's object number; None when there is no such sequence."""
+    answer = call.value(conn, "londiste.find_seq_oid", str(seq))
+    return None if answer is None else int(answer)
+
+
 def local_add_seq(conn: Connection, queue: str, seq: TableName) -> str:
     """Keeps a sequence of this database in step; what the database says to it."""
     return call.ret(conn, "londiste.local_add_seq", queue, str(seq)).note

@@ -1,0 +1,68 @@
+"""Names and patterns on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from londiste.db.names import TableName
+from londiste.errors import UnknownTable
+from londiste.replication.select import select
+from londiste.replication.types import decode_attrs, encode_attrs
+
+A, AB, OTHER, ODD = (
+    TableName("public", "a"),
+    TableName("public", "ab"),
+    TableName("other", "a"),
+    TableName("public", "a[b]"),
+)
+ALL = [A, AB, OTHER, ODD]
+
+
+def unknown(text: str) -> UnknownTable:
+    return UnknownTable(f"no {text}")
+
+
+def test_a_name_without_a_dot_is_in_public() -> None:
+    assert select(["a"], ALL, [], unknown).chosen == (A,)
+    assert select(["other.a"], ALL, [], unknown).chosen == (OTHER,)
+
+
+def test_a_star_is_any_text_and_a_question_mark_one_character() -> None:
+    assert select(["a?"], ALL, [], unknown).chosen == (AB,)
+    assert select(["a*"], ALL, [], unknown).chosen == (A, AB, ODD)
+    assert select(["*.a"], ALL, [], unknown).chosen == (A, OTHER)
+
+
+def test_brackets_mean_themselves() -> None:
+    assert select(["a[b]"], ALL, [], unknown).chosen == (ODD,)
+    assert select(["*[b]"], ALL, [], unknown).chosen == (ODD,)
+
+
+def test_a_table_named_twice_is_chosen_once() -> None:
+    assert select(["a", "a*", "a"], ALL, [], unknown).chosen == (A, AB, ODD)
+
+
+def test_what_is_done_already_is_told_apart() -> None:
+    found = select(["a", "ab"], [A], [AB], unknown)
+    assert (found.chosen, found.already) == ((A,), (AB,))
+    assert select(["a*"], [A], [AB], unknown).already == ()
+
+
+@pytest.mark.parametrize("name", ["x", "x*", "nowhere.a"])
+def test_one_unknown_name_refuses_all(name: str) -> None:
+    with pytest.raises(UnknownTable):
+        select(["a", name], ALL, [], unknown)
+
+
+def test_force_takes_a_plain_name_as_it_is() -> None:
+    assert select(["x"], ALL, [], unknown, force=True).chosen == (TableName("public", "x"),)
+    with pytest.raises(UnknownTable):
+        select(["x*"], ALL, [], unknown, force=True)
+
+
+def test_attributes_survive_encoding() -> None:
+    attrs = {"handler": "bulk(a=1&b=%)", "Ümlaut": "a b+c", "empty": ""}
+    assert decode_attrs(encode_attrs(attrs)) == attrs
+    assert encode_attrs({}) is None
+    assert decode_attrs(None) == {}
+    assert decode_attrs("skip_truncate=1&x=a+b%2c") == {"skip_truncate": "1", "x": "a b,"}
