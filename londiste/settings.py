@@ -203,6 +203,9 @@ class TickerSettings(Settings):
     databases: tuple[str, ...] = Field(
         (), description="Connection strings of the databases to look after."
     )
+    discover: bool = Field(
+        False, description="Also look after all other databases of these servers with a queue."
+    )
     ticker_period: float = Field(1.0, gt=0, description="Seconds between looks at the queues.")
     retry_period: float = Field(30.0, gt=0, description="Seconds between moves of retry events.")
     maint_period: float = Field(120.0, gt=0, description="Seconds between rotations and vacuums.")

@@ -42,21 +42,24 @@ def ticker(
     """
 
     def read() -> TickerSettings:
-        return ctx.settings(TickerSettings, databases=tuple(dsns) or None)
+        return ctx.settings(
+            TickerSettings, databases=tuple(dsns) or None, discover=discover or None
+        )
 
     def duty() -> Duty:
         settings = read()
-        single = (settings.db,) if settings.db and not dsns else ()
+        single = (settings.db,) if settings.db else ()
         return Duty(
-            databases=require((*single, *settings.databases)),
+            databases=require(settings.databases or single),
             periods=Periods(
                 tick=settings.ticker_period,
                 retry=settings.retry_period,
                 maintenance=settings.maint_period,
                 statistics=settings.stats_period,
                 longest_pause=settings.exception_sleep,
+                lock_timeout=settings.lock_timeout,
             ),
-            discover=discover,
+            discover=settings.discover,
         )
 
     settings = read()

@@ -40,6 +40,7 @@ class Signals:
         self._stop = threading.Event()
         self._reload = threading.Event()
         self._last_interrupt = -IMPATIENCE
+        self._closed = False
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
@@ -61,8 +62,10 @@ class Signals:
 
     def wake(self) -> None:
         """Ends the wait of the process's loop, now or when it next begins."""
-        # A full pipe wakes as well as a fuller one; a closed one has nobody to wake.
-        with contextlib.suppress(BlockingIOError, OSError):
+        if self._closed:
+            return
+        # A full pipe wakes as well as a fuller one.
+        with contextlib.suppress(BlockingIOError):
             os.write(self._writer, b"\0")
 
     def wait(self, seconds: float, files: Iterable[int] = ()) -> list[int]:
@@ -106,7 +109,10 @@ class Signals:
                 signal.signal(number, handler)
 
     def close(self) -> None:
-        """Gives the pipe back; the object is of no use afterwards."""
+        """Gives the pipe back, when nobody waits any more; nothing wakes it afterwards."""
+        if self._closed:
+            return
+        self._closed = True
         os.close(self._reader)
         os.close(self._writer)
 

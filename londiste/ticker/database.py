@@ -19,13 +19,12 @@ from londiste.db.connection import Connection, connect, place, session
 from londiste.db.notify import Listener
 from londiste.errors import LondisteError
 from londiste.install import compat
+from londiste.pgq import queues
 from londiste.ticker import retry, rotate, schedule, tick
 from londiste.ticker.schedule import Task
 
 log = logging.getLogger(__name__)
 
-#: ``pgq.force_tick`` notifies here: somebody waits for a tick.
-FORCE_TICK = "pgq_force_tick"
 
 #: A queue that somebody else has locked waits for its tick; the others must not, not for long.
 TICK_LOCK_TIMEOUT_MS = 1_000
@@ -33,13 +32,18 @@ TICK_LOCK_TIMEOUT_MS = 1_000
 
 @dataclass(frozen=True)
 class Periods:
-    """Seconds between two runs of each task, and the longest pause after errors."""
+    """Seconds between two runs of each task.
+
+    longest_pause -- after errors.
+    lock_timeout -- for rotation and vacuum; a tick waits shorter.
+    """
 
     tick: float = 1.0
     retry: float = 30.0
     maintenance: float = 120.0
     statistics: float = 30.0
     longest_pause: float = 20.0
+    lock_timeout: float = 10.0
 
 
 @dataclass
@@ -85,7 +89,11 @@ class DatabaseTicker:
         """Waits for the threads to end, until ``deadline`` (monotonic); false when one runs on."""
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
-        return not any(thread.is_alive() for thread in self._threads)
+        if any(thread.is_alive() for thread in self._threads):
+            return False
+        for one in self._rounds:
+            one.signals.close()
+        return True
 
     def cancel(self) -> None:
         """Breaks off the statements that still run."""
@@ -117,6 +125,7 @@ def once(dsn: str) -> Counts:
         raise LondisteError(
             f"{len(failed)} of {len(troubles)} queues got no tick in {place(dsn)}",
             detail="; ".join(f"{name}: {one.message}" for name, one in failed.items()),
+            hint="look at them one by one: londiste tick QUEUE",
         )
     return counts
 
@@ -125,11 +134,11 @@ class _Round:
     """One thread: a connection that is opened again when it breaks, and work to do on it."""
 
     name: str
-    lock_timeout_ms = 10_000
 
     def __init__(self, dsn: str, periods: Periods, count: Callable[[Counts], None]) -> None:
         self.dsn = dsn
         self.periods = periods
+        self.lock_timeout_ms = int(periods.lock_timeout * 1000)
         self.count = count
         self.signals = Signals()
         self.conn: Connection | None = None
@@ -185,16 +194,15 @@ class _Round:
 
 class _Ticks(_Round):
     name = "ticks"
-    lock_timeout_ms = TICK_LOCK_TIMEOUT_MS
 
     def __init__(self, dsn: str, periods: Periods, count: Callable[[Counts], None]) -> None:
         super().__init__(dsn, periods, count)
+        self.lock_timeout_ms = min(self.lock_timeout_ms, TICK_LOCK_TIMEOUT_MS)
         self.troubles: dict[str, Trouble] = {}
         self.listener: Listener | None = None
-        self.last: dict[Task, float] = {}
 
     def on_connect(self, conn: Connection) -> None:
-        self.listener = Listener(conn, [FORCE_TICK])
+        self.listener = Listener(conn, [queues.FORCE_TICK_CHANNEL])
 
     def files(self) -> Iterable[int]:
         return (self.listener.fileno(),) if self.listener is not None else ()
