@@ -41,8 +41,8 @@ APPEND_ONLY: tuple[str, ...] = ("shop.audit", "public.pgbench_history")
 SEQUENCES: tuple[str, ...] = ("shop.customer_number", "shop.order_number")
 #: The table that the demo removes and adds again: others do not refer to it.
 REMOVED = "shop.payments"
-#: Options of ``add-table`` that these tables need.
-ADD_OPTIONS: tuple[str, ...] = ()
+#: Options of ``add-table`` that these tables need: two of them have no key.
+ADD_OPTIONS: tuple[str, ...] = ("--insert-only",)
 
 REGIONS: tuple[str, ...] = ("north", "south", "east", "west")
 TOKENS = 8

@@ -33,12 +33,14 @@ from rich.progress import (
 
 from londiste.copy import progress as copy_progress
 from londiste.daemon.child import Child
-from londiste.db.connection import session
+from londiste.db import catalog
+from londiste.db.connection import Connection, session
 from londiste.demo import data
 from londiste.embedded.postgres import Cluster
 from londiste.errors import LondisteError, ServerBinariesMissing, StateError
 from londiste.pgq import queues
 from londiste.replication import tables
+from londiste.replication.types import ReplicatedTable
 
 QUEUE = "demo"
 DATABASE = "shop"
@@ -227,23 +229,25 @@ class Demo:
         assert self.leaf is not None
         with session(self.leaf.dsn(DATABASE)) as conn, _bars(self.console) as bars:
             shown: dict[str, TaskID] = {}
+            ended = {str(t.name) for t in tables.get_table_list(conn, QUEUE) if t.state == "ok"}
             deadline = time.monotonic() + _COMMAND_SECONDS
             while True:
                 found = tables.get_table_list(conn, QUEUE)
                 states = {str(t.name): t.state for t in found if t.local}
                 for item in copy_progress.read(conn, QUEUE):
                     if item.table not in shown:
-                        shown[item.table] = bars.add_task(item.table, total=item.total_bytes or 1)
+                        shown[item.table] = _bar(bars, item.table, item.total_bytes or 1)
                     bars.update(
                         shown[item.table],
                         completed=min(item.bytes, item.total_bytes or 1),
                         rows=f"{item.rows:,} rows",
+                        bytes=_megabytes(item.bytes),
                         state=states.get(item.table) or "waiting",
                     )
-                for table, task in shown.items():
-                    if states.get(table) == "ok":
-                        total = bars.tasks[bars.task_ids.index(task)].total
-                        bars.update(task, completed=total, state="ok")
+                for table in found:
+                    if table.local and table.state == "ok" and str(table.name) not in ended:
+                        ended.add(str(table.name))
+                        _finish(bars, shown.pop(str(table.name), None), conn, table)
                 if states and all(state == "ok" for state in states.values()):
                     return
                 self._daemons_live()
@@ -340,13 +344,36 @@ def _bars(console: Console) -> Progress:
         TextColumn("  {task.description}"),
         BarColumn(bar_width=24),
         TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[rows]}"),
+        TextColumn("{task.fields[rows]}", justify="right"),
+        TextColumn("{task.fields[bytes]}", justify="right"),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[state]}"),
         console=console,
         transient=False,
     )
+
+
+def _bar(bars: Progress, name: str, total: int) -> TaskID:
+    return bars.add_task(name, total=total, rows="", bytes="", state="")
+
+
+def _finish(bars: Progress, task: TaskID | None, conn: Connection, table: ReplicatedTable) -> None:
+    """The bar of a table that is in step; many are so small that nobody has seen them before."""
+    task = _bar(bars, str(table.name), 1) if task is None else task
+    size = catalog.require(conn, table.dest)
+    total = bars.tasks[bars.task_ids.index(task)].total
+    bars.update(
+        task,
+        completed=total,
+        rows=f"{max(size.rows_estimate, 0):,.0f} rows",
+        bytes=_megabytes(size.bytes),
+        state="ok",
+    )
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
 
 
 def _environment() -> Mapping[str, str]:
