@@ -188,6 +188,17 @@ def test_a_queue_in_trouble_stops_no_other(pgq_db: Database, program: Start) -> 
     daemon.says("Invalid PgQ state: old xmin=")
 
 
+def test_a_schema_that_the_original_made_is_looked_after_as_well(
+    pgq_db: Database, program: Start
+) -> None:
+    conn = queue_in(pgq_db)
+    # Without our ledger it is like any other schema with these functions.
+    conn.execute("drop table pgq.installed_file")
+    daemon = program(*FAST, "ticker", "--db", pgq_db.dsn)
+    wait_for_tick(conn)
+    daemon.says("schema pgq is not ours, but will do")
+
+
 def test_sigterm_ends_it_within_seconds_and_leaves_no_session(
     pgq_db: Database, program: Start
 ) -> None:
