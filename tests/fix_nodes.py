@@ -11,13 +11,15 @@ from tests.fix_cluster import Database
 
 
 def ret(db: Database, function: str, *args: Any) -> tuple[Any, ...]:
-    """Calls a function that answers (ret_code, ret_note, …) and commits."""
+    """Calls a function that answers (ret_code, ret_note, …); 4xx rolls back, as clients do."""
     statement = sql.SQL("select * from {}({})").format(
         sql.Identifier(*function.split(".")), sql.SQL(", ").join([sql.Placeholder()] * len(args))
     )
-    with psycopg.connect(db.dsn, autocommit=True) as conn:
+    with psycopg.connect(db.dsn) as conn:
         row = conn.execute(statement, args).fetchone()
         assert row is not None
+        if row[0] >= 400:
+            conn.rollback()
         return row
 
 

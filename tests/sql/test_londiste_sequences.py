@@ -1,0 +1,203 @@
+"""Sequences and foreign keys."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.fix_cluster import Database
+from tests.fix_nodes import make_leaf, make_root, ret
+
+ADD = "londiste.local_add_seq"
+
+
+def seqs(db: Database) -> list[tuple[object, ...]]:
+    return db.execute("select * from londiste.get_seq_list('q')")
+
+
+def events(db: Database) -> list[tuple[object, ...]]:
+    return db.execute("select ev_type, ev_data, ev_extra1 from pgq.event_template order by ev_id")
+
+
+def test_the_root_publishes_far_ahead(pgq_db: Database) -> None:
+    make_root(pgq_db)
+    pgq_db.execute("create sequence s start 100")
+    assert ret(pgq_db, ADD, "q", "s")[0] == 200
+    assert ret(pgq_db, ADD, "q", "s")[0] == 201
+    assert seqs(pgq_db) == [("public.s", 30100, True)]
+    assert events(pgq_db) == [("londiste.update-seq", "30100", "public.s")]
+    check = "londiste.root_check_seqs"
+    assert ret(pgq_db, check, "q")[0] == 100
+    assert len(events(pgq_db)) == 1
+    pgq_db.execute("select setval('s', 20100)")
+    assert ret(pgq_db, check, "q")[0] == 100
+    assert seqs(pgq_db) == [("public.s", 50100, True)]
+    assert ret(pgq_db, check, "q", 100000)[0] == 100
+    assert seqs(pgq_db) == [("public.s", 320100, True)]
+    assert ret(pgq_db, check, "q", 5)[0] == 100
+    assert len(events(pgq_db)) == 3
+
+
+def test_what_is_no_sequence_or_no_node_is_refused(pgq_db: Database) -> None:
+    pgq_db.execute("create sequence s")
+    assert ret(pgq_db, ADD, "q", "s")[0] == 400
+    assert ret(pgq_db, "londiste.root_check_seqs", "q")[0] == 404
+    assert ret(pgq_db, "londiste.global_update_seq", "q", "s", 1)[0] == 404
+    make_root(pgq_db)
+    assert ret(pgq_db, ADD, "q", "nope") == (400, "Sequence not found: public.nope")
+    assert ret(pgq_db, "londiste.global_update_seq", "q", "s", 1)[0] == 402
+    assert ret(pgq_db, "londiste.local_remove_seq", "q", "s")[0] == 400
+
+
+def test_a_leaf_is_raised_and_never_lowered(pgq_db: Database) -> None:
+    make_leaf(pgq_db)
+    pgq_db.execute("create sequence s")
+    assert ret(pgq_db, ADD, "q", "s")[0] == 404
+    update = "londiste.global_update_seq"
+    assert ret(pgq_db, update, "q", "s", 500)[0] == 200
+    assert pgq_db.value("select last_value from s") == 1
+    assert ret(pgq_db, ADD, "q", "s")[0] == 200
+    assert pgq_db.value("select last_value from s") == 500
+    assert ret(pgq_db, update, "q", "s", 700)[0] == 200
+    assert ret(pgq_db, update, "q", "s", 600)[0] == 200
+    assert pgq_db.value("select last_value from s") == 700
+    assert ret(pgq_db, "londiste.root_check_seqs", "q")[0] == 402
+    assert ret(pgq_db, "londiste.local_remove_seq", "q", "s")[0] == 200
+    assert ret(pgq_db, "londiste.local_remove_seq", "q", "s")[0] == 404
+    assert seqs(pgq_db) == [("public.s", 700, False)]
+
+
+def test_removing_on_the_root_is_announced(pgq_db: Database) -> None:
+    make_root(pgq_db)
+    pgq_db.execute("create sequence s")
+    ret(pgq_db, ADD, "q", "s")
+    assert ret(pgq_db, "londiste.local_remove_seq", "q", "s")[0] == 200
+    assert events(pgq_db)[-1] == ("londiste.remove-seq", "public.s", None)
+    assert seqs(pgq_db) == []
+
+
+def test_a_removed_table_takes_its_own_sequences_along(pgq_db: Database) -> None:
+    make_root(pgq_db)
+    pgq_db.execute("create table t (id serial primary key); create sequence s")
+    ret(pgq_db, "londiste.local_add_table", "q", "t")
+    ret(pgq_db, ADD, "q", "t_id_seq")
+    ret(pgq_db, ADD, "q", "s")
+    ret(pgq_db, "londiste.local_remove_table", "q", "t")
+    assert [s[0] for s in seqs(pgq_db)] == ["public.s"]
+
+
+def test_a_dropped_sequence_stops_no_other(pgq_db: Database) -> None:
+    make_root(pgq_db)
+    pgq_db.execute("create sequence a; create sequence b")
+    ret(pgq_db, ADD, "q", "a")
+    ret(pgq_db, ADD, "q", "b")
+    pgq_db.execute("drop sequence a; select setval('b', 1000000)")
+    assert ret(pgq_db, "londiste.root_check_seqs", "q")[0] == 100
+    assert seqs(pgq_db)[1] == ("public.b", 1030000, True)
+
+
+# -- foreign keys -------------------------------------------------------------
+
+
+@pytest.fixture
+def keys(pgq_db: Database) -> Database:
+    make_leaf(pgq_db)
+    pgq_db.execute(
+        """
+        create table a (id int primary key);
+        create table "B b" (id int primary key, a int);
+        alter table "B b" add constraint "to A" foreign key (a) references a on delete cascade;
+        """
+    )
+    for name in ("a", "B b"):
+        ret(pgq_db, "londiste.global_add_table", "q", name)
+        ret(pgq_db, "londiste.local_add_table", "q", name)
+    return pgq_db
+
+
+def existing(db: Database) -> list[tuple[object, ...]]:
+    return db.execute(
+        "select conname::text, convalidated from pg_constraint"
+        " where contype = 'f' and connamespace = 'public'::regnamespace"
+    )
+
+
+def test_a_foreign_key_is_seen_from_both_tables(keys: Database) -> None:
+    expected = [
+        (
+            "public.B b",
+            "public.a",
+            "to A",
+            'ALTER TABLE ONLY public."B b" ADD CONSTRAINT "to A"'
+            " FOREIGN KEY (a) REFERENCES public.a(id) ON DELETE CASCADE",
+        )
+    ]
+    for table in ("public.a", "B b"):
+        assert keys.execute("select * from londiste.find_table_fkeys(%s)", table) == expected
+
+
+def test_a_dropped_key_comes_back_as_it_was(keys: Database) -> None:
+    drop = "select londiste.drop_table_fkey('public.B b', 'to A')"
+    assert keys.value(drop) == 1
+    assert keys.value(drop) == 0
+    assert existing(keys) == []
+    assert len(keys.execute("select * from londiste.get_table_pending_fkeys('a')")) == 1
+    assert keys.value("select londiste.restore_table_fkey('public.B b', 'to A')") == ""
+    assert existing(keys) == [("to A", True)]
+    assert keys.execute("select * from londiste.pending_fkeys") == []
+
+
+def test_a_lazy_restore_hands_out_one_statement_at_a_time(keys: Database) -> None:
+    keys.execute("select londiste.drop_table_fkey('public.B b', 'to A')")
+    restore = "select londiste.restore_table_fkey('public.B b', 'to A', true)"
+    first = keys.value(restore)
+    assert first.endswith("NOT VALID")
+    assert keys.value(restore) == first
+    keys.execute(first)
+    assert existing(keys) == [("to A", False)]
+    second = keys.value(restore)
+    assert second == 'ALTER TABLE public."B b" VALIDATE CONSTRAINT "to A"'
+    keys.execute(second)
+    assert keys.value(restore) == ""
+    assert existing(keys) == [("to A", True)]
+    assert keys.value(restore) == ""
+
+
+def test_a_key_that_was_not_valid_stays_so(keys: Database) -> None:
+    keys.execute(
+        'alter table "B b" drop constraint "to A";'
+        'set session_replication_role = replica; insert into "B b" values (1, 99);'
+        'alter table "B b" add constraint "to A" foreign key (a) references a not valid'
+    )
+    keys.execute("select londiste.drop_table_fkey('public.B b', 'to A')")
+    restore = "select londiste.restore_table_fkey('public.B b', 'to A', true)"
+    keys.execute(keys.value(restore))
+    assert keys.value(restore) == ""
+    assert existing(keys) == [("to A", False)]
+
+
+def test_a_key_waits_for_both_tables(keys: Database) -> None:
+    keys.execute("select londiste.drop_table_fkey('public.B b', 'to A')")
+    valid = "select fkey_name from londiste.get_valid_pending_fkeys('q')"
+    state = "londiste.local_set_table_state"
+    assert keys.execute(valid) == []
+    ret(keys, state, "q", "public.a", None, "ok")
+    assert keys.execute(valid) == []
+    ret(keys, state, "q", "public.B b", "1:1:", "ok")
+    assert keys.execute(valid) == []
+    ret(keys, state, "q", "public.B b", None, "ok")
+    assert keys.execute(valid) == [("to A",)]
+    assert keys.execute(valid.replace("'q'", "'other'")) == []
+
+
+def test_writers_may_add_and_readers_may_look(pgq_db: Database) -> None:
+    make_root(pgq_db)
+    pgq_db.execute("create table t (id int primary key); grant all on t to londiste_writer")
+    with psycopg.connect(pgq_db.dsn, autocommit=True) as conn:
+        conn.execute("set role londiste_reader")
+        conn.execute("select * from londiste.get_table_list('q')")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("select * from londiste.local_add_table('q', 't')")
+        conn.execute("set role londiste_writer")
+        row = conn.execute("select ret_code from londiste.local_add_table('q', 't')").fetchone()
+        assert row == (200,)
