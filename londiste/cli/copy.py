@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -82,9 +81,7 @@ def copy(
 
 def die_with_parent_if_child() -> bool:
     """Whether the worker has started this process; if so it ends with the worker."""
-    of_worker = "LONDISTE_PARENT_FILE" in os.environ
-    die_with_parent()
-    return of_worker
+    return die_with_parent()
 
 
 @contextlib.contextmanager

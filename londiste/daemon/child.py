@@ -24,6 +24,8 @@ _PR_SET_PDEATHSIG = 1
 
 EXIT_PARENT_GONE = 75
 
+_is_child = False
+
 
 class Child:
     """A running child process."""
@@ -108,11 +110,16 @@ class Child:
             self._pipe = None
 
 
-def die_with_parent() -> None:
-    """To be called first thing in a child; does nothing in a process nobody started so."""
+def die_with_parent() -> bool:
+    """To be called first thing in a child; does nothing in a process nobody started so.
+
+    Whether this process is a child, also when called again.
+    """
+    global _is_child
     file, parent, by_kernel = (os.environ.pop(name, "") for name in (_FILE, _PID, _SIGNAL))
     if not file:
-        return
+        return _is_child
+    _is_child = True
     os.set_inheritable(int(file), False)
     if by_kernel and sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
@@ -121,6 +128,7 @@ def die_with_parent() -> None:
         if os.getppid() != int(parent):
             os._exit(EXIT_PARENT_GONE)
     threading.Thread(target=_watch, args=(int(file),), name="parent", daemon=True).start()
+    return True
 
 
 def _watch(file: int) -> None:

@@ -172,7 +172,7 @@ def test_a_daemon_without_pid_file_is_refused(program: Callable[..., Program]) -
 
 CHILD = (
     "from londiste.daemon import child\n"
-    "child.die_with_parent()\n"
+    "assert child.die_with_parent() and child.die_with_parent()\n"
     "import signal, sys, threading\n"
     "print('child stands', flush=True)\n"
     "threading.Event().wait(60)\n"
@@ -226,4 +226,4 @@ def test_a_process_that_nobody_started_as_a_child_is_left_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("LONDISTE_PARENT_FILE", raising=False)
-    child.die_with_parent()
+    assert child.die_with_parent() is False
