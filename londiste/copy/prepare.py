@@ -15,7 +15,7 @@ from psycopg import sql
 
 from londiste.copy import attempts
 from londiste.db import catalog, ddl
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, whereabouts
 from londiste.engine.spec import Chunk
 from londiste.errors import Superseded, from_database
 from londiste.replication import tables
@@ -68,7 +68,7 @@ def prepare(conn: Connection, queue: str, table: ReplicatedTable, chunks: Sequen
             if "skip_truncate" not in table.attrs:
                 conn.execute(sql.SQL("truncate only {}").format(table.dest.sql))
     except psycopg.Error as error:
-        raise from_database(error, where=conn.info.dbname) from error
+        raise from_database(error, where=whereabouts(conn)) from error
     return attempt
 
 

@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.copy.prepare import find
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
 from londiste.errors import EventError, from_database
 from londiste.replication import tables
@@ -54,7 +54,7 @@ def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
                 hint="correct the rows in the table here; the index is tried again by itself",
                 queue=queue,
             ) from error
-        raise from_database(error, where=conn.info.dbname) from error
+        raise from_database(error, where=whereabouts(conn)) from error
     log.info("%s: indexes are built, %.1f s", table.dest, time.monotonic() - started)
     return True
 
@@ -64,4 +64,4 @@ def analyze(conn: Connection, table: ReplicatedTable) -> None:
     try:
         conn.execute(sql.SQL("analyze {}").format(table.dest.sql))
     except psycopg.Error as error:
-        raise from_database(error, where=conn.info.dbname) from error
+        raise from_database(error, where=whereabouts(conn)) from error

@@ -32,7 +32,7 @@ from londiste.copy.restore import analyze, restore
 from londiste.copy.split import split
 from londiste.daemon import crash
 from londiste.db import catalog
-from londiste.db.connection import Connection, connect, session
+from londiste.db.connection import Connection, connect, session, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.db.snapshot import Snapshot
@@ -325,7 +325,7 @@ class TableCopy:
                 with conn.cursor(row_factory=dict_row) as cursor:
                     row = cursor.execute(query("export_snapshot")).fetchone()
             except psycopg.Error as error:
-                raise from_database(error, where=conn.info.dbname) from error
+                raise from_database(error, where=whereabouts(conn)) from error
             assert row is not None
             yield conn, row["name"], row["snapshot"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import UnknownTable, from_database
@@ -260,4 +260,4 @@ def _rows(conn: Connection, query_name: str, **parameters: Any) -> list[dict[str
             cursor.execute(query(query_name), parameters)
             return cursor.fetchall()
     except psycopg.Error as error:
-        raise from_database(error, where=conn.info.dbname) from error
+        raise from_database(error, where=whereabouts(conn)) from error

@@ -161,6 +161,14 @@ def place(dsn: str) -> str:
     return f"{database}@{host}:{port}"
 
 
+def whereabouts(conn: Connection) -> str:
+    """Where an open connection leads, for messages; safe to ask of one that broke."""
+    try:
+        return f"{conn.info.dbname}@{conn.info.host or 'local socket'}"
+    except psycopg.Error:
+        return "lost connection"
+
+
 @contextlib.contextmanager
 def session(dsn: str, **options: Any) -> Iterator[Connection]:
     """``connect`` for the length of a with block; closes whatever happens."""

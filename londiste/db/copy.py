@@ -24,7 +24,7 @@ from psycopg import generators, sql
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
 from londiste.errors import LondisteError, NodeUnreachable, StateError, from_database
 
@@ -87,18 +87,15 @@ def pipe(
     Raises the error of the side that failed first (``LondisteError`` of its class), never
     hangs on the other side, and leaves both transactions to be rolled back.
     """
-    reading, writing = source.pgconn, target.pgconn
     try:
-        _start(source, out, ExecStatus.COPY_OUT)
-        _start(target, into, ExecStatus.COPY_IN)
+        _start_target(target, into)
     except psycopg.Error as error:
-        side = target if reading.transaction_status == _ACTIVE else source
         _close(source)
-        raise from_database(error, where=_where(side)) from error
-    moved = 0
-    writing.nonblocking = 1
+        raise from_database(error, where=whereabouts(target)) from error
     try:
-        moved = _pump(reading, writing, stop, block)
+        pump = _Pump(source, target, stop, block)
+        pump.begin(out)
+        moved = pump.run()
         sent = _finish_source(source)
     except psycopg.Error as error:
         raise _failed(source, target, error) from error
@@ -109,7 +106,7 @@ def pipe(
     try:
         written = _finish_target(target)
     except psycopg.Error as error:
-        raise from_database(error, where=_where(target)) from error
+        raise from_database(error, where=whereabouts(target)) from error
     if written != sent:
         raise StateError(
             f"{sent} rows were read, {written} written",
@@ -117,9 +114,6 @@ def pipe(
             hint="look at the triggers of the target that are ENABLE ALWAYS or ENABLE REPLICA",
         )
     return Copied(sent, moved)
-
-
-_ACTIVE = psycopg.pq.TransactionStatus.ACTIVE
 
 
 class _TargetFailed(psycopg.Error):
@@ -130,48 +124,86 @@ def _format(binary: bool) -> sql.SQL:
     return sql.SQL("binary") if binary else sql.SQL("text")
 
 
-def _start(conn: Connection, statement: sql.Composed, expected: ExecStatus) -> None:
-    conn.pgconn.send_query(statement.as_bytes(conn))
-    for result in conn.wait(generators.execute(conn.pgconn)):
-        if result.status != expected:
-            raise pg_errors.error_from_result(result, conn.info.encoding)
+def _start_target(target: Connection, statement: sql.Composed) -> None:
+    target.pgconn.send_query(statement.as_bytes(target))
+    for result in target.wait(generators.execute(target.pgconn)):
+        if result.status != ExecStatus.COPY_IN:
+            raise pg_errors.error_from_result(result, target.info.encoding)
+    target.pgconn.nonblocking = 1
 
 
-def _pump(reading: PGconn, writing: PGconn, stop: Callable[[], bool] | None, block: int) -> int:
-    """All rows from one to the other; the number of bytes.  This loop is the cost of a copy."""
-    wait = select.poll()
-    wait.register(reading.socket, select.POLLIN)
-    wait.register(writing.socket, select.POLLIN)
-    parts: list[bytes | memoryview] = []
-    get, add = reading.get_copy_data, parts.append
-    size = moved = 0
-    while True:
-        length, data = get(1)
-        if length > 0:
-            add(data)
-            size += length
-            if size >= block:
-                _send(writing, b"".join(parts))
-                parts.clear()
-                moved += size
-                size = 0
-                if stop is not None and stop():
-                    raise Stopped("the copy was stopped")
-        elif length == 0:
-            ready = wait.poll(_LOOK_AROUND_MS)
-            for fd, _ in ready:
-                if fd == reading.socket:
-                    reading.consume_input()
-                else:
-                    _listen(writing)
-            if not ready and stop is not None and stop():
-                raise Stopped("the copy was stopped")
-        else:
-            break
-    if parts:
-        _send(writing, b"".join(parts))
-        moved += size
-    return moved
+class _Pump:
+    """Moves the rows, watching both sockets and the caller's wish to stop."""
+
+    def __init__(
+        self, source: Connection, target: Connection, stop: Callable[[], bool] | None, block: int
+    ) -> None:
+        self.source = source
+        self.reading = source.pgconn
+        self.writing = target.pgconn
+        self.stop = stop
+        self.block = block
+        self.sockets = select.poll()
+        self.sockets.register(self.reading.socket, select.POLLIN)
+        self.sockets.register(self.writing.socket, select.POLLIN)
+
+    def begin(self, statement: sql.Composed) -> None:
+        """Starts the source's COPY.
+
+        The server may answer as late as with its first full buffer, after minutes of reading
+        rows that the condition excludes.
+        """
+        self.reading.send_query(statement.as_bytes(self.source))
+        while self.reading.flush():
+            self.wait()
+        while self.reading.is_busy():
+            self.wait()
+        result = self.reading.get_result()
+        if result is None or result.status != ExecStatus.COPY_OUT:
+            while (more := self.reading.get_result()) is not None:
+                result = result or more
+            if result is None:
+                raise psycopg.OperationalError("the source gave no answer")
+            raise pg_errors.error_from_result(result, self.source.info.encoding)
+
+    def run(self) -> int:
+        """All rows; the number of bytes.  This loop is the cost of a copy."""
+        parts: list[bytes | memoryview] = []
+        get, add, block = self.reading.get_copy_data, parts.append, self.block
+        size = moved = 0
+        while True:
+            length, data = get(1)
+            if length > 0:
+                add(data)
+                size += length
+                if size >= block:
+                    _send(self.writing, b"".join(parts))
+                    parts.clear()
+                    moved += size
+                    size = 0
+                    self.look_around()
+            elif length == 0:
+                self.wait()
+            else:
+                break
+        if parts:
+            _send(self.writing, b"".join(parts))
+        return moved + size
+
+    def wait(self) -> None:
+        """Until the source has said more."""
+        ready = self.sockets.poll(_LOOK_AROUND_MS)
+        for fd, _ in ready:
+            if fd == self.reading.socket:
+                self.reading.consume_input()
+            else:
+                _listen(self.writing)
+        if not ready:
+            self.look_around()
+
+    def look_around(self) -> None:
+        if self.stop is not None and self.stop():
+            raise Stopped("the copy was stopped")
 
 
 def _send(writing: PGconn, data: bytes) -> None:
@@ -246,11 +278,11 @@ def _failed(source: Connection, target: Connection, error: psycopg.Error) -> Lon
     target_died = target.pgconn.status != psycopg.pq.ConnStatus.OK
     if suffered is not None and (target_died or suffered.sqlstate != _OUR_ABORT):
         _close(source)
-        return from_database(suffered, where=_where(target))
-    where = _where(source)
+        return from_database(suffered, where=whereabouts(target))
+    where = whereabouts(source)
     _close(source)
     if isinstance(error, _TargetFailed):
-        return NodeUnreachable(f"{_where(target)}: the copy broke off")
+        return NodeUnreachable(f"{whereabouts(target)}: the copy broke off")
     return from_database(error, where=where)
 
 
@@ -270,10 +302,3 @@ def _abort(target: Connection, reason: str) -> psycopg.Error | None:
 def _close(conn: Connection) -> None:
     with contextlib.suppress(psycopg.Error, OSError):
         conn.close()
-
-
-def _where(conn: Connection) -> str:
-    try:
-        return f"{conn.info.dbname}@{conn.info.host or 'local socket'}"
-    except psycopg.Error:
-        return "lost connection"

@@ -19,7 +19,7 @@ from londiste.daemon import crash
 from londiste.db import call, catalog, copy
 from londiste.db.connection import Connection, place, session
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec
-from londiste.errors import StateError, Superseded, from_database
+from londiste.errors import LondisteError, StateError, Superseded, from_database
 
 #: Seeds of the two hashes of a comparison; what cancels out under one does not under the other.
 SEEDS = (0, 7046029254386353131)
@@ -123,6 +123,18 @@ def checksum(spec: CompareSpec) -> Checksum:
             found = conn.execute(statement).fetchone()
     assert found is not None
     return Checksum(spec.side, spec.table, int(found[0]), int(found[1]), int(found[2]))
+
+
+def failed(error: Exception) -> LondisteError:
+    """The error of ours for whatever a task raised."""
+    if isinstance(error, LondisteError):
+        return error
+    if isinstance(error, psycopg.Error):
+        return from_database(error)
+    return LondisteError(
+        f"a task failed: {type(error).__name__}: {error}",
+        hint="this is a defect; run again with LONDISTE_TRACEBACK=1 and report it",
+    )
 
 
 @contextmanager

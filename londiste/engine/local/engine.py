@@ -127,12 +127,16 @@ def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
 
 
 def _patiently(task: Callable[[T], R], item: T) -> R:
-    for attempt in range(1, ATTEMPTS):
+    attempt = 1
+    while True:
         try:
             return task(item)
-        except TransientError:
+        except Exception as error:
+            ours = tasks.failed(error)
+            if attempt == ATTEMPTS or not ours.retry:
+                raise ours from error
             time.sleep(_PAUSE * attempt)
-    return task(item)
+            attempt += 1
 
 
 def _kill(pool: ProcessPoolExecutor) -> None:

@@ -9,10 +9,10 @@ turn the error into a Java stack trace.
 from __future__ import annotations
 
 import pickle
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from londiste.engine import tasks
 from londiste.errors import LondisteError, TransientError
 
 if TYPE_CHECKING:
@@ -86,17 +86,10 @@ def perform(payload: bytes) -> bytes:
     try:
         for item in items:
             results.append(task(item))
-    except TransientError as error:
-        if attempt < ATTEMPTS - 1:
-            raise
-        failure = error
-    except LondisteError as error:
-        failure = error
     except Exception as error:
-        failure = LondisteError(
-            f"a task failed: {type(error).__name__}: {error}",
-            detail=traceback.format_exc(limit=-1).strip().splitlines()[1].strip(),
-        )
+        failure = tasks.failed(error)
+        if failure.retry and attempt < ATTEMPTS - 1:
+            raise failure from error
     return pickle.dumps((results, failure))
 
 

@@ -1,0 +1,86 @@
+"""What every engine promises about the comparison of tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from londiste.db.names import TableName
+from londiste.engine.base import Engine
+from tests.engine.conftest import Pair
+
+TABLE = TableName("public", "t")
+
+SAME = "insert into public.t values (1, 'a', 0.5), (2, 'b', null), (3, null, 1.5), (4, '', 2.5)"
+
+
+def differs(carrier: Engine, pair: Pair) -> bool:
+    found = {
+        c.side: (c.rows, c.sum1, c.sum2)
+        for c in carrier.checksum([pair.compare("source", TABLE), pair.compare("target", TABLE)], 2)
+    }
+    return found["source"] != found["target"]
+
+
+@pytest.fixture
+def equal(pair: Pair) -> Pair:
+    pair.both("create table public.t (id int8, v text, f float8)")
+    pair.both(SAME)
+    return pair
+
+
+def test_equal_tables_are_equal_whatever_the_order_of_rows(carrier: Engine, equal: Pair) -> None:
+    equal.target.execute("update public.t set v = v where id = 1")
+    equal.target.execute("create index i on public.t (id desc); cluster public.t using i")
+    assert not differs(carrier, equal)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "delete from public.t where id = 1",
+        "insert into public.t select * from public.t where id = 1",
+        # a pair that is there twice on one side and once more instead of another row
+        "delete from public.t where id = 2;"
+        " insert into public.t select * from public.t where id = 1",
+        "update public.t set v = '' where v is null",
+        "update public.t set v = null where v = ''",
+        "update public.t set id = id # 1 where id = 4",
+        "update public.t set f = 0.5000000000000001 where id = 1",
+        # two rows swap a value
+        "update public.t set v = case id when 1 then 'b' else 'a' end where id in (1, 2)",
+        "update public.t set v = v || ' ' where id = 1",
+    ],
+)
+def test_a_difference_is_found(carrier: Engine, equal: Pair, change: str) -> None:
+    equal.target.execute(change)
+    assert differs(carrier, equal)
+
+
+def test_text_does_not_depend_on_the_databases_settings(carrier: Engine, pair: Pair) -> None:
+    pair.both("create table public.t (a timestamptz, b interval, c float8, d bytea, e date)")
+    pair.both(
+        "insert into public.t values"
+        " ('2024-02-03 04:05:06+00', '1 mon -3 days', 0.1::float8 + 0.2, '\\x00ff', '2024-02-03')"
+    )
+    for setting in (
+        "datestyle = 'SQL, DMY'",
+        "intervalstyle = 'iso_8601'",
+        "timezone = 'Asia/Kolkata'",
+        "extra_float_digits = -3",
+        "bytea_output = 'escape'",
+    ):
+        pair.target.execute(f'alter database "{pair.target.name}" set {setting}')
+    assert not differs(carrier, pair)
+
+
+def test_only_rows_of_the_snapshot_count(carrier: Engine, equal: Pair) -> None:
+    specs = [equal.compare("source", TABLE), equal.compare("target", TABLE)]
+    equal.target.execute("delete from public.t")
+    source, target = sorted(carrier.checksum(specs, 2), key=lambda c: c.side)
+    assert (source.rows, source.sum1, source.sum2) == (target.rows, target.sum1, target.sum2)
+
+
+def test_an_empty_table_has_no_rows_and_zero_sums(carrier: Engine, pair: Pair) -> None:
+    pair.both("create table public.t (id int8)")
+    (found,) = carrier.checksum([pair.compare("source", TABLE)], 2)
+    assert (found.rows, found.sum1, found.sum2) == (0, 0, 0)

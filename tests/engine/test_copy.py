@@ -1,0 +1,277 @@
+"""What every engine promises about a copy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from londiste.copy import attempts
+from londiste.db.names import TableName
+from londiste.engine.base import Engine
+from londiste.errors import LondisteError, StateError, Superseded
+from tests.engine.conftest import QUEUE, Pair
+from tests.fix_values import quoted, usable
+
+TABLE = TableName("public", "t")
+ROWS = "select id::text || coalesce(v, '<null>') from public.t order by 1"
+
+
+def with_rows(pair: Pair, rows: int) -> None:
+    pair.both("create table public.t (id int8, v text)")
+    pair.source.execute(
+        f"insert into public.t select i, repeat(md5(i::text), 8) from generate_series(1, {rows}) i"
+    )
+
+
+def in_target(pair: Pair) -> int:
+    return int(pair.target.value("select count(*) from public.t"))
+
+
+def marks(pair: Pair) -> int:
+    return int(pair.target.value("select count(*) from londiste.copy_chunk"))
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_table_in_many_chunks_arrives_whole_with_right_counts(
+    carrier: Engine, pair: Pair, binary: bool
+) -> None:
+    with_rows(pair, 4000)
+    spec = pair.spec(TABLE, chunk_bytes=128 * 1024, binary=binary)
+    assert len(spec.chunks) > 5
+    done = list(carrier.copy(spec, 2))
+    assert sorted(d.number for d in done) == [c.number for c in spec.chunks]
+    assert sum(d.rows for d in done) == 4000
+    assert sum(d.bytes for d in done) > 4000 * 256
+    assert pair.target.execute(ROWS) == pair.source.execute(ROWS)
+
+
+def test_values_of_every_type_have_the_same_text_afterwards(carrier: Engine, pair: Pair) -> None:
+    columns = []
+    with pair.source.connect() as source, pair.target.connect() as target:
+        types = usable(source)
+        usable(target)
+        # text of regtype depends on what the target has, and money on the locale
+        for number, (type_name, literals) in enumerate(types.items()):
+            columns.append((f"c{number}", type_name, literals))
+    definition = ", ".join(f"{name} {type_name}" for name, type_name, _ in columns)
+    pair.both(f"create table public.t ({definition})")
+    for index in range(max(len(literals) for _, _, literals in columns)):
+        chosen = [(n, t, ls[index]) for n, t, ls in columns if index < len(ls)]
+        names = ", ".join(name for name, _, _ in chosen)
+        values = ", ".join(f"cast({quoted(v)} as {t})" for _, t, v in chosen)
+        pair.source.execute(f"insert into public.t ({names}) values ({values})")
+    spec = pair.spec(TABLE)
+    assert sum(d.rows for d in carrier.copy(spec, 2)) > 10
+    shown = "select row(t.*)::text from public.t order by 1"
+    assert pair.target.execute(shown) == pair.source.execute(shown)
+    source, target = carrier.checksum(
+        [pair.compare("source", TABLE), pair.compare("target", TABLE)], 1
+    )
+    assert (source.rows, source.sum1, source.sum2) == (target.rows, target.sum1, target.sum2)
+
+
+def test_rows_written_after_the_snapshot_stay_out(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 1000)
+    before = pair.source.execute(ROWS)
+    spec = pair.spec(TABLE, chunk_bytes=64 * 1024)
+    pair.source.execute("insert into public.t select i, 'late' from generate_series(1, 5000) i")
+    pair.source.execute("update public.t set v = 'changed' where id < 300")
+    pair.source.execute("delete from public.t where id > 900")
+    list(carrier.copy(spec, 2))
+    assert pair.target.execute(ROWS) == before
+
+
+def test_a_copy_that_runs_twice_leaves_the_rows_once(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 1000)
+    spec = pair.spec(TABLE, chunk_bytes=64 * 1024)
+    first = list(carrier.copy(spec, 2))
+    second = list(carrier.copy(spec, 2))
+    assert sum(d.rows for d in first) == 1000
+    assert [d.rows for d in second] == [0] * len(spec.chunks)
+    assert in_target(pair) == 1000
+
+
+def test_a_superseded_attempt_writes_nothing(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 100)
+    spec = pair.spec(TABLE)
+    with pair.target.connect() as conn:
+        attempts.copy_start(conn, QUEUE, TABLE)
+    with pytest.raises(Superseded):
+        list(carrier.copy(spec, 2))
+    assert in_target(pair) == 0
+    assert marks(pair) == 0
+
+
+def test_an_ended_attempt_writes_nothing(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 100)
+    spec = pair.spec(TABLE)
+    with pair.target.connect() as conn:
+        assert attempts.copy_end(conn, QUEUE, TABLE, spec.attempt)
+        assert not attempts.copy_end(conn, QUEUE, TABLE, spec.attempt)
+    with pytest.raises(Superseded):
+        list(carrier.copy(spec, 2))
+    assert in_target(pair) == 0
+
+
+def test_an_empty_table_is_copied(carrier: Engine, pair: Pair) -> None:
+    pair.both("create table public.t (id int)")
+    (done,) = carrier.copy(pair.spec(TABLE), 2)
+    assert (done.rows, marks(pair)) == (0, 1)
+
+
+def test_a_table_without_columns_keeps_its_number_of_rows(carrier: Engine, pair: Pair) -> None:
+    pair.both("create table public.t ()")
+    pair.source.execute("insert into public.t default values")
+    pair.source.execute("insert into public.t default values")
+    (done,) = carrier.copy(pair.spec(TABLE), 2)
+    assert (done.rows, in_target(pair)) == (2, 2)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_quoted_names_are_copied(carrier: Engine, pair: Pair, binary: bool) -> None:
+    schema, name, column = 'Sch "é ', 'a.b "%s"; --', 'Sel\'ect "{}" %'
+    quote = lambda s: '"' + s.replace('"', '""') + '"'  # noqa: E731
+    pair.both(
+        f"create schema {quote(schema)};"
+        f' create table {quote(schema)}.{quote(name)} ({quote(column)} text, "order" int)'
+    )
+    full = f"{quote(schema)}.{quote(name)}"
+    pair.source.execute(f"insert into {full} select 'x', i from generate_series(1, 50) i")
+    table = TableName(schema, name)
+    (done,) = carrier.copy(pair.spec(table, binary=binary), 2)
+    assert done.rows == 50
+    assert pair.target.value(f"select count(*) from {full}") == 50
+
+
+def test_rows_of_inheriting_tables_stay_out(carrier: Engine, pair: Pair) -> None:
+    pair.both(
+        "create table public.t (id int8, v text); create table public.c () inherits (public.t)"
+    )
+    pair.source.execute(
+        "insert into public.t values (1, 'own'); insert into public.c values (2, 'child')"
+    )
+    (done,) = carrier.copy(pair.spec(TABLE), 2)
+    assert (done.rows, in_target(pair)) == (1, 1)
+
+
+def test_a_source_condition_limits_the_rows(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 1000)
+    list(carrier.copy(pair.spec(TABLE, chunk_bytes=64 * 1024, where="id % 10 = 0"), 2))
+    assert pair.target.execute("select count(*), min(id % 10), max(id % 10) from public.t") == [
+        (100, 0, 0)
+    ]
+
+
+def test_a_failing_source_is_reported_and_nothing_of_its_chunk_stays(
+    carrier: Engine, pair: Pair
+) -> None:
+    with_rows(pair, 2000)
+    spec = pair.spec(TABLE, where="1 / (id - 1500) < 2")
+    with pytest.raises(LondisteError, match="division by zero") as caught:
+        list(carrier.copy(spec, 2))
+    assert pair.source.name in caught.value.message
+    assert in_target(pair) == 0
+    assert marks(pair) == 0
+
+
+def test_a_failing_target_is_reported_and_nothing_of_its_chunk_stays(
+    carrier: Engine, pair: Pair
+) -> None:
+    with_rows(pair, 2000)
+    pair.target.execute("create unique index on public.t (v)")
+    pair.source.execute("update public.t set v = 'same' where id in (1000, 2000)")
+    with pytest.raises(LondisteError, match="duplicate key value") as caught:
+        list(carrier.copy(pair.spec(TABLE), 2))
+    assert pair.target.name in caught.value.message
+    assert "same" in caught.value.detail
+    assert in_target(pair) == 0
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_types_that_do_not_fit_are_reported(carrier: Engine, pair: Pair, binary: bool) -> None:
+    pair.source.execute("create table public.t (id text)")
+    pair.source.execute("insert into public.t values ('not a number')")
+    pair.target.execute("create table public.t (id int4)")
+    with pytest.raises(LondisteError, match=r"invalid input syntax|incorrect binary data"):
+        list(carrier.copy(pair.spec(TABLE, binary=binary), 2))
+    assert in_target(pair) == 0
+
+
+def test_a_missing_target_table_is_reported(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 10)
+    spec = pair.spec(TABLE)
+    pair.target.execute("drop table public.t")
+    with pytest.raises(LondisteError, match="does not exist"):
+        list(carrier.copy(spec, 2))
+
+
+def test_one_bad_chunk_of_many_is_reported(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 2000)
+    pair.target.execute("alter table public.t add check (id <> 1999)")
+    spec = pair.spec(TABLE, chunk_bytes=64 * 1024)
+    assert len(spec.chunks) > 4
+    with pytest.raises(LondisteError, match="violates check constraint"):
+        list(carrier.copy(spec, 2))
+    assert pair.target.value("select count(*) from public.t where id = 1999") == 0
+
+
+def test_a_snapshot_whose_holder_is_gone_is_reported(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 10)
+    spec = pair.spec(TABLE)
+    pair.holders.pop().close()
+    with pytest.raises(StateError, match="is gone"):
+        list(carrier.copy(spec, 2))
+    assert in_target(pair) == 0
+
+
+def test_a_source_table_that_was_rewritten_is_not_trusted(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 1000)
+    spec = pair.spec(TABLE, chunk_bytes=64 * 1024)
+    pair.source.execute("vacuum full public.t")
+    with pytest.raises(StateError, match="was rewritten"):
+        list(carrier.copy(spec, 2))
+    assert in_target(pair) == 0
+
+
+def test_an_unreachable_target_is_reported(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 10)
+    spec = replace(pair.spec(TABLE), target="host=/nonexistent dbname=x")
+    with pytest.raises(LondisteError) as caught:
+        list(carrier.copy(spec, 2))
+    assert caught.value.retry
+    assert "\n" not in caught.value.message
+
+
+def test_triggers_of_the_target_stay_silent(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 10)
+    pair.target.execute(
+        "create function public.refuse() returns trigger language plpgsql"
+        " as 'begin raise exception ''fired''; end';"
+        "create trigger refuse before insert on public.t for each row"
+        " execute function public.refuse()"
+    )
+    list(carrier.copy(pair.spec(TABLE), 2))
+    assert in_target(pair) == 10
+
+
+def test_a_target_trigger_that_swallows_rows_is_noticed(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 10)
+    pair.target.execute(
+        "create function public.swallow() returns trigger language plpgsql"
+        " as 'begin return null; end';"
+        "create trigger swallow before insert on public.t for each row"
+        " execute function public.swallow();"
+        "alter table public.t enable always trigger swallow"
+    )
+    with pytest.raises(StateError, match="10 rows were read, 0 written"):
+        list(carrier.copy(pair.spec(TABLE), 2))
+
+
+def test_no_password_is_in_an_error(carrier: Engine, pair: Pair) -> None:
+    with_rows(pair, 10)
+    spec = replace(pair.spec(TABLE), source="host=/nonexistent dbname=x user=u password=s3cr3t")
+    with pytest.raises(LondisteError) as caught:
+        list(carrier.copy(spec, 2))
+    error = caught.value
+    assert "s3cr3t" not in error.message + error.detail + error.hint

@@ -1,0 +1,184 @@
+"""The byte pipe between two sessions: everything arrives, and no failure makes it hang."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from psycopg.pq import TransactionStatus
+
+from londiste.db import copy
+from londiste.db.names import TableName
+from londiste.errors import LockTimeout, LondisteError, NodeUnreachable, StateError
+from tests.fix_cluster import Database
+from tests.waiting import wait_for
+
+TABLE = TableName("public", "t")
+COLUMNS = ["id", "v"]
+
+
+@pytest.fixture
+def sides(new_database: Callable[..., Database]) -> tuple[Database, Database]:
+    source, target = new_database(), new_database()
+    for database in (source, target):
+        database.execute("create table public.t (id int8, v text)")
+    return source, target
+
+
+def pipe(
+    sides: tuple[Database, Database],
+    *,
+    where: str = "",
+    binary: bool = False,
+    target: psycopg.Connection[tuple[object, ...]] | None = None,
+    stop: Callable[[], bool] | None = None,
+    block: int = copy.BLOCK,
+) -> copy.Copied:
+    """Copies the table in a transaction on the target, which is committed."""
+    reader = sides[0].connect()
+    writer = target or sides[1].connect()
+    with writer.transaction():
+        return copy.pipe(
+            reader,
+            copy.copy_out(TABLE, COLUMNS, where=where, binary=binary),
+            writer,
+            copy.copy_in(TABLE, COLUMNS, binary=binary),
+            stop=stop,
+            block=block,
+        )
+
+
+def count(database: Database) -> int:
+    return int(database.value("select count(*) from public.t"))
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("block", [1, 1000, copy.BLOCK])
+def test_rows_and_bytes_are_counted_whatever_the_size_of_blocks(
+    sides: tuple[Database, Database], binary: bool, block: int
+) -> None:
+    sides[0].execute("insert into public.t select i, 'row ' || i from generate_series(1, 3000) i")
+    copied = pipe(sides, binary=binary, block=block)
+    assert copied.rows == 3000
+    if not binary:
+        assert copied.bytes == sides[0].value(
+            "select sum(length(id::text) + length(v) + 2) from public.t"
+        )
+    shown = "select id, v from public.t order by id"
+    assert sides[1].execute(shown) == sides[0].execute(shown)
+
+
+def test_a_value_much_larger_than_a_block_arrives(sides: tuple[Database, Database]) -> None:
+    sides[0].execute("insert into public.t values (1, repeat('x\\y', 7000000)), (2, null), (3, '')")
+    assert pipe(sides).rows == 3
+    shown = "select id, md5(v) from public.t order by id"
+    assert sides[1].execute(shown) == sides[0].execute(shown)
+
+
+def test_a_refusal_in_mid_stream_stops_the_reading(sides: tuple[Database, Database]) -> None:
+    sides[0].execute(
+        "insert into public.t select i, repeat('x', 200) from generate_series(1, 200000) i"
+    )
+    sides[1].execute("alter table public.t add check (id < 10)")
+    reads = 0
+
+    def reading() -> bool:
+        nonlocal reads
+        reads += 1
+        return False
+
+    with pytest.raises(LondisteError, match="violates check constraint"):
+        pipe(sides, stop=reading, block=10_000)
+    # 40 MB would be 4,000 blocks.
+    assert reads < 1500
+    assert count(sides[1]) == 0
+
+
+def test_the_target_can_go_on_after_a_failure_of_the_source(
+    sides: tuple[Database, Database],
+) -> None:
+    sides[0].execute("insert into public.t select i, 'x' from generate_series(1, 50000) i")
+    writer = sides[1].connect()
+    with pytest.raises(LondisteError, match="division by zero"):
+        pipe(sides, where="1 / (id - 49999) < 2", target=writer)
+    assert writer.info.transaction_status == TransactionStatus.IDLE
+    assert writer.execute("select count(*) from public.t").fetchone() == (0,)
+
+
+def test_a_source_that_dies_is_noticed(sides: tuple[Database, Database]) -> None:
+    sides[0].execute("insert into public.t values (1, 'x')")
+    with pytest.raises(LondisteError) as caught:
+        with killed(sides[0], "copy (select"):
+            pipe(sides, where="pg_sleep(60) is not null")
+    assert isinstance(caught.value, NodeUnreachable)
+    assert sides[0].name in caught.value.message
+    assert count(sides[1]) == 0
+
+
+def test_a_target_that_dies_is_noticed_while_the_source_is_silent(
+    sides: tuple[Database, Database],
+) -> None:
+    sides[0].execute("insert into public.t values (1, 'x')")
+    with pytest.raises(LondisteError) as caught:
+        with killed(sides[1], "copy"):
+            pipe(sides, where="pg_sleep(60) is not null")
+    assert isinstance(caught.value, NodeUnreachable)
+    assert sides[1].name in caught.value.message
+
+
+def test_a_locked_target_gives_up_after_the_lock_timeout(
+    sides: tuple[Database, Database],
+) -> None:
+    sides[0].execute("insert into public.t values (1, 'x')")
+    holder = sides[1].connect(autocommit=False)
+    holder.execute("lock table public.t in access exclusive mode")
+    writer = sides[1].connect(lock_timeout_ms=50)
+    with pytest.raises(LockTimeout):
+        pipe(sides, target=writer)
+    holder.rollback()
+    assert count(sides[1]) == 0
+
+
+def test_a_stop_is_obeyed_while_nothing_moves(sides: tuple[Database, Database]) -> None:
+    sides[0].execute("insert into public.t values (1, 'x')")
+    started = time.monotonic()
+    with pytest.raises(StateError, match="stopped"):
+        pipe(sides, where="pg_sleep(60) is not null", stop=lambda: True)
+    assert time.monotonic() - started < 20
+    assert count(sides[1]) == 0
+
+
+def test_an_error_before_the_first_row_names_its_side(sides: tuple[Database, Database]) -> None:
+    sides[0].execute("drop table public.t")
+    with pytest.raises(LondisteError, match=f'{sides[0].name}.*"public.t" does not exist'):
+        pipe(sides)
+    sides[1].execute("drop table public.t")
+    with pytest.raises(LondisteError, match=f'{sides[1].name}.*"public.t" does not exist'):
+        pipe(sides)
+
+
+class killed:  # noqa: N801 -- reads as a verb
+    """Ends the session of a database that runs a statement, as soon as it does."""
+
+    def __init__(self, database: Database, statement: str) -> None:
+        self._thread = threading.Thread(target=self._kill, args=(database, statement))
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self._thread.join()
+
+    def _kill(self, database: Database, statement: str) -> None:
+        wait_for(
+            lambda: database.value(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and state = 'active'"
+                " and pid <> pg_backend_pid() and starts_with(query, %s)",
+                statement,
+            ),
+            what=f"a session that runs {statement}",
+        )

@@ -1,0 +1,97 @@
+"""Which columns a copy moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from londiste.copy.columns import pair
+from londiste.db.catalog import Column
+from londiste.db.names import TableName
+from londiste.errors import UsageError
+
+TABLE = TableName("public", "t")
+
+
+def column(name: str, type_name: str = "integer", **more: object) -> Column:
+    values: dict[str, object] = {
+        "not_null": False,
+        "default": None,
+        "identity": "",
+        "generated": "",
+        "builtin": True,
+        **more,
+    }
+    return Column(name=name, type=type_name, **values)  # type: ignore[arg-type]
+
+
+def test_columns_are_paired_by_name_in_the_order_of_the_target() -> None:
+    found = pair(TABLE, [column("b"), column("a")], [column("a"), column("b")], same_version=True)
+    assert found.pairs == (("a", "a"), ("b", "b"))
+    assert found.warnings == ()
+
+
+def test_a_generated_column_of_the_target_is_not_written() -> None:
+    found = pair(
+        TABLE,
+        [column("a"), column("g", generated="s")],
+        [column("a"), column("g", generated="s")],
+        same_version=True,
+    )
+    assert found.pairs == (("a", "a"),)
+
+
+def test_a_value_generated_on_the_source_is_copied_into_an_ordinary_column() -> None:
+    found = pair(TABLE, [column("g", generated="s")], [column("g")], same_version=True)
+    assert found.pairs == (("g", "g"),)
+
+
+def test_a_column_missing_on_the_target_is_skipped_with_a_warning() -> None:
+    found = pair(TABLE, [column("a"), column("more")], [column("a")], same_version=True)
+    assert found.pairs == (("a", "a"),)
+    assert found.warnings == ("public.t: columns missing here are not copied: more",)
+
+
+def test_a_nullable_column_missing_on_the_source_gets_its_default_with_a_warning() -> None:
+    found = pair(TABLE, [column("a")], [column("a"), column("own")], same_version=True)
+    assert found.warnings == ("public.t: columns missing on the source get defaults: own",)
+
+
+def test_a_column_that_the_target_insists_on_is_named() -> None:
+    with pytest.raises(UsageError, match="the source has no column own, too"):
+        pair(
+            TABLE,
+            [column("a")],
+            [column("a"), column("own", not_null=True), column("too", not_null=True)],
+            same_version=True,
+        )
+
+
+def test_not_null_columns_with_default_or_identity_are_the_targets_own_business() -> None:
+    pair(
+        TABLE,
+        [column("a")],
+        [
+            column("a"),
+            column("d", not_null=True, default="1"),
+            column("i", not_null=True, identity="a"),
+        ],
+        same_version=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "same_version", "binary"),
+    [
+        (column("a"), column("a"), True, True),
+        (column("a"), column("a"), False, False),
+        (column("a"), column("a", "bigint"), True, False),
+        (column("a", "text[]"), column("a", "text[]"), True, True),
+        (column("a", "mood", builtin=False), column("a", "mood", builtin=False), True, False),
+        (column("a", "regclass"), column("a", "regclass"), True, False),
+        (column("a", "xml"), column("a", "xml"), True, False),
+    ],
+)
+def test_binary_needs_equal_builtin_types_and_versions(
+    source: Column, target: Column, same_version: bool, binary: bool
+) -> None:
+    assert pair(TABLE, [source], [target], same_version=same_version).binary is binary

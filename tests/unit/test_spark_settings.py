@@ -1,0 +1,49 @@
+"""Settings of a Spark session, before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from londiste.engine.spark.jobs import translated
+from londiste.engine.spark.session import master, merged
+from londiste.errors import TransientError
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("local", "local[1,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[3]", "local[3,4]"),
+        ("local[3,1]", "local[3,1]"),
+        ("spark://host:7077", "spark://host:7077"),
+        ("local-cluster[2,1,1024]", "local-cluster[2,1,1024]"),
+    ],
+)
+def test_local_masters_retry_tasks_as_a_cluster_does(given: str, expected: str) -> None:
+    assert master(given) == expected
+
+
+def test_given_settings_win_over_ours() -> None:
+    found = merged({"spark.driver.memory": "2g", "spark.master": "local[3]", "spark.x": "y"})
+    assert found["spark.driver.memory"] == "2g"
+    assert found["spark.master"] == "local[3,4]"
+    assert found["spark.x"] == "y"
+    assert found["spark.ui.enabled"] == "false"
+
+
+def test_a_cluster_gets_no_setting_that_only_fits_this_host() -> None:
+    found = merged({"spark.master": "spark://host:7077"})
+    assert "spark.driver.host" not in found
+    assert "spark.driver.bindAddress" not in found
+
+
+def test_asking_for_a_log_level_takes_our_silence_back() -> None:
+    assert "log4j2.properties" in merged({})["spark.driver.extraJavaOptions"]
+    assert "log4j2" not in merged({"spark.log.level": "INFO"})["spark.driver.extraJavaOptions"]
+
+
+def test_a_killed_python_worker_is_worth_another_try() -> None:
+    error = translated(RuntimeError("x\nPython worker exited unexpectedly (crashed)\nat org.…"))
+    assert isinstance(error, TransientError)
+    assert "\n" not in error.message + error.detail
