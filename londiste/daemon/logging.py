@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+import os
 import sys
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def setup(
     Raises BadOption when it cannot be written.
     """
     handlers: list[logging.Handler] = []
-    if console:
+    if console and not _is_stderr(logfile):
         handlers.append(logging.StreamHandler(sys.stderr))
     if logfile is not None:
         try:
@@ -65,6 +66,16 @@ def setup(
     ours = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
     logging.getLogger("londiste").setLevel(ours)
     root.setLevel(logging.DEBUG if verbose > 1 else logging.WARNING)
+
+
+def _is_stderr(logfile: Path | None) -> bool:
+    """A daemon's stderr is its logfile, and its children inherit that."""
+    if logfile is None:
+        return False
+    try:
+        return os.path.samestat(os.fstat(2), logfile.stat())
+    except OSError:
+        return False
 
 
 def _escape(character: str) -> str:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -196,3 +197,16 @@ def test_a_second_sigint_at_once_ends_the_process_at_once() -> None:
 def test_names_cannot_write_to_the_terminal_or_start_a_line() -> None:
     assert escaped("ünïcode is fine") == "ünïcode is fine"
     assert escaped("a\nb\x1b[31m\u202e") == "a\\x0ab\\x1b[31m\\u202e"
+
+
+def test_a_line_is_written_once_when_stderr_is_the_logfile(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    program = (
+        "import logging, sys; from pathlib import Path\n"
+        "from londiste.daemon import logging as ours\n"
+        "ours.setup(logfile=Path(sys.argv[1]))\n"
+        "logging.getLogger('londiste.x').warning('once\\nonly')\n"
+    )
+    with log.open("ab") as output:
+        subprocess.run([sys.executable, "-c", program, log], stderr=output, timeout=30, check=True)
+    assert log.read_text().count("WARNING once\\x0aonly\n") == 1
