@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tests.fix_cascade import londiste, nodes_of  # noqa: F401
 from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these names
     cluster,
     cluster16,
@@ -14,6 +15,8 @@ from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these 
     pgq_db,
     pgq_db16,
 )
+from tests.fix_line import line  # noqa: F401
+from tests.fix_process import program  # noqa: F401
 
 # The user's libpq settings must not decide where a test connects, and how.
 for _name in [name for name in os.environ if name.startswith("PG")]:
