@@ -46,6 +46,7 @@ class ColumnShape:
     """One column.
 
     type_name -- as format_type prints it, with its modifier.
+    base_type -- type below a domain, else None; values are compared as this type.
     generated -- the server computes it; it is never written.
     identity_always -- GENERATED ALWAYS AS IDENTITY: INSERT may override it, UPDATE may not set it.
     eq_schema -- schema of the equality operator of the type.
@@ -59,6 +60,7 @@ class ColumnShape:
     eq_schema: str = "pg_catalog"
     folding: Folding = Folding.NEVER
     json_text: bool = False
+    base_type: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +127,7 @@ def _shape(table: TableName, rows: list[dict[str, Any]]) -> TableShape:
                 eq_schema=row["eq_schema"],
                 folding=Folding(row["folding"]),
                 json_text=row["json_text"],
+                base_type=row["base_type"],
             )
             for row in rows
         ),

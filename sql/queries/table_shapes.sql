@@ -1,5 +1,6 @@
 -- Columns of some tables, as the applier needs them.  Parameter: array of "schema.name",
 -- unquoted (only the first dot splits).  One row per column, in table order.
+--   base_type    what a domain is made of: a domain over an enum has no equality of its own
 --   eq_schema    where the default btree equality of the type lives, so that a key can be
 --                compared without a search path (citext, ltree and the like)
 --   folding      how two texts of the type tell that the values are equal:
@@ -40,6 +41,9 @@ select
     w.relkind = 'p' as partitioned,
     a.attname as column_name,
     pg_catalog.format_type(a.atttypid, a.atttypmod) as type_name,
+    case
+        when b.oid <> a.atttypid then pg_catalog.format_type(b.oid, -1)
+    end as base_type,
     a.attgenerated <> '' as generated,
     a.attidentity = 'a' as identity_always,
     coalesce(a.attnum = any(i.indkey), false) as in_key,

@@ -91,7 +91,9 @@ def _value(column: ColumnShape) -> str:
 
 
 def _equal(column: ColumnShape) -> str:
-    return f"t.{quote(column.name)} operator({quote(column.eq_schema)}.=) {_value(column)}"
+    equal = f"operator({quote(column.eq_schema)}.=)"
+    kind = f"::{column.base_type}" if column.base_type else ""
+    return f"t.{quote(column.name)}{kind} {equal} {_value(column)}{kind}"
 
 
 def _same(column: ColumnShape) -> str:

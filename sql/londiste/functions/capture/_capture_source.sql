@@ -20,7 +20,8 @@ begin
     if v_parts.on_update is null then
         v_update := format('%s;', v_guard);
     else
-        v_update := format('if %s then
+        -- in parentheses: PL/pgSQL would end the condition at the THEN of a CASE in it
+        v_update := format('if (%s) then
             perform %s;
             perform %s;
         else
