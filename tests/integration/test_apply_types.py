@@ -118,6 +118,6 @@ def test_every_value_of_every_type_arrives_as_it_was(
 
 def _several(name: str, value: str) -> str:
     """An array of the type; not of types that are arrays themselves."""
-    if name.endswith("[]") or name.endswith("fix_list"):
+    if name.endswith(("[]", "fix_list")):
         return "null"
     return f"array[{value}, null]::{name}[]"
