@@ -18,7 +18,7 @@ from londiste.changes.types import Op, RowChange
 from londiste.db.connection import Connection
 from tests.fix_cluster import Database
 from tests.fix_values import quoted, usable
-from tests.sql.queue_events import as_event, take_events, writer
+from tests.sql.queue_events import Fields, as_event, take_events, writer
 
 VECTORS = 200
 SESSIONS = 10
@@ -91,7 +91,7 @@ class Tables:
         )
         return conn.execute(f"select {expressions} from public.{table} order by id").fetchall()
 
-    def replay(self, conn: Connection) -> None:
+    def replay(self, conn: Connection) -> list[Fields]:
         """What capture said since the last call, done to the target."""
         events = take_events(conn)
         assert events
@@ -99,6 +99,7 @@ class Tables:
             change = decode(as_event(fields))
             assert isinstance(change, RowChange)
             self.apply(conn, change)
+        return events
 
     def apply(self, conn: Connection, change: RowChange) -> None:
         """The change as a statement with parameters, as any replay would make it."""
@@ -143,6 +144,7 @@ def test_text_is_lossless_whatever_the_writers_settings(captured: Tables, pgq_db
     source = random.Random(20240203)
     ours = pgq_db.connect()
     names = captured.columns
+    said: dict[int, list[Fields]] = {}
     for _ in range(SESSIONS):
         # Several settings in a session: what it keeps (plans) must not depend on them either.
         with writer(pgq_db.dsn) as session:
@@ -154,7 +156,8 @@ def test_text_is_lossless_whatever_the_writers_settings(captured: Tables, pgq_db
                     f"insert into public.source (id, {names})"
                     f" select 1, {names} from public.stock where id = {first}"
                 )
-                captured.replay(ours)
+                events = captured.replay(ours)
+                assert said.setdefault(first, events) == events, chosen
                 expected = captured.texts(ours, "source")
                 assert captured.texts(ours, "target") == expected, chosen
                 session.execute(
