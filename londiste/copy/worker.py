@@ -100,7 +100,7 @@ class CopyProcess:
             self._check(conn)
             try:
                 while not signals.stopping:
-                    left = self._round(conn)
+                    left = self._round(conn, signals)
                     if not left and not self._running:
                         return
                     signals.wait(_LOOK)
@@ -110,7 +110,7 @@ class CopyProcess:
                 for thread in self._running.values():
                     thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _round(self, conn: Connection) -> list[TableName]:
+    def _round(self, conn: Connection, signals: Signals) -> list[TableName]:
         """Starts threads for tables that have none; the tables that are not finished."""
         for name, thread in list(self._running.items()):
             if not thread.is_alive():
@@ -121,7 +121,7 @@ class CopyProcess:
                 break
             if name not in self._running:
                 thread = threading.Thread(
-                    target=self._bring, args=(name,), name=str(name), daemon=True
+                    target=self._bring, args=(name, signals), name=str(name), daemon=True
                 )
                 self._running[name] = thread
                 thread.start()
@@ -142,8 +142,15 @@ class CopyProcess:
                     found.append(name)
         return [name for name in found if not self.wanted or name in self.wanted]
 
-    def _bring(self, name: TableName) -> None:
+    def _bring(self, name: TableName, signals: Signals) -> None:
         """The thread of one table."""
+        try:
+            self._until_done(name)
+        finally:
+            # The next table need not wait for the next look.
+            signals.wake()
+
+    def _until_done(self, name: TableName) -> None:
         copy = TableCopy(self.job, name, self._end.is_set)
         trouble = loop.Trouble()
         while not self._end.is_set():
