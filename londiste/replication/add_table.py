@@ -186,6 +186,7 @@ def _pick(
         if info is not None:
             return _not_plain(TableName.parse(text), info.kind) or UnknownTable(
                 f"table {text} is not part of the queue",
+                detail="nothing was added",
                 hint=f"add it on the root first: londiste add-table {text}",
             )
         return UnknownTable(
