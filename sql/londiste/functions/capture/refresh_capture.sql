@@ -12,10 +12,9 @@ as $$
 declare
     v_capture record;
 begin
-    select c.args, p.prosrc, londiste._capture_source(c.relid, c.args) as source
+    select c.args
         into v_capture
     from londiste._captures(i_queue_name) as c
-        join pg_proc as p on p.oid = c.function_id
     where c.relid = londiste._capture_relation(i_table_name);
     if not found then
         raise exception using
