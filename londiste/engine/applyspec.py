@@ -42,8 +42,3 @@ class TablePlan:
     changes: Sequence[TableChange]
     net: Net | None
     reason: str = ""
-
-
-def image_size(image: dict[str, str | None]) -> int:
-    """Characters of names and values, about what the row takes in a parameter."""
-    return sum(len(name) + 6 + len(value or "null") for name, value in image.items())

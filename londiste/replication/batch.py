@@ -128,8 +128,6 @@ class BatchRunner:
                 done = self._take(events, interest, pending)
                 applied += done
                 ignored += len(events) - done
-                if pending.bytes >= self.flush_bytes:
-                    self._flush(pending, interest)
         self._flush(pending, interest)
         return BatchStats(count, applied, ignored)
 
@@ -144,7 +142,7 @@ class BatchRunner:
                 chunks.close()
 
     def _take(self, events: Iterable[Event], interest: Interest, pending: Pending) -> int:
-        """Sorts the events; the number of those that concern this process."""
+        """Sorts the events, and writes when there are enough; how many concern this process."""
         done = 0
         for event in events:
             if event.retry is not None:
@@ -162,8 +160,10 @@ class BatchRunner:
                 continue
             change = decode(event)
             if isinstance(change, RowChange | Truncate):
-                pending.add(route.dest, change)
+                pending.add(route.dest, change, len(event.data or ""))
                 done += 1
+                if pending.bytes >= self.flush_bytes:
+                    self._flush(pending, interest)
         return done
 
     def _follow(self, event: Event) -> int:

@@ -14,7 +14,7 @@ from londiste.changes.types import RowChange
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
 from londiste.db.snapshot import Snapshot
-from londiste.engine.applyspec import TableChange, TablePlan, image_size
+from londiste.engine.applyspec import TableChange, TablePlan
 from londiste.errors import BadOption, EventError
 from londiste.replication.fold import NotFoldable, fold
 from londiste.replication.sync import By, SyncState, from_text, in_copy, interesting
@@ -85,13 +85,16 @@ class Pending:
         self.count = 0
         self.bytes = 0
 
-    def add(self, dest: TableName, change: TableChange) -> None:
-        """Takes one more change of the table ``dest`` of this node."""
+    def add(self, dest: TableName, change: TableChange, length: int) -> None:
+        """Takes one more change of the table ``dest`` of this node.
+
+        length -- characters of the event it was read from.
+        """
         self.changes.setdefault(dest, []).append(change)
         self.count += 1
         if isinstance(change, RowChange):
-            # a small string and its place in a dict cost about 80 bytes
-            self.bytes += 400 + image_size(change.image) + 80 * len(change.image)
+            # what a row takes besides its text: a tuple, a dict, and a string for every value
+            self.bytes += length + 400 + 80 * len(change.image)
 
     def clear(self) -> None:
         """Forgets them, after they are written."""

@@ -1,5 +1,8 @@
 """Writes a plan into this node's tables, inside the transaction that the caller has open.
 
+All rows of a statement are one parameter, of which the server takes 1 GB at most; the caller keeps
+plans far smaller.
+
 The quick way writes the net effect as sets: deletes, then updates, then inserts, each as a few
 statements for any number of rows.  Every statement must hit as many rows as it was given; a
 difference means that this table is not what the provider's was.
@@ -31,14 +34,12 @@ from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
-from londiste.engine.applyspec import Net, TablePlan, image_size
+from londiste.engine.applyspec import Net, TablePlan
 from londiste.engine.local import statements
 from londiste.errors import EventError, from_database
 
 log = logging.getLogger(__name__)
 
-#: Bytes of images in one parameter; the server takes at most 1 GB.
-SLICE_BYTES = 16 << 20
 #: Statements that are under way together when rows are written one by one.
 PIPELINE_ROWS = 500
 
@@ -134,18 +135,18 @@ class Applier:
     def _run(
         self, shape: TableShape, statement: str, images: Iterable[dict[str, str | None]]
     ) -> None:
-        for rows in _slices(images):
-            try:
-                self._cursor.execute(statement, [statements.payload(rows)])
-            except psycopg.Error as error:
-                known = from_database(error, where=self._node)
-                if known.retry:
-                    raise known from error
-                raise _SetFailed(shape.name, error.sqlstate or "", _message(error)) from error
-            if self._cursor.rowcount != len(rows):
-                raise _SetFailed(
-                    shape.name, "", f"{self._cursor.rowcount} rows hit instead of {len(rows)}"
-                )
+        rows = list(images)
+        try:
+            self._cursor.execute(statement, [statements.payload(rows)])
+        except psycopg.Error as error:
+            known = from_database(error, where=self._node)
+            if known.retry:
+                raise known from error
+            raise _SetFailed(shape.name, error.sqlstate or "", _message(error)) from error
+        if self._cursor.rowcount != len(rows):
+            raise _SetFailed(
+                shape.name, "", f"{self._cursor.rowcount} rows hit instead of {len(rows)}"
+            )
 
     def _truncate(self, shapes: Sequence[TableShape]) -> None:
         """Empties the tables; under the replica role deletes leave referencing rows alone."""
@@ -360,20 +361,3 @@ def _groups(
     for change in changes:
         groups.setdefault(of(change), []).append(change)
     yield from groups.items()
-
-
-def _slices(
-    images: Iterable[dict[str, str | None]],
-) -> Iterator[list[dict[str, str | None]]]:
-    """Runs of rows of at most SLICE_BYTES of text, or of one row."""
-    rows: list[dict[str, str | None]] = []
-    size = 0
-    for image in images:
-        length = image_size(image)
-        if rows and size + length > SLICE_BYTES:
-            yield rows
-            rows, size = [], 0
-        rows.append(image)
-        size += length
-    if rows:
-        yield rows

@@ -12,15 +12,15 @@ are read as text and cast.  The parameter is ``$1`` in every statement.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from londiste.db.names import quote
 from londiste.db.shape import ColumnShape, TableShape
 
 
-def payload(images: Iterable[Mapping[str, str | None]]) -> str:
+def payload(images: Sequence[Mapping[str, str | None]]) -> str:
     """The rows, as the parameter of the statements below."""
-    return json.dumps(list(images), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(images, ensure_ascii=False, separators=(",", ":"))
 
 
 def insert_sql(shape: TableShape, columns: tuple[str, ...]) -> str:
