@@ -41,7 +41,7 @@ def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
             now = find(conn, queue, table)
             if now is None or not now.dropped_ddl:
                 return False
-            conn.execute(query("more_sort_memory"))
+            more_sort_memory(conn)
             # As bytes: the text may hold percent signs, and there are no parameters.
             conn.execute(now.dropped_ddl.encode())
             tables.local_set_table_struct(conn, queue, table.name, None)
@@ -57,6 +57,11 @@ def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
         raise from_database(error, where=whereabouts(conn)) from error
     log.info("%s: indexes are built, %.1f s", table.dest, time.monotonic() - started)
     return True
+
+
+def more_sort_memory(conn: Connection) -> None:
+    """At least 256 MB for building indexes, until the transaction ends."""
+    conn.execute(query("more_sort_memory"))
 
 
 def analyze(conn: Connection, table: ReplicatedTable) -> None:
