@@ -87,6 +87,8 @@ def connect(
         "lock_timeout": str(lock_timeout_ms),
         "statement_timeout": str(statement_timeout_ms),
         "idle_in_transaction_session_timeout": str(idle_timeout_ms),
+        # The queue's snapshots have to be younger than the locks that order them.
+        "default_transaction_isolation": "read committed",
     }
     try:
         conn.execute(

@@ -175,3 +175,12 @@ def test_nothing_is_loaded_when_one_row_cannot_be(conn: Connection) -> None:
     with pytest.raises(BadOption, match="an event of 7 fields"):
         producer.insert_events(conn, "q", [("t", "d"), tuple("1234567")])
     assert queues.event_count(conn, "q") == 0
+
+
+def test_ticks_do_not_mind_a_stricter_default_of_the_database(
+    pgq_db: Database, conn: Connection
+) -> None:
+    pgq_db.execute(
+        f"alter database {pgq_db.name} set default_transaction_isolation = 'serializable'"
+    )
+    assert tick(pgq_db.connect()) == 2
