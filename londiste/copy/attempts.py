@@ -17,6 +17,7 @@ from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine.tasks import task_name
 from londiste.errors import LockTimeout, from_database
+from londiste.replication.copying import copy_stop as copy_stop  # shared with the commands
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,6 @@ def copy_start(
 def copy_end(conn: Connection, queue: str, table: TableName, attempt: int) -> bool:
     """Ends an attempt; False when it is not the current one."""
     return bool(call.value(conn, "londiste.copy_end", queue, str(table), attempt))
-
-
-def copy_stop(conn: Connection, queue: str, table: TableName) -> bool:
-    """Asks the copy process to let go of a table; True when it was copying."""
-    return bool(call.value(conn, "londiste.copy_stop", queue, str(table)))
 
 
 def copy_progress(conn: Connection, queue: str) -> list[Attempt]:

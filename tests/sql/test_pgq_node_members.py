@@ -55,9 +55,10 @@ def test_a_location_is_forgotten_and_the_news_is_sent_even_if_unknown(pgq_db: Da
     subscribe(pgq_db)
     assert ret(pgq_db, "pgq_node.unregister_location", "q", "n2")[0] == 200
     assert ret(pgq_db, "pgq_node.unregister_location", "q", "n2")[0] == 301
-    assert events(pgq_db, "pgq.unregister%") == [
-        ("pgq.unregister-location", "n2", "q", None, None)
-    ] * 2
+    assert (
+        events(pgq_db, "pgq.unregister%")
+        == [("pgq.unregister-location", "n2", "q", None, None)] * 2
+    )
     assert pgq_db.value("select count(*) from pgq_node.subscriber_info") == 0
 
 
