@@ -198,6 +198,8 @@ class CopyProcess:
         return bool(row and row[0])
 
     def _check(self, conn: Connection) -> None:
+        # Of a queue that is not here no table is left to copy; that must not look like success.
+        nodes.get_node_info(conn, self.job.queue)
         if not self.wanted:
             return
         known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}
