@@ -7,13 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from londiste.embedded.postgres import Cluster
 from tests.fix_cluster import Database
 from tests.scenarios.harness import Cascade
 
 
 @pytest.fixture
-def cascade(tmp_path: Path, new_database: Callable[..., Database]) -> Iterator[Cascade]:
-    """Nodes and processes of one test; no process survives it."""
+def cascade(
+    tmp_path: Path,
+    new_cluster: Callable[..., Cluster],
+    new_database: Callable[..., Database],
+) -> Iterator[Cascade]:
+    """Nodes and processes of one test; no process survives it.
+
+    It asks for ``new_cluster`` because servers of the test's own must outlive its databases.
+    """
     cascade = Cascade(tmp_path, new_database)
     yield cascade
     cascade.close()

@@ -57,12 +57,15 @@ class Cascade:
 
     # -- nodes -------------------------------------------------------------
 
-    def node(self, name: str, *, on: Server | None = None, schema: str = "") -> Node:
-        """A database with a settings file, and no SQL of ours in it yet.
+    def node(
+        self, name: str, *, on: Server | None = None, schema: str = "", installed: bool = False
+    ) -> Node:
+        """A database with a settings file.
 
         schema -- statements that make the user's tables.
+        installed -- our SQL is in it already, cloned with the database: no process is needed.
         """
-        database = self.make_database(on=on)
+        database = self.make_database(on=on, pgq=installed)
         if schema:
             database.execute(schema)
         node = Node(name, database, self.directory / f"{name}.toml")
@@ -91,8 +94,7 @@ class Cascade:
 
     def root(self, name: str = "root", *, on: Server | None = None, schema: str = "") -> Node:
         """A database that is the root of the queue."""
-        node = self.node(name, on=on, schema=schema)
-        self.londiste(node, "install")
+        node = self.node(name, on=on, schema=schema, installed=True)
         self.londiste(node, "create-root", name, node.database.dsn)
         return node
 
@@ -111,8 +113,7 @@ class Cascade:
     def _subscriber(
         self, command: str, name: str, provider: Node, on: Server | None, schema: str
     ) -> Node:
-        node = self.node(name, on=on, schema=schema)
-        self.londiste(node, "install")
+        node = self.node(name, on=on, schema=schema, installed=True)
         self.londiste(node, command, name, node.database.dsn, "--provider", provider.database.dsn)
         return node
 

@@ -67,8 +67,13 @@ def _come_into_step(
     cascade: Cascade, cluster16: Server, *, engine: str, scale: int, chinook: Path
 ) -> None:
     cascade.engine = engine
-    root = cascade.root(on=cluster16)
-    leaf = cascade.leaf(provider=root)
+    # By the command here, from nothing, as the others get their SQL cloned.
+    for name, server in (("root", cluster16), ("leaf", None)):
+        cascade.londiste(cascade.node(name, on=server), "install")
+    root, leaf = cascade.nodes["root"], cascade.nodes["leaf"]
+    cascade.londiste(root, "create-root", "root", root.database.dsn)
+    provider = ("--provider", root.database.dsn)
+    cascade.londiste(leaf, "create-leaf", "leaf", leaf.database.dsn, *provider)
     for node, empty in ((root, False), (leaf, True)):
         _psql(cascade, node, chinook)
         writers.initialise_pgbench(cascade, node.database, scale=scale, empty=empty)
