@@ -30,6 +30,11 @@ class Copies:
         self._next_start = 0.0
         self.failures = 0
 
+    @property
+    def alive(self) -> bool:
+        """Whether it was running when it was last looked after."""
+        return self._child is not None
+
     def look_after(self, wanted: bool) -> None:
         """Starts the process when it is wanted and does not live; after a failure not at once."""
         now = time.monotonic()
