@@ -88,23 +88,27 @@ def _session(dsn: str) -> contextlib.closing[Connection]:
     return contextlib.closing(connect(dsn, name="londiste compare", autocommit=True))
 
 
+def _holder() -> str:
+    """Two comparisons at a time are told apart, and the reader of the table sees who it is."""
+    return f"compare pid {os.getpid()} on {socket.gethostname()}"
+
+
 def _release(dsn: str, queue: str, consumer: str) -> None:
     """Lets the worker go on whatever happened here; the hold also ends by itself."""
     with contextlib.suppress(TransientError), _session(dsn) as conn:
-        nodes.clear_consumer_hold(conn, queue, consumer)
+        nodes.clear_consumer_hold(conn, queue, consumer, _holder())
 
 
 def _tick_with_snapshot(
     root: Connection, reader: Connection, node: Connection, queue: str, consumer: str
 ) -> tuple[str, int]:
-    holder = f"compare pid {os.getpid()} on {socket.gethostname()}"
     try:
         with root.transaction():
             queues.lock_ticks(root, queue)
             exported, seen = _export(reader)
             tick = queues.tick_at_snapshot(root, queue, seen)
             # Committed before the tick is: the worker cannot see the tick without the hold.
-            nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, holder)
+            nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, _holder())
     except psycopg.Error as error:
         raise from_database(error, where=place(root.info.dsn)) from error
     return exported, tick
@@ -140,6 +144,5 @@ def _node_at(node: Connection, queue: str, consumer: str, tick: int, timeout: fl
             )
         if time.monotonic() > renew:
             renew += _HOLD_SECONDS / 3
-            holder = f"compare pid {os.getpid()} on {socket.gethostname()}"
-            nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, holder)
+            nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, _holder())
         time.sleep(0.02)
