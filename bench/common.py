@@ -41,9 +41,9 @@ class Row:
 
 @contextlib.contextmanager
 def servers(*names: str, version: int = 18) -> Iterator[tuple[Cluster, ...]]:
-    """Throw-away servers of one version with ``SETTINGS``, listening on TCP as a peer needs it."""
+    """Throw-away servers of one version with ``SETTINGS``, on Unix sockets: no password."""
     versions = dict.fromkeys(names, version)
-    with clusters(None, *names, versions=versions, port=True, settings=SETTINGS) as started:
+    with clusters(None, *names, versions=versions, settings=SETTINGS) as started:
         yield tuple(started)
 
 

@@ -164,9 +164,8 @@ def _new_node(
     location = public or settings.public_node_location or settings.db
     create.check_location(location)
     if not create.reachable_from_elsewhere(location):
-        output.message(
-            f"warning: only nodes on this machine can use the public connection string"
-            f" {masked(location)}"
+        output.warning(
+            f"only nodes on this machine can use the public connection string {masked(location)}"
         )
     return NewNode(settings.queue_name, kind, chosen, settings.db, location, settings.consumer)
 

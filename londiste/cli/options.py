@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from londiste import settings
+from londiste.cli import output
 from londiste.errors import BadOption
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,6 +37,7 @@ class Context:
             if not equals or not key.strip():
                 raise BadOption(f"--set {item}: not KEY=VALUE", hint="write --set loop_delay=0.5")
             pairs[key.strip()] = value.strip()
+        output.be_quiet(quiet)
         return cls(Path(config) if config else None, quiet, verbose, pairs)
 
     def settings(self, kind: type[S], **given: Any) -> S:

@@ -60,9 +60,24 @@ def steps(items: Iterable[Describes], *, json_wanted: bool = False) -> None:
         click.echo(f"{number}. {printable(line)}")
 
 
+_quiet = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """With ``-q`` messages are left out; warnings and errors are not."""
+    global _quiet
+    _quiet = quiet
+
+
 def message(text: str) -> None:
-    """A line for people, to stderr."""
-    click.echo(printable(text), err=True)
+    """A line for people, to stderr, unless they want quiet."""
+    if not _quiet:
+        click.echo(printable(text), err=True)
+
+
+def warning(text: str) -> None:
+    """A line for people that they get in any case."""
+    click.echo(f"warning: {printable(text)}", err=True)
 
 
 def cell(value: Any) -> str:

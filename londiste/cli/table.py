@@ -273,7 +273,7 @@ def _already(plan: Plan, word: str) -> None:
     for name in plan.already:
         output.message(f"{name}: already processed, it is {word}")
     for line in plan.skipped:
-        output.message(f"warning: {line}, skipped")
+        output.warning(f"{line}, skipped")
 
 
 def _progress(found: list[ReplicatedTable]) -> None:

@@ -77,3 +77,16 @@ def test_an_unreachable_server_is_exit_code_6() -> None:
 def test_completion_scripts_are_printed() -> None:
     for shell in ("bash", "zsh", "fish"):
         assert "_LONDISTE_COMPLETE" in run("completion", shell).stdout
+
+
+def test_quiet_leaves_messages_out_and_warnings_in(capsys: pytest.CaptureFixture[str]) -> None:
+    from londiste.cli import output
+
+    try:
+        output.be_quiet(True)
+        output.message("done")
+        output.warning("careful")
+    finally:
+        output.be_quiet(False)
+    output.message("more")
+    assert capsys.readouterr().err == "warning: careful\nmore\n"
