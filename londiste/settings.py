@@ -155,6 +155,11 @@ class WorkerSettings(NodeSettings):
         default_factory=dict,
         description="Settings of Spark: spark.master (local[*] if not set) and any spark.* key.",
     )
+    spark_from_bytes: int = Field(
+        64 * 1024 * 1024,
+        ge=0,
+        description="Tables smaller than this many bytes are copied and compared without Spark.",
+    )
     parallel_copies: int = Field(2, ge=1, description="Tables, and chunks of a table, at a time.")
     copy_chunk_bytes: int = Field(
         128 * 1024 * 1024, ge=8192, description="Size of one chunk of a copied table, in bytes."

@@ -48,7 +48,7 @@ def copy(
     of_worker = die_with_parent_if_child()
     settings = context.settings(WorkerSettings, engine=chosen)
     wanted = tuple(TableName.parse(name) for name in names)
-    carrier = engine.create(settings.engine, settings.spark)
+    carrier = engine.by_size(settings.engine, settings.spark, settings.spark_from_bytes)
     job = Job(
         db=settings.db,
         queue=settings.queue_name,

@@ -19,9 +19,6 @@ from londiste.replication.select import select
 from londiste.replication.types import ReplicatedTable
 from londiste.settings import WorkerSettings
 
-#: Below this many bytes in all tables of the node a Spark session takes longer than the work.
-SPARK_FROM_BYTES = 256 * 1024 * 1024
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -62,7 +59,7 @@ def compare_tables(
         _require_in_step(chosen)
         size = sum(catalog.require(conn, t.dest).total_bytes for t in chosen)
     root = root_location(settings, info)
-    kind = settings.engine if size >= SPARK_FROM_BYTES else "local"
+    kind = settings.engine if size >= settings.spark_from_bytes else "local"
     carrier = engine.create(kind, settings.spark)
     try:
         with aligned(

@@ -29,4 +29,13 @@ def create(name: str, spark_settings: Mapping[str, str] | None = None) -> Engine
     raise BadOption(f"no engine {name}", hint=f"engine is one of: {', '.join(NAMES)}")
 
 
-__all__ = ["NAMES", "Engine", "create"]
+def by_size(name: str, spark_settings: Mapping[str, str] | None, threshold: int) -> Engine:
+    """The engine of this name for tables of ``threshold`` bytes and more, local below."""
+    if name == "local":
+        return create(name)
+    from londiste.engine.bysize import BySize
+
+    return BySize(create("local"), create(name, spark_settings), threshold)
+
+
+__all__ = ["NAMES", "Engine", "by_size", "create"]
