@@ -269,7 +269,7 @@ def test_a_second_worker_for_the_same_node(own_cascade: Cascade) -> None:
         done = cascade.londiste(leaf, "worker", *once, accept=None, seconds=30)
         polite(done, STATE, r"worker")
     assert first.running()
-    cascade.wait_progress(leaf)
+    cascade.wait_root(leaf)
 
 
 def test_a_second_copy_for_the_same_node(own_cascade: Cascade) -> None:
