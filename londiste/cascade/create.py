@@ -207,7 +207,7 @@ def _look_at(sites: Sites, node: NewNode, check: bool) -> NodeInfo | None:
             hint="londiste node-info shows it; choose another database, or another queue_name",
         )
     if check:
-        check_same_database(local, node.location)
+        check_same_database(local, sites.reach(node.location))
     return existing
 
 

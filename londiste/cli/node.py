@@ -145,6 +145,7 @@ def _create_below(
     node = _new_node(settings, kind, name, public)
     make = create.create_leaf if kind is NodeType.LEAF else create.create_branch
     with sites(settings) as where:
+        dsn = where.reach(dsn)
         steps = make(where, node, dsn, check=not nocheck)
         above = nodes.get_node_info(where.at(dsn), node.queue)
         steps.append(_registry_after(node, above, dsn))
