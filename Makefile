@@ -9,13 +9,13 @@
 #   make clean      remove what the others made
 #
 # PYTHON=python3.13 make …   another interpreter     VENV=/path make …   another place
-# PYTEST_ARGS="-k copy" make test                    DEMO_ARGS=--json make demo
+# PYTEST_ARGS="-k copy" make test                    DEMO_ARGS="--engine local" make demo
 
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
 PYTEST_ARGS ?=
-DEMO_ARGS ?=
+DEMO_ARGS ?= --json
 
 BIN := $(abspath $(VENV))/bin
 
