@@ -99,7 +99,9 @@ def test_a_password_never_leaks(
     root.database.execute("insert into scenario.token_a values (-1, 'x')")
     cascade.wait_root(leaf)
     # An event that cannot be applied: the worker, its log and the status talk about it.
-    leaf.database.execute("delete from scenario.token_a where id = -1")
+    leaf.database.execute(
+        "set session_replication_role = replica; delete from scenario.token_a where id = -1"
+    )
     root.database.execute("delete from scenario.token_a where id = -1")
     cascade.wait(
         lambda: leaf.database.value(
