@@ -1,0 +1,360 @@
+"""The copy process of a node, with this test in the place of the main worker and the ticker."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from londiste.copy import progress
+from londiste.copy.table import Job
+from londiste.copy.worker import CopyProcess
+from londiste.daemon.signals import Signals
+from londiste.db.names import TableName
+from londiste.engine.base import Engine
+from londiste.engine.local.engine import LocalEngine
+from londiste.errors import LondisteError, NodeBusy, StateError, UnknownTable
+from tests.fix_cluster import Database
+from tests.fix_nodes import ret
+from tests.waiting import wait_for
+
+A, B = TableName("public", "a"), TableName("public", "b")
+ROWS = "select id, v from public.{} order by id"
+
+
+@dataclass
+class Nodes:
+    """A root and a leaf, and the copy process of the leaf in a thread."""
+
+    root: Database
+    leaf: Database
+    engine: Engine
+    signals: Signals = field(default_factory=lambda: Signals(stop_timeout=30))
+    thread: threading.Thread | None = None
+    failure: LondisteError | None = None
+
+    def add(self, *names: TableName) -> None:
+        """The tables are registered, and shall be copied."""
+        for name in names:
+            assert ret(self.root, "londiste.local_add_table", "q", str(name))[0] < 400
+            for function in ("global_add_table", "local_add_table"):
+                assert ret(self.leaf, f"londiste.{function}", "q", str(name))[0] < 400
+            self.set_state(name, "in-copy")
+
+    def set_state(self, name: TableName, state: str) -> None:
+        """What the main worker would store."""
+        self.leaf.execute(
+            "update londiste.table_info set merge_state = %s where table_name = %s",
+            state,
+            str(name),
+        )
+
+    def state(self, name: TableName) -> str | None:
+        """The state now; one round of the ticker and the main worker's part come first."""
+        self.root.execute("select pgq.ticker('q')")
+        self.leaf.execute(
+            "update londiste.table_info set merge_state = replace(merge_state, 'wanna', 'do')"
+            " where merge_state like 'wanna-sync:%%' and queue_name = %s",
+            "q",
+        )
+        state = self.leaf.value(
+            "select merge_state from londiste.table_info where table_name = %s", str(name)
+        )
+        assert state is None or isinstance(state, str)
+        return state
+
+    def process(self, *wanted: TableName) -> CopyProcess:
+        """A copy process with small chunks, short pauses."""
+        job = Job(
+            db=self.leaf.dsn,
+            queue="q",
+            consumer="w2",
+            engine=self.engine,
+            chunk_bytes=64 * 1024,
+            lock_timeout_ms=5000,
+            delay=0.1,
+        )
+        return CopyProcess(job, wanted=wanted, longest_pause=0.3)
+
+    def start(self, *wanted: TableName) -> None:
+        """Runs one in the background."""
+        work = self.process(*wanted)
+
+        def run() -> None:
+            try:
+                work.run(self.signals)
+            except LondisteError as error:
+                self.failure = error
+
+        self.thread = threading.Thread(target=run)
+        self.thread.start()
+
+    def wait_end(self) -> None:
+        """Waits until the process has ended by itself."""
+        assert self.thread is not None
+        wait_for(
+            lambda: (self.state(A), not self.thread or not self.thread.is_alive())[1],
+            what="the end of the copy process",
+        )
+        self.thread.join()
+        self.thread = None
+
+    def stop(self) -> None:
+        """Stops it as a signal would."""
+        self.signals.stop()
+        if self.thread is not None:
+            self.thread.join()
+            self.thread = None
+
+    def consumers(self) -> list[str]:
+        """Consumers of copies, on both sides."""
+        return [
+            name
+            for db, query in (
+                (self.root, "select consumer_name from pgq.get_consumer_info('q')"),
+                (self.leaf, "select consumer_name from pgq_node.get_consumer_info('q')"),
+            )
+            for (name,) in db.execute(query)
+            if ".copy." in name
+        ]
+
+    def error(self, name: TableName) -> str:
+        """Why the copy of a table does not go on."""
+        return str(
+            self.leaf.value(
+                "select cur_error from pgq_node.local_state where consumer_name = %s",
+                f"w2.copy.{name}",
+            )
+            or ""
+        )
+
+
+@pytest.fixture(scope="module")
+def local_engine() -> Iterator[Engine]:
+    made = LocalEngine()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def nodes(new_database: Callable[..., Database], local_engine: Engine) -> Iterator[Nodes]:
+    root, leaf = new_database(pgq=True), new_database(pgq=True)
+    ret(root, "pgq_node.register_location", "q", "n1", root.dsn, False)
+    ret(root, "pgq_node.create_node", "q", "root", "n1", "w1", None, None, None)
+    for name, db in (("n1", root), ("n2", leaf)):
+        ret(leaf, "pgq_node.register_location", "q", name, db.dsn, False)
+    ret(leaf, "pgq_node.create_node", "q", "leaf", "n2", "w2", "n1", 1, None)
+    for db in (root, leaf):
+        for table in ("a", "b"):
+            db.execute(f"create table public.{table} (id int8 primary key, v text)")
+    made = Nodes(root, leaf, local_engine)
+    yield made
+    made.stop()
+
+
+def fill(nodes: Nodes, name: TableName, rows: int = 3000) -> None:
+    nodes.root.execute(
+        f"insert into {name.quoted} select i, repeat('x', 100) from generate_series(1, {rows}) i"
+    )
+
+
+def same(nodes: Nodes, name: TableName) -> bool:
+    return nodes.leaf.execute(ROWS.format(name.name)) == nodes.root.execute(ROWS.format(name.name))
+
+
+@contextlib.contextmanager
+def held(nodes: Nodes) -> Iterator[None]:
+    """Tasks that copy into table a wait inside their transaction for the end of the block."""
+    nodes.leaf.execute(
+        "create function public.gate() returns trigger language plpgsql as"
+        " 'begin perform pg_advisory_xact_lock_shared(42); return null; end';"
+        " create trigger gate before insert on public.a execute function public.gate();"
+        " alter table public.a enable always trigger gate"
+    )
+    with nodes.leaf.connect() as holder:
+        holder.execute("select pg_advisory_lock(42)")
+        yield
+
+
+def test_a_table_is_copied_caught_up_and_handed_over(nodes: Nodes) -> None:
+    fill(nodes, A)
+    nodes.add(A)
+    with held(nodes):
+        nodes.start()
+        wait_for(
+            lambda: nodes.leaf.value("select count(*) from londiste.copy_attempt"),
+            what="the copy to begin",
+        )
+        # Behind the snapshot of the copy, in front of the hand-over.
+        fill_late = "insert into public.a select i, 'late' from generate_series(5001, 5100) i"
+        nodes.root.execute(fill_late)
+        nodes.root.execute("delete from public.a where id % 7 = 0")
+        nodes.root.execute("update public.a set id = -id where id % 11 = 0")
+    nodes.wait_end()
+    assert nodes.failure is None
+    assert nodes.state(A) == "ok"
+    snapshot, ddl = nodes.leaf.execute(
+        "select custom_snapshot, dropped_ddl from londiste.table_info"
+    )[0]
+    assert (snapshot, ddl) == (None, None)
+    assert same(nodes, A)
+    assert nodes.leaf.value("select count(*) from pg_constraint where conname = 'a_pkey'") == 1
+    assert nodes.consumers() == []
+    assert nodes.leaf.value("select count(*) from londiste.copy_attempt") == 0
+
+
+def test_two_tables_are_copied_side_by_side(nodes: Nodes) -> None:
+    fill(nodes, A)
+    fill(nodes, B, 10)
+    nodes.add(A, B)
+    nodes.start()
+    nodes.wait_end()
+    assert (nodes.state(A), nodes.state(B)) == ("ok", "ok")
+    assert same(nodes, A)
+    assert same(nodes, B)
+
+
+def test_a_table_that_cannot_be_copied_says_why_and_others_go_on(nodes: Nodes) -> None:
+    fill(nodes, A)
+    fill(nodes, B)
+    nodes.leaf.execute("alter table public.a add more int not null")
+    nodes.add(A, B)
+    nodes.start()
+    wait_for(lambda: nodes.state(B) == "ok", what="the other table")
+    assert "the source has no column more" in wait_for(
+        lambda: nodes.error(A), what="the reason to be stored"
+    )
+    assert nodes.state(A) == "in-copy"
+    nodes.leaf.execute("alter table public.a alter more set default 7")
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+    assert nodes.leaf.value("select count(*) from public.a where more = 7") == 3000
+
+
+def test_rows_that_do_not_fit_an_index_are_not_copied_again(nodes: Nodes) -> None:
+    fill(nodes, A)
+    nodes.leaf.execute("create unique index twice on public.a (v)")
+    nodes.add(A)
+    nodes.start()
+    assert "is duplicated" in wait_for(lambda: nodes.error(A), what="the reason to be stored")
+    assert nodes.state(A) == "catching-up"
+    with nodes.leaf.connect(replica=True) as conn:
+        conn.execute("update public.a set v = id::text")
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+    # The rows are those that were corrected here: no second copy has come over them.
+    assert nodes.leaf.value("select count(*) from public.a where v = id::text") == 3000
+    assert nodes.leaf.value("select count(*) from pg_indexes where indexname = 'twice'") == 1
+
+
+def test_a_table_removed_during_its_copy_is_let_go_at_once(nodes: Nodes) -> None:
+    fill(nodes, A)
+    nodes.add(A)
+    with held(nodes):
+        nodes.start()
+        wait_for(
+            lambda: nodes.leaf.value("select count(*) from londiste.copy_attempt"),
+            what="the copy to begin",
+        )
+        assert nodes.leaf.value("select londiste.copy_stop('q', 'public.a')")
+        assert ret(nodes.leaf, "londiste.local_remove_table", "q", "public.a")[0] == 200
+        nodes.wait_end()
+    assert nodes.failure is None
+    assert nodes.consumers() == []
+    assert nodes.leaf.value("select count(*) from public.a") == 0
+    assert nodes.leaf.value("select count(*) from pg_constraint where conname = 'a_pkey'") == 1
+
+
+def test_a_stopped_process_leaves_the_table_to_the_next_one(nodes: Nodes) -> None:
+    fill(nodes, A)
+    nodes.add(A)
+    with held(nodes):
+        nodes.start()
+        wait_for(
+            lambda: nodes.leaf.value("select count(*) from londiste.copy_attempt"),
+            what="the copy to begin",
+        )
+        nodes.stop()
+    assert nodes.state(A) == "in-copy"
+    assert nodes.leaf.value("select dropped_ddl from londiste.table_info")
+    nodes.signals = Signals(stop_timeout=30)
+    nodes.start()
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+    assert same(nodes, A)
+
+
+def test_a_consumer_left_behind_is_taken_away(nodes: Nodes) -> None:
+    nodes.add(A)
+    nodes.set_state(A, "ok")
+    nodes.root.execute("select pgq.register_consumer('q', 'w2.copy.public.a')")
+    ret(nodes.leaf, "pgq_node.register_consumer", "q", "w2.copy.public.a", "n1", 1)
+    nodes.start()
+    nodes.wait_end()
+    assert nodes.consumers() == []
+
+
+def test_a_copy_waits_until_the_provider_has_the_table(nodes: Nodes) -> None:
+    fill(nodes, A)
+    nodes.add(A)
+    nodes.root.execute("update londiste.table_info set merge_state = 'in-copy'")
+    nodes.start()
+    with nodes.leaf.connect() as conn:
+        assert progress.read(conn, "q") == []
+    assert nodes.state(A) == "in-copy"
+    nodes.root.execute("update londiste.table_info set merge_state = 'ok'")
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+
+
+def test_a_second_process_is_refused(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("londiste.copy.worker._LOCK_PATIENCE", 0.2)
+    fill(nodes, A)
+    nodes.add(A)
+    with held(nodes):
+        nodes.start()
+        wait_for(
+            lambda: nodes.leaf.value("select count(*) from londiste.copy_attempt"),
+            what="the copy to begin",
+        )
+        with pytest.raises(NodeBusy, match="another process copies"):
+            nodes.process().run(Signals())
+    nodes.wait_end()
+
+
+def test_wanted_tables_have_to_be_known_and_in_copy(nodes: Nodes) -> None:
+    with pytest.raises(UnknownTable, match=r"public\.a is not replicated here"):
+        nodes.process(A).run(nodes.signals)
+    nodes.add(A)
+    nodes.leaf.execute("update londiste.table_info set merge_state = null")
+    with pytest.raises(StateError, match="waits for the worker"):
+        nodes.process(A).run(nodes.signals)
+
+
+def test_the_plan_says_what_is_next_and_touches_nothing(nodes: Nodes) -> None:
+    fill(nodes, A)
+    nodes.add(A, B)
+    nodes.set_state(B, "catching-up")
+    lines = [step.describe() for step in nodes.process().plan()]
+    assert len(lines) == 2
+    assert lines[0].startswith("public.a: empty it, copy all rows")
+    assert lines[1].startswith("public.b: build missing indexes")
+    assert nodes.consumers() == []
+
+
+def test_the_progress_shows_rows_bytes_and_chunks(nodes: Nodes) -> None:
+    fill(nodes, A)
+    nodes.add(A)
+    with held(nodes):
+        nodes.start()
+        with nodes.leaf.connect() as conn:
+            (item,) = wait_for(lambda: progress.read(conn, "q"), what="the copy to begin")
+    assert item.table == "public.a"
+    assert item.total_chunks > 1
+    assert item.total_bytes > 100_000
+    assert (item.rows, item.bytes, item.fraction) == (0, 0, 0.0)
+    assert "public.a: 0 rows" in progress.line(item)
+    nodes.wait_end()
