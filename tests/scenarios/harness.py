@@ -138,8 +138,18 @@ class Cascade:
             raise AssertionError(f"{done}\n{self.processes.report()}")
         return done
 
-    def start_ticker(self, *nodes: Node, crash: str = "", **keys: str) -> Process:
-        """One ticker for the databases of all nodes, or of these."""
+    def start_ticker(
+        self, *nodes: Node, crash: str = "", rotate: bool = True, **keys: str
+    ) -> Process:
+        """One ticker for the databases of all nodes, or of these.
+
+        rotate -- event tables are rotated every two seconds, so that copies, crashes and long
+        transactions meet rotations.
+        """
+        if rotate:
+            for node in nodes or self.nodes.values():
+                node.database.execute("update pgq.queue set queue_rotation_period = '2 seconds'")
+            keys = {"maint_period": "0.5", **keys}
         config = self.directory / "ticker.toml"
         dsns = ", ".join(quoted(n.database.dsn) for n in nodes or self.nodes.values())
         wanted = {"ticker_period": "0.1", "exception_sleep": "0.5", **keys}

@@ -77,6 +77,11 @@ def applied_twice(database: Database) -> list[tuple[Any, ...]]:
     )
 
 
+def gaps(database: Database) -> list[tuple[Any, ...]]:
+    """Writers whose numbers are not 1, 2, 3 … to the end."""
+    return database.execute(_GAPS)
+
+
 _HALF = """
 select token, count(*) from (
     select token from scenario.token_a

@@ -32,7 +32,7 @@ def test_a_leaf_behind_a_branch_equals_the_root_when_the_branch_is_killed_at(
     root = cascade.root(on=cluster16, schema=writers.SCHEMA + writers.DATA)
     branch = cascade.branch(provider=root, schema=writers.SCHEMA)
     leaf = cascade.leaf(provider=branch, on=cluster16, schema=writers.SCHEMA)
-    cascade.start_ticker()
+    cascade.start_ticker(rotate=False)
     cascade.start_worker(branch)
     cascade.start_worker(leaf)
     with TokenWriter(root.database) as writer:

@@ -13,8 +13,7 @@ import londiste
 from londiste.daemon import crash
 from tests.fix_cluster import Server
 from tests.scenarios import oracles, writers
-from tests.scenarios.harness import QUEUE, Cascade, Node
-from tests.scenarios.writers import TokenWriter
+from tests.scenarios.harness import Cascade, Node
 
 #: One per daemon and per side of a commit; the others are in the slow run.
 CHEAP = (
@@ -80,23 +79,18 @@ def test_every_crash_point_is_somewhere_in_the_program() -> None:
 @pytest.mark.parametrize("point", _chosen(TICKER))
 def test_a_ticker_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
     root, leaf = _nodes(cascade, cluster16)
-    keys = {}
-    if point == "ticker.mid-rotation":
-        keys["maint_period"] = "0.2"
-        root.database.execute(
-            f"select pgq.set_queue_config('{QUEUE}', 'rotation_period', '1 second')"
-        )
-    ticker = cascade.start_ticker(crash=point, **keys)
+    ticker = cascade.start_ticker(crash=point)
     cascade.start_worker(leaf)
-    with TokenWriter(root.database) as writer:
+    with writers.quick_and_slow(root.database) as (writer, slow):
         cascade.wait_crash(point)
         assert ticker.wait() == -signal.SIGKILL
         writer.wait(20)
-        cascade.start_ticker(**keys)
+        cascade.start_ticker()
         cascade.add_tables("--all", "--insert-only")
         cascade.wait_sync(leaf)
         writer.wait(50)
         writer.stop()
+        slow.stop()
     _is_in_step(cascade, root, leaf)
 
 
@@ -104,7 +98,7 @@ def test_a_ticker_killed_at(point: str, cascade: Cascade, cluster16: Server) -> 
 def test_a_worker_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
     root, leaf = _nodes(cascade, cluster16)
     cascade.start_ticker()
-    with TokenWriter(root.database) as writer:
+    with writers.quick_and_slow(root.database) as (writer, slow):
         if point in {"worker.before-state", "worker.after-state"}:
             worker = cascade.start_worker(leaf, crash=point)
             cascade.add_tables("--all", "--insert-only")
@@ -123,6 +117,7 @@ def test_a_worker_killed_at(point: str, cascade: Cascade, cluster16: Server) -> 
         cascade.wait_sync(leaf)
         writer.wait(50)
         writer.stop()
+        slow.stop()
     _is_in_step(cascade, root, leaf)
 
 
@@ -144,7 +139,7 @@ def _kill_copy(cascade: Cascade, cluster16: Server, point: str) -> None:
     root, leaf = _nodes(cascade, cluster16)
     cascade.start_ticker()
     worker = cascade.start_worker(leaf, crash=point)
-    with TokenWriter(root.database) as writer:
+    with writers.quick_and_slow(root.database) as (writer, slow):
         writer.wait(20)
         cascade.add_tables("--all", "--insert-only")
         cascade.wait_crash(point)
@@ -153,6 +148,7 @@ def _kill_copy(cascade: Cascade, cluster16: Server, point: str) -> None:
         assert worker.running()
         writer.wait(50)
         writer.stop()
+        slow.stop()
     _is_in_step(cascade, root, leaf)
 
 
@@ -175,6 +171,7 @@ def _is_in_step(cascade: Cascade, root: Node, leaf: Node) -> None:
     assert len(answer["tables"]) == len(TABLES)
     oracles.assert_same_rows(root.database, leaf.database, TABLES)
     assert oracles.applied_twice(leaf.database) == []
+    assert oracles.gaps(leaf.database) == []
     cascade.wait(lambda: not copies_registered(root), "the end of the copies' consumers")
     assert indexes(leaf) == indexes_of_schema(cascade)
 

@@ -8,7 +8,6 @@ from tests.fix_cluster import Database, Server
 from tests.scenarios import oracles, writers
 from tests.scenarios.harness import Cascade
 from tests.scenarios.oracles import PrefixReader
-from tests.scenarios.writers import TokenWriter
 
 TABLES = (*writers.KEYED, *writers.KEYLESS)
 
@@ -55,10 +54,7 @@ def _read_while_writing(
     leaf = cascade.leaf(provider=root, schema=writers.SCHEMA)
     cascade.start_ticker()
     worker = cascade.start_worker(leaf)
-    with (
-        TokenWriter(root.database, number=1, pause=0.002) as one,
-        TokenWriter(root.database, number=2, pause=0.002) as two,
-    ):
+    with writers.quick_and_slow(root.database) as (one, two):
         one.wait(10)
         cascade.add_tables("--all", "--insert-only")
         cascade.wait_sync(leaf)
@@ -68,7 +64,7 @@ def _read_while_writing(
                 reader.wait(20)
                 worker.kill()
                 worker = cascade.start_worker(leaf)
-            two.wait(transactions)
+            two.wait(3)
             cascade.wait_progress(leaf)
             reader.wait(20)
             one.stop()

@@ -57,7 +57,10 @@ def test_replay_resumes_after_a_crash_of_the(
     worker = cascade.start_worker(leaf)
     cascade.add_tables("--all", "--insert-only")
     cascade.wait_sync(leaf)
-    with TokenWriter(root.database, pause=0.001) as writer:
+    with (
+        TokenWriter(root.database, pause=0.001) as writer,
+        TokenWriter(root.database, number=2, hold=0.3) as slow,
+    ):
         for _ in range(2):
             writer.wait(50)
             cascade.wait_progress(leaf)
@@ -65,6 +68,7 @@ def test_replay_resumes_after_a_crash_of_the(
         writer.wait(50)
         cascade.wait_progress(leaf)
         writer.stop()
+        slow.stop()
     _is_in_step(cascade, root, leaf)
     assert ticker.running()
     assert worker.running()

@@ -6,7 +6,6 @@ from tests.fix_cluster import Server
 from tests.scenarios import oracles, writers
 from tests.scenarios.harness import Cascade
 from tests.scenarios.oracles import PrefixReader
-from tests.scenarios.writers import TokenWriter
 
 TABLES = (*writers.KEYED, *writers.KEYLESS)
 
@@ -18,7 +17,7 @@ def test_tables_are_removed_added_again_and_copied_again_while_written(
     leaf = cascade.leaf(provider=root, schema=writers.SCHEMA)
     cascade.start_ticker()
     cascade.start_worker(leaf)
-    with TokenWriter(root.database) as writer:
+    with writers.quick_and_slow(root.database) as (writer, slow):
         writer.wait(20)
         cascade.add_tables("--all", "--insert-only")
         cascade.wait_sync(leaf)
@@ -38,6 +37,7 @@ def test_tables_are_removed_added_again_and_copied_again_while_written(
             reader.wait(10)
             reader.stop()
         writer.stop()
+        slow.stop()
     cascade.wait_root(leaf)
     oracles.assert_same_rows(root.database, leaf.database, TABLES)
     assert oracles.applied_twice(leaf.database) == []
@@ -54,7 +54,7 @@ def test_a_table_that_is_resynced_in_the_middle_of_its_copy_comes_into_step(
     leaf = cascade.leaf(provider=root, schema=writers.SCHEMA + writers.BULK)
     cascade.start_ticker()
     cascade.start_worker(leaf)
-    with TokenWriter(root.database) as writer:
+    with writers.quick_and_slow(root.database) as (writer, slow):
         cascade.add_tables("scenario.bulk", "scenario.log", "--insert-only")
         cascade.wait_state(leaf, "scenario.bulk", "in-copy")
         cascade.londiste(leaf, "resync", "scenario.bulk")
@@ -64,6 +64,7 @@ def test_a_table_that_is_resynced_in_the_middle_of_its_copy_comes_into_step(
         cascade.wait_sync(leaf)
         writer.wait(20)
         writer.stop()
+        slow.stop()
     cascade.wait_root(leaf)
     oracles.assert_same_rows(root.database, leaf.database, ("scenario.bulk", "scenario.log"))
     assert oracles.applied_twice(leaf.database) == []
@@ -78,13 +79,14 @@ def test_a_table_removed_on_the_root_is_gone_everywhere(
     cascade.start_ticker()
     cascade.start_worker(branch)
     cascade.start_worker(leaf)
-    with TokenWriter(root.database) as writer:
+    with writers.quick_and_slow(root.database) as (writer, slow):
         cascade.add_tables("--all", "--insert-only")
         cascade.wait_sync(branch)
         cascade.wait_sync(leaf)
         cascade.londiste(root, "remove-table", "scenario.item")
         writer.wait(20)
         writer.stop()
+        slow.stop()
     cascade.wait_root(branch)
     cascade.wait_root(leaf)
     rest = [table for table in TABLES if table != "scenario.item"]

@@ -6,8 +6,10 @@ makes many, of the ordinary kind.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -59,11 +61,26 @@ class TokenWriter:
     into the log; moves an amount between two accounts; and changes items: updates, updates of
     the key, deletes, inserts.  Some transactions are rolled back, some have a savepoint that
     is.  ``committed`` counts those that the source has confirmed.
+
+    number -- 1 or 2; two writers do not wait for each other.
+    pause -- seconds between two transactions.
+    hold -- seconds in the middle of each transaction: ticks and copies come in between.
+    two_phase -- prepares every third transaction, and commits it after ``hold`` once more.
     """
 
-    def __init__(self, database: Database, *, number: int = 1, pause: float = 0.005) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        number: int = 1,
+        pause: float = 0.005,
+        hold: float = 0.0,
+        two_phase: bool = False,
+    ) -> None:
         self.database = database
         self.number = number
+        self._hold = hold
+        self._two_phase = two_phase
         self.committed = 0
         self.failures: list[str] = []
         self._pause = pause
@@ -126,8 +143,15 @@ class TokenWriter:
             if number % 7 == 0:
                 self._transaction(conn, number, savepoint=False)
                 conn.rollback()
-            self._transaction(conn, number, savepoint=number % 5 == 0)
-            conn.commit()
+            if self._two_phase and number % 3 == 0:
+                conn.tpc_begin(conn.xid(self.number, f"scenario {number}", ""))
+                self._transaction(conn, number, savepoint=False)
+                conn.tpc_prepare()
+                self._stop.wait(self._hold)
+                conn.tpc_commit()
+            else:
+                self._transaction(conn, number, savepoint=number % 5 == 0)
+                conn.commit()
             self.committed += 1
             self._stop.wait(self._pause)
 
@@ -138,14 +162,16 @@ class TokenWriter:
         conn.execute("insert into scenario.token_a values (%s, %s)", [row, token])
         conn.execute("insert into scenario.log values (%s, %s, %s)", [self.number, number, token])
         conn.execute("insert into scenario.token_b values (%s, %s, %s)", [token, row, "é\\\t'\n"])
-        one, other = rand.sample(range(1, 21), 2)
+        first = 10 * self.number - 9
+        one, other = rand.sample(range(first, first + 10), 2)
         amount = rand.randint(-50, 50)
-        # Always in the same order, so that two writers never deadlock.
-        for account, change in sorted([(one, -amount), (other, amount)]):
+        for account, change in ((one, -amount), (other, amount)):
             conn.execute(
                 "update scenario.account set balance = balance + %s where id = %s",
                 [change, account],
             )
+        if self._hold:
+            self._stop.wait(self._hold)
         if savepoint:
             with conn.transaction(force_rollback=True):
                 conn.execute("delete from scenario.token_b where id = %s", [row])
@@ -166,12 +192,23 @@ class TokenWriter:
             [base - self._random.randint(0, 5)],
         )
         conn.execute(
-            "update scenario.item set amount = amount * -1.1 where k1 = %s", [number % 500 + 1]
+            "update scenario.item set amount = amount * -1.1 where k1 = %s",
+            [number * 2 % 500 + self.number],
         )
         if number % 3 == 0:
             conn.execute("update scenario.item set k2 = 'moved ' || k2 where k1 = %s", [base - 1])
         if number % 4 == 0:
             conn.execute("delete from scenario.item where k1 = %s", [base - 4])
+
+
+@contextlib.contextmanager
+def quick_and_slow(database: Database) -> Iterator[tuple[TokenWriter, TokenWriter]]:
+    """Two writers: many short transactions, and long ones with two-phase commits."""
+    with (
+        TokenWriter(database) as quick,
+        TokenWriter(database, number=2, hold=0.25, two_phase=True) as slow,
+    ):
+        yield quick, slow
 
 
 def start_pgbench(
