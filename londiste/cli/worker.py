@@ -9,7 +9,8 @@ import click
 from londiste.cli import options, output
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
-from londiste.replication.worker import Worker, rewind
+from londiste.replication.rewind import rewind
+from londiste.replication.worker import Worker
 from londiste.settings import WorkerSettings
 
 

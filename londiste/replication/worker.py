@@ -36,10 +36,11 @@ from londiste.errors import LondisteError, StateError, Superseded, UsageError
 from londiste.pgq import batches
 from londiste.pgq.types import Batch
 from londiste.replication import links, tables
-from londiste.replication.batch import BatchRunner, BatchStats
+from londiste.replication.batch import BatchRunner
 from londiste.replication.copies import Copies
 from londiste.replication.handover import Handover, Outlook, restore_foreign_keys
 from londiste.replication.plan import Interest
+from londiste.replication.statistics import Statistics
 from londiste.replication.system import SystemEvents
 from londiste.settings import WorkerSettings
 
@@ -68,16 +69,6 @@ class Source:
     collect_interval: timedelta | None
 
 
-@dataclass
-class Totals:
-    """Counted since the last line of statistics."""
-
-    batches: int = 0
-    events: int = 0
-    ignored: int = 0
-    seconds: float = 0.0
-
-
 class Worker:
     """The worker of the node in ``settings.db``.
 
@@ -96,7 +87,7 @@ class Worker:
         self.settings = read()
         self.signals = signals
         self.copies = Copies(copy_argv, longest_pause=self.settings.exception_sleep)
-        self.totals = Totals()
+        self.statistics = Statistics(self.settings.stats_period)
         self._target: Connection | None = None
         self._source: Source | None = None
         self._loop = Loop(
@@ -118,7 +109,6 @@ class Worker:
         self._next_report = now
         self._next_global = now
         self._next_keys = now
-        self._next_statistics = now + self.settings.stats_period
 
     # -- running ---------------------------------------------------------------------------
 
@@ -195,6 +185,7 @@ class Worker:
             log.warning("db, queue_name and consumer_name change with a restart only")
             return
         self.settings = new
+        self.statistics.period = new.stats_period
         self._loop.longest_pause = new.exception_sleep
         # The next unit makes it anew, with the new settings.
         self._close_source()
@@ -224,7 +215,7 @@ class Worker:
             self._stored_error = ""
             if state.cur_error is not None:
                 nodes.set_consumer_error(target, state.queue, state.worker, None)
-        self._log_statistics()
+        self.statistics.log_when_due()
         return more
 
     def _root(self, state: WorkerState, duty: Duties) -> bool:
@@ -254,7 +245,7 @@ class Worker:
         batch = self._next_batch(source, state, outlook, hold)
         if batch is not None:
             crash.point("worker.after-next-batch")
-            self._count(source.runner.run(batch, Interest.main(outlook.tables)))
+            self.statistics.count(source.runner.run(batch, Interest.main(outlook.tables)))
         self._report(source, state, duty, batch)
         self._make_foreign_keys(outlook)
         if batch is None:
@@ -420,30 +411,6 @@ class Worker:
         except LondisteError as second:
             log.debug("error not stored: %s", second)
 
-    # -- numbers ---------------------------------------------------------------------------
-
-    def _count(self, stats: BatchStats) -> None:
-        self.totals.batches += 1
-        self.totals.events += stats.events
-        self.totals.ignored += stats.ignored
-        self.totals.seconds += stats.seconds
-
-    def _log_statistics(self) -> None:
-        now = time.monotonic()
-        if now < self._next_statistics:
-            return
-        period = self.settings.stats_period + now - self._next_statistics
-        totals, self.totals = self.totals, Totals()
-        self._next_statistics = now + self.settings.stats_period
-        log.info(
-            "{count: %d, ignored: %d, batches: %d, duration: %.1f, idle: %.1f}",
-            totals.events,
-            totals.ignored,
-            totals.batches,
-            totals.seconds,
-            max(0.0, period - totals.seconds),
-        )
-
 
 def _supported(duty: Duties, state: WorkerState) -> Duties:
     if duty.send_tick_id or duty.wait_behind:
@@ -453,30 +420,3 @@ def _supported(duty: Duties, state: WorkerState) -> Duties:
             hint="use the version of the program that created the node",
         )
     return duty
-
-
-def rewind(settings: WorkerSettings) -> int:
-    """Moves the consumer on the provider to what this node has; the tick.
-
-    For a node whose database was restored from a backup.  The worker must not run.
-    """
-    with links.closing(
-        links.own_node(
-            settings.db,
-            queue=settings.queue_name,
-            job=settings.job_name,
-            lock_timeout=settings.lock_timeout,
-        )
-    ) as target:
-        state = nodes.get_worker_state(target, settings.queue_name)
-        with links.closing(
-            links.provider(
-                state.provider_location,
-                settings.remote_extra_connstr,
-                name=settings.job_name,
-                queue=state.queue,
-                node=state.provider,
-            )
-        ) as source:
-            batches.register_consumer_at(source, state.queue, state.worker, state.completed_tick)
-    return state.completed_tick

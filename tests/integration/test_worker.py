@@ -310,3 +310,25 @@ def test_a_table_is_copied_and_taken_over_while_it_changes(line: Line) -> None:
     key = "select convalidated from pg_constraint where conname = 'b_a_fkey'"
     line.wait(lambda: leaf.database.value(key), "the foreign key to be back and checked")
     assert worker.stop() == 0
+
+
+def test_a_node_restored_from_a_backup_begins_where_it_is(line: Line) -> None:
+    root, leaf = _pair(line)
+    root.database.execute("insert into a values (1, 'x', 1)")
+    old = line.tick()
+    line.once(leaf)
+    root.database.execute("insert into a values (2, 'y', 2)")
+    line.tick()
+    line.once(leaf)
+    line.tick()
+    # what a restored backup looks like: older rows and the position that belongs to them
+    leaf.database.execute(
+        "set session_replication_role = replica; delete from a where id = 2;"
+        f"update pgq_node.local_state set last_tick_id = {old} where consumer_name = 'leaf_worker'"
+    )
+    done = line.run(leaf, "worker", "--once")
+    assert done.code == 3, str(done)
+    assert "--rewind" in done.err
+    assert line.run(leaf, "worker", "--rewind").code == 0
+    line.once(leaf)
+    assert _contents(leaf) == _contents(root)
