@@ -83,6 +83,8 @@ class Cascade:
             "loop_delay": "0.1",
             "exception_sleep": "0.5",
             "parallel_copies": "2",
+            # Where Spark is asked for, small tables shall be copied by it too.
+            "spark_from_bytes": "0",
             "local_wm_publish_period": "1",
             "global_wm_publish_period": "1",
             **self.settings,
@@ -258,6 +260,10 @@ class Cascade:
             f"{batches} more ticks than {before} on {node.name}",
             seconds,
         )
+
+    def assert_spark_copied(self) -> None:
+        """The engine Spark was asked for, and it has really started."""
+        assert "starting Spark" in self.processes.everything_said()
 
     # -- the end -----------------------------------------------------------
 

@@ -101,6 +101,8 @@ def _come_into_step(
     oracles.assert_same_rows(root.database, leaf.database, (*tables, *PGBENCH))
     cascade.wait(lambda: _foreign_keys(leaf) == keys_before, "the foreign keys on the leaf")
     assert keys_before
+    if engine == "spark":
+        cascade.assert_spark_copied()
 
 
 def _chinook_changes(root: Node) -> None:

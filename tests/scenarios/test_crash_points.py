@@ -133,6 +133,7 @@ def test_a_copy_killed_at(point: str, cascade: Cascade, cluster16: Server) -> No
 def test_a_copy_by_spark_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
     cascade.engine = "spark"
     _kill_copy(cascade, cluster16, point)
+    cascade.assert_spark_copied()
 
 
 def _kill_copy(cascade: Cascade, cluster16: Server, point: str) -> None:

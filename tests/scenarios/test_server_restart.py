@@ -91,6 +91,7 @@ def test_a_copy_by_spark_resumes_after_a_crash_of_the(
 ) -> None:
     cascade.engine = "spark"
     _crash_in_copy(cascade, Crashing(cascade, new_cluster), which)
+    cascade.assert_spark_copied()
 
 
 def _crash_in_copy(cascade: Cascade, crashing: Crashing, which: str) -> None:
