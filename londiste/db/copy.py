@@ -1,12 +1,13 @@
 """A byte pipe between two sessions: ``COPY (…) TO STDOUT`` into ``COPY … FROM STDIN``.
 
-No value is decoded and no row object is made.  libpq hands out one row per call; the pipe
-joins them to blocks, because handing them in one by one doubles the time of a copy.
+No value is decoded and no row object is made.  Between sessions without encryption the bytes
+go from socket to socket (``frames``); otherwise libpq hands out one row per call and the pipe
+joins them to blocks, which takes about four times as much of a processor.
 
-The pipe runs inside the transactions that the caller has opened and commits nothing.  When
-it fails, the target's transaction is in an error state (or its session is gone) and the
-source session is closed, since it may stand in the middle of a stream.  It waits for both
-sockets at once, so a side that dies is noticed while the other is silent.
+The pipe runs inside the transactions that the caller has opened and commits nothing.  The
+source session is closed at the end, however it came.  When the pipe fails, the target's
+transaction is in an error state, or its session is gone.  It waits for both sockets at once,
+so a side that dies is noticed while the other is silent.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from psycopg import generators, sql
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
+from londiste.db import frames
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
 from londiste.errors import LondisteError, NodeUnreachable, StateError, from_database
@@ -79,45 +81,44 @@ def pipe(
     *,
     stop: Callable[[], bool] | None = None,
     block: int = BLOCK,
+    raw: bool | None = None,
 ) -> Copied:
     """Runs ``out`` on source and ``into`` on target and moves everything between them.
 
     stop -- asked about twice a second; when it answers true the pipe raises Stopped.
+    raw -- from socket to socket; None finds out whether that is possible.
 
     Raises the error of the side that failed first (``LondisteError`` of its class), never
     hangs on the other side, and leaves both transactions to be rolled back.
     """
     try:
+        if raw is None:
+            raw = frames.in_the_clear(source) and frames.in_the_clear(target)
         _start_target(target, into)
     except psycopg.Error as error:
         _close(source)
         raise from_database(error, where=whereabouts(target)) from error
     try:
         pump = _Pump(source, target, stop, block)
-        pump.begin(out)
-        moved = pump.run()
-        sent = _finish_source(source)
-    except psycopg.Error as error:
+        moved = pump.run_raw(out) if raw else pump.run(out)
+    except (psycopg.Error, frames.TargetAnswered) as error:
         raise _failed(source, target, error) from error
     except BaseException:
         _abort(target, "the copy was stopped")
-        _close(source)
         raise
+    finally:
+        _close(source)
     try:
         written = _finish_target(target)
     except psycopg.Error as error:
         raise from_database(error, where=whereabouts(target)) from error
-    if written != sent:
+    if written != moved.rows:
         raise StateError(
-            f"{sent} rows were read, {written} written",
+            f"{moved.rows} rows were read, {written} written",
             detail="a trigger or a rule of the target table swallows or adds rows",
             hint="look at the triggers of the target that are ENABLE ALWAYS or ENABLE REPLICA",
         )
-    return Copied(sent, moved)
-
-
-class _TargetFailed(psycopg.Error):
-    """The target has answered in the middle of the stream; its result says what."""
+    return moved
 
 
 def _format(binary: bool) -> sql.SQL:
@@ -139,6 +140,7 @@ class _Pump:
         self, source: Connection, target: Connection, stop: Callable[[], bool] | None, block: int
     ) -> None:
         self.source = source
+        self.target = target
         self.reading = source.pgconn
         self.writing = target.pgconn
         self.stop = stop
@@ -147,27 +149,22 @@ class _Pump:
         self.sockets.register(self.reading.socket, select.POLLIN)
         self.sockets.register(self.writing.socket, select.POLLIN)
 
-    def begin(self, statement: sql.Composed) -> None:
-        """Starts the source's COPY.
+    def run_raw(self, statement: sql.Composed) -> Copied:
+        """Moves everything without libpq's help."""
+        return Copied(
+            *frames.forward(
+                self.source,
+                statement,
+                self.target,
+                look_around=self.look_around,
+                pause_ms=_LOOK_AROUND_MS,
+                block=self.block,
+            )
+        )
 
-        The server may answer as late as with its first full buffer, after minutes of reading
-        rows that the condition excludes.
-        """
-        self.reading.send_query(statement.as_bytes(self.source))
-        while self.reading.flush():
-            self.wait()
-        while self.reading.is_busy():
-            self.wait()
-        result = self.reading.get_result()
-        if result is None or result.status != ExecStatus.COPY_OUT:
-            while (more := self.reading.get_result()) is not None:
-                result = result or more
-            if result is None:
-                raise psycopg.OperationalError("the source gave no answer")
-            raise pg_errors.error_from_result(result, self.source.info.encoding)
-
-    def run(self) -> int:
-        """All rows; the number of bytes.  This loop is the cost of a copy."""
+    def run(self, statement: sql.Composed) -> Copied:
+        """Moves everything row by row out of libpq, block by block into it."""
+        self._begin(statement)
         parts: list[bytes | memoryview] = []
         get, add, block = self.reading.get_copy_data, parts.append, self.block
         size = moved = 0
@@ -183,14 +180,38 @@ class _Pump:
                     size = 0
                     self.look_around()
             elif length == 0:
-                self.wait()
+                self._wait()
             else:
                 break
         if parts:
             _send(self.writing, b"".join(parts))
-        return moved + size
+        return Copied(_finish_source(self.source), moved + size)
 
-    def wait(self) -> None:
+    def look_around(self) -> None:
+        """Raises Stopped when the caller wants to."""
+        if self.stop is not None and self.stop():
+            raise Stopped("the copy was stopped")
+
+    def _begin(self, statement: sql.Composed) -> None:
+        """Starts the source's COPY.
+
+        The server may answer as late as with its first full buffer, after minutes of reading
+        rows that the condition excludes.
+        """
+        self.reading.send_query(statement.as_bytes(self.source))
+        while self.reading.flush():
+            self._wait()
+        while self.reading.is_busy():
+            self._wait()
+        result = self.reading.get_result()
+        if result is None or result.status != ExecStatus.COPY_OUT:
+            while (more := self.reading.get_result()) is not None:
+                result = result or more
+            if result is None:
+                raise psycopg.OperationalError("the source gave no answer")
+            raise pg_errors.error_from_result(result, self.source.info.encoding)
+
+    def _wait(self) -> None:
         """Until the source has said more."""
         ready = self.sockets.poll(_LOOK_AROUND_MS)
         for fd, _ in ready:
@@ -200,10 +221,6 @@ class _Pump:
                 _listen(self.writing)
         if not ready:
             self.look_around()
-
-    def look_around(self) -> None:
-        if self.stop is not None and self.stop():
-            raise Stopped("the copy was stopped")
 
 
 def _send(writing: PGconn, data: bytes) -> None:
@@ -232,7 +249,7 @@ def _listen(writing: PGconn) -> None:
             refused = peek.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"E"
     writing.consume_input()
     if refused:
-        raise _TargetFailed
+        raise frames.TargetAnswered
 
 
 def _finish_source(source: Connection) -> int:
@@ -272,18 +289,17 @@ def _rows(result: PGresult) -> int:
     return int(result.command_tuples or 0)
 
 
-def _failed(source: Connection, target: Connection, error: psycopg.Error) -> LondisteError:
+def _failed(
+    source: Connection, target: Connection, error: psycopg.Error | frames.TargetAnswered
+) -> LondisteError:
     """Which side was it?  The one whose error the other has only suffered from."""
     suffered = _abort(target, "the source failed")
     target_died = target.pgconn.status != psycopg.pq.ConnStatus.OK
     if suffered is not None and (target_died or suffered.sqlstate != _OUR_ABORT):
-        _close(source)
         return from_database(suffered, where=whereabouts(target))
-    where = whereabouts(source)
-    _close(source)
-    if isinstance(error, _TargetFailed):
+    if isinstance(error, frames.TargetAnswered):
         return NodeUnreachable(f"{whereabouts(target)}: the copy broke off")
-    return from_database(error, where=where)
+    return from_database(error, where=whereabouts(source))
 
 
 #: query_canceled: what the server answers to a stream that its client gives up.

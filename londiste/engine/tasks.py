@@ -67,6 +67,7 @@ def copy_chunk(task: ChunkTask) -> ChunkDone:
         if todo == "done":
             return ChunkDone(spec.target_table, chunk.number, 0, 0, time.monotonic() - started)
         with _snapshot(spec.source, spec.snapshot, f"londiste copy {spec.name}") as source:
+            _same_storage(source, spec)
             moved = copy.pipe(
                 source,
                 copy.copy_out(
@@ -80,7 +81,6 @@ def copy_chunk(task: ChunkTask) -> ChunkDone:
                     spec.target_table, [pair[1] for pair in spec.columns], binary=spec.binary
                 ),
             )
-            _same_storage(source, spec)
         call.value(
             target,
             "londiste.copy_chunk_end",
@@ -155,9 +155,13 @@ def _snapshot(dsn: str, snapshot: str, name: str) -> Iterator[Connection]:
 
 
 def _same_storage(source: Connection, spec: CopySpec) -> None:
-    """Reading has locked the table, so it cannot be rewritten after this look."""
+    """Locks the source table, as reading does, and looks whether its rows are where they were."""
     if spec.filenode is None:
         return
+    with _mapped(spec.source):
+        source.execute(
+            sql.SQL("lock table only {} in access share mode").format(spec.source_table.sql)
+        )
     info = catalog.info(source, spec.source_table)
     if info is None or info.filenode != spec.filenode:
         raise StateError(

@@ -8,16 +8,25 @@ from collections.abc import Callable
 
 import psycopg
 import pytest
+from psycopg import conninfo
 from psycopg.pq import TransactionStatus
 
-from londiste.db import copy
+from londiste.db import copy, frames
+from londiste.db.connection import session
 from londiste.db.names import TableName
-from londiste.errors import LockTimeout, LondisteError, NodeUnreachable, StateError
+from londiste.embedded.postgres import Cluster
+from londiste.errors import BadOption, LockTimeout, LondisteError, NodeUnreachable, StateError
 from tests.fix_cluster import Database
 from tests.waiting import wait_for
 
 TABLE = TableName("public", "t")
 COLUMNS = ["id", "v"]
+
+
+@pytest.fixture(params=[True, False], ids=["raw", "libpq"])
+def raw(request: pytest.FixtureRequest) -> bool:
+    """From socket to socket, or through libpq as an encrypted connection needs it."""
+    return bool(request.param)
 
 
 @pytest.fixture
@@ -36,6 +45,7 @@ def pipe(
     target: psycopg.Connection[tuple[object, ...]] | None = None,
     stop: Callable[[], bool] | None = None,
     block: int = copy.BLOCK,
+    raw: bool | None = None,
 ) -> copy.Copied:
     """Copies the table in a transaction on the target, which is committed."""
     reader = sides[0].connect()
@@ -48,6 +58,7 @@ def pipe(
             copy.copy_in(TABLE, COLUMNS, binary=binary),
             stop=stop,
             block=block,
+            raw=raw,
         )
 
 
@@ -58,10 +69,10 @@ def count(database: Database) -> int:
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("block", [1, 1000, copy.BLOCK])
 def test_rows_and_bytes_are_counted_whatever_the_size_of_blocks(
-    sides: tuple[Database, Database], binary: bool, block: int
+    sides: tuple[Database, Database], raw: bool, binary: bool, block: int
 ) -> None:
     sides[0].execute("insert into public.t select i, 'row ' || i from generate_series(1, 3000) i")
-    copied = pipe(sides, binary=binary, block=block)
+    copied = pipe(sides, raw=raw, binary=binary, block=block)
     assert copied.rows == 3000
     if not binary:
         assert copied.bytes == sides[0].value(
@@ -71,14 +82,18 @@ def test_rows_and_bytes_are_counted_whatever_the_size_of_blocks(
     assert sides[1].execute(shown) == sides[0].execute(shown)
 
 
-def test_a_value_much_larger_than_a_block_arrives(sides: tuple[Database, Database]) -> None:
+def test_a_value_much_larger_than_a_block_arrives(
+    sides: tuple[Database, Database], raw: bool
+) -> None:
     sides[0].execute("insert into public.t values (1, repeat('x\\y', 7000000)), (2, null), (3, '')")
-    assert pipe(sides).rows == 3
+    assert pipe(sides, raw=raw).rows == 3
     shown = "select id, md5(v) from public.t order by id"
     assert sides[1].execute(shown) == sides[0].execute(shown)
 
 
-def test_a_refusal_in_mid_stream_stops_the_reading(sides: tuple[Database, Database]) -> None:
+def test_a_refusal_in_mid_stream_stops_the_reading(
+    sides: tuple[Database, Database], raw: bool
+) -> None:
     sides[0].execute(
         "insert into public.t select i, repeat('x', 200) from generate_series(1, 200000) i"
     )
@@ -91,7 +106,7 @@ def test_a_refusal_in_mid_stream_stops_the_reading(sides: tuple[Database, Databa
         return False
 
     with pytest.raises(LondisteError, match="violates check constraint"):
-        pipe(sides, stop=reading, block=10_000)
+        pipe(sides, raw=raw, stop=reading, block=10_000)
     # 40 MB would be 4,000 blocks.
     assert reads < 1500
     assert count(sides[1]) == 0
@@ -99,20 +114,21 @@ def test_a_refusal_in_mid_stream_stops_the_reading(sides: tuple[Database, Databa
 
 def test_the_target_can_go_on_after_a_failure_of_the_source(
     sides: tuple[Database, Database],
+    raw: bool,
 ) -> None:
     sides[0].execute("insert into public.t select i, 'x' from generate_series(1, 50000) i")
     writer = sides[1].connect()
     with pytest.raises(LondisteError, match="division by zero"):
-        pipe(sides, where="1 / (id - 49999) < 2", target=writer)
+        pipe(sides, raw=raw, where="1 / (id - 49999) < 2", target=writer)
     assert writer.info.transaction_status == TransactionStatus.IDLE
     assert writer.execute("select count(*) from public.t").fetchone() == (0,)
 
 
-def test_a_source_that_dies_is_noticed(sides: tuple[Database, Database]) -> None:
+def test_a_source_that_dies_is_noticed(sides: tuple[Database, Database], raw: bool) -> None:
     sides[0].execute("insert into public.t values (1, 'x')")
     with pytest.raises(LondisteError) as caught:
         with killed(sides[0], "copy (select"):
-            pipe(sides, where="pg_sleep(60) is not null")
+            pipe(sides, raw=raw, where="pg_sleep(60) is not null")
     assert isinstance(caught.value, NodeUnreachable)
     assert sides[0].name in caught.value.message
     assert count(sides[1]) == 0
@@ -120,44 +136,48 @@ def test_a_source_that_dies_is_noticed(sides: tuple[Database, Database]) -> None
 
 def test_a_target_that_dies_is_noticed_while_the_source_is_silent(
     sides: tuple[Database, Database],
+    raw: bool,
 ) -> None:
     sides[0].execute("insert into public.t values (1, 'x')")
     with pytest.raises(LondisteError) as caught:
         with killed(sides[1], "copy"):
-            pipe(sides, where="pg_sleep(60) is not null")
+            pipe(sides, raw=raw, where="pg_sleep(60) is not null")
     assert isinstance(caught.value, NodeUnreachable)
     assert sides[1].name in caught.value.message
 
 
 def test_a_locked_target_gives_up_after_the_lock_timeout(
     sides: tuple[Database, Database],
+    raw: bool,
 ) -> None:
     sides[0].execute("insert into public.t values (1, 'x')")
     holder = sides[1].connect(autocommit=False)
     holder.execute("lock table public.t in access exclusive mode")
     writer = sides[1].connect(lock_timeout_ms=50)
     with pytest.raises(LockTimeout):
-        pipe(sides, target=writer)
+        pipe(sides, raw=raw, target=writer)
     holder.rollback()
     assert count(sides[1]) == 0
 
 
-def test_a_stop_is_obeyed_while_nothing_moves(sides: tuple[Database, Database]) -> None:
+def test_a_stop_is_obeyed_while_nothing_moves(sides: tuple[Database, Database], raw: bool) -> None:
     sides[0].execute("insert into public.t values (1, 'x')")
     started = time.monotonic()
     with pytest.raises(StateError, match="stopped"):
-        pipe(sides, where="pg_sleep(60) is not null", stop=lambda: True)
+        pipe(sides, raw=raw, where="pg_sleep(60) is not null", stop=lambda: True)
     assert time.monotonic() - started < 20
     assert count(sides[1]) == 0
 
 
-def test_an_error_before_the_first_row_names_its_side(sides: tuple[Database, Database]) -> None:
+def test_an_error_before_the_first_row_names_its_side(
+    sides: tuple[Database, Database], raw: bool
+) -> None:
     sides[0].execute("drop table public.t")
     with pytest.raises(LondisteError, match=f'{sides[0].name}.*"public.t" does not exist'):
-        pipe(sides)
+        pipe(sides, raw=raw)
     sides[1].execute("drop table public.t")
     with pytest.raises(LondisteError, match=f'{sides[1].name}.*"public.t" does not exist'):
-        pipe(sides)
+        pipe(sides, raw=raw)
 
 
 class killed:  # noqa: N801 -- reads as a verb
@@ -182,3 +202,69 @@ class killed:  # noqa: N801 -- reads as a verb
             ),
             what=f"a session that runs {statement}",
         )
+
+
+def test_notices_of_the_target_do_not_stop_the_stream(
+    sides: tuple[Database, Database], raw: bool
+) -> None:
+    sides[0].execute("insert into public.t select i, 'x' from generate_series(1, 20000) i")
+    sides[1].execute(
+        "create function public.talk() returns trigger language plpgsql as"
+        " 'begin raise notice ''%'', repeat(''talk '', 50); return new; end';"
+        " create trigger talk before insert on public.t for each row"
+        " execute function public.talk()"
+    )
+    assert pipe(sides, raw=raw).rows == 20000
+
+
+def test_notices_of_the_source_are_no_rows(sides: tuple[Database, Database], raw: bool) -> None:
+    sides[0].execute("insert into public.t select i, 'x' from generate_series(1, 500) i")
+    sides[0].execute(
+        "create function public.say(i int8) returns bool language plpgsql volatile as"
+        " 'begin raise notice ''row %'', i; return true; end'"
+    )
+    assert pipe(sides, raw=raw, where="public.say(id)").rows == 500
+    assert count(sides[1]) == 500
+
+
+def test_rows_that_look_like_messages_are_only_rows(
+    sides: tuple[Database, Database], raw: bool
+) -> None:
+    # A table of bytea would do the same; in binary these bytes stand in the stream as they are.
+    for database in sides:
+        database.execute("alter table public.t alter v type bytea using null")
+    fake = b"c\x00\x00\x00\x04C\x00\x00\x00\x0bCOPY 1\x00Z\x00\x00\x00\x05I"
+    for number in range(200):
+        sides[0].execute("insert into public.t values (%s, %s)", number, b"x" * number * 7 + fake)
+    assert pipe(sides, raw=raw, binary=True, block=1000).rows == 200
+    shown = "select id, v from public.t order by id"
+    assert sides[1].execute(shown) == sides[0].execute(shown)
+
+
+def test_detail_of_the_sources_error_is_kept(sides: tuple[Database, Database], raw: bool) -> None:
+    sides[0].execute(
+        "insert into public.t values (1, 'x');"
+        "create function public.fail() returns bool language plpgsql as"
+        " 'begin raise exception using errcode = ''LD005'', message = ''no'', detail = ''why'',"
+        " hint = ''do é''; end'"
+    )
+    with pytest.raises(BadOption) as caught:
+        pipe(sides, raw=raw, where="public.fail()")
+    assert caught.value.message.endswith(": no")
+    assert (caught.value.detail, caught.value.hint) == ("why", "do é")
+
+
+def test_sessions_over_tcp_without_encryption_are_in_the_clear(
+    new_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = new_cluster("tcp", port=True)
+    for dsn in (cluster.dsn(), f"host=127.0.0.1 {conninfo_without_host(cluster)}"):
+        with session(dsn, autocommit=True) as conn:
+            assert frames.in_the_clear(conn)
+
+
+def conninfo_without_host(cluster: Cluster) -> str:
+    parts = conninfo.conninfo_to_dict(cluster.dsn())
+    return conninfo.make_conninfo(
+        "", **{k: v for k, v in parts.items() if k != "host" and v is not None}
+    )
