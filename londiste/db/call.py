@@ -7,17 +7,19 @@ Errors of the database become ours here and nowhere else: SQLSTATE class ``LD``,
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
+from psycopg.rows import args_row, dict_row
 
 from londiste.db.connection import Connection
 from londiste.errors import RET_CLASSES, LondisteError, StateError, from_database
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Ret(NamedTuple):
@@ -41,6 +43,18 @@ def rows(conn: Connection, function: str, *args: Any, **named: Any) -> list[dict
     """Calls a function that returns a record or a set; one dict per row, keys as in SQL."""
     try:
         with conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(*_statement(function, args, named))
+            return cursor.fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=_where(conn)) from error
+
+
+def records(
+    conn: Connection, kind: Callable[..., T], function: str, *args: Any, **named: Any
+) -> list[T]:
+    """Calls a function that returns a set; ``kind`` of the values of each row, in SQL's order."""
+    try:
+        with conn.cursor(row_factory=args_row(kind)) as cursor:
             cursor.execute(*_statement(function, args, named))
             return cursor.fetchall()
     except psycopg.Error as error:
@@ -88,4 +102,4 @@ def _where(conn: Connection) -> str:
         return "lost connection"
 
 
-__all__ = ["LondisteError", "Ret", "ret", "row", "rows", "value"]
+__all__ = ["LondisteError", "Ret", "records", "ret", "row", "rows", "value"]

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-import psycopg
 from psycopg import sql
-from psycopg.rows import args_row
 
 from londiste.db import call
-from londiste.db.connection import Connection, place
-from londiste.errors import from_database
+from londiste.db.connection import Connection
 from londiste.pgq.types import Batch, Event
+
+#: Bytes of events in one list, unless a single event is longer.
+CHUNK_BYTES = 16 << 20
 
 
 def register_consumer(conn: Connection, queue: str, consumer: str) -> int:
@@ -82,10 +82,17 @@ def next_batch(
 
 
 def events(
-    conn: Connection, batch: Batch, *, chunk: int = 5000, where: str | None = None
+    conn: Connection,
+    batch: Batch,
+    *,
+    chunk: int = 5000,
+    chunk_bytes: int = CHUNK_BYTES,
+    where: str | None = None,
 ) -> Iterator[list[Event]]:
     """The events of an open batch in the order of their ids, in lists of up to ``chunk``.
 
+    chunk_bytes -- a list ends with the event that makes the values in it this long, so an event
+        that alone is longer comes, but not many of them at once.
     where -- condition over the columns ``ev_id``, ``ev_type``, … as SQL; None for all.
 
     Never holds more than one list.  Works in a transaction of its own, or a savepoint inside the
@@ -93,20 +100,24 @@ def events(
     StateError when the batch is not open.
     """
     name = f"londiste_batch_{batch.id}"
-    fetch = sql.SQL("fetch {} from {}").format(sql.Literal(chunk), sql.Identifier(name))
-    with conn.transaction(), conn.cursor(row_factory=args_row(Event)) as cursor:
-        first = call.rows(conn, "pgq.get_batch_cursor", batch.id, name, chunk, where)
-        found = [Event(*row.values()) for row in first]
-        while found:
+    with conn.transaction():
+        call.rows(conn, "pgq.get_batch_cursor", batch.id, name, 0, where)
+        while found := call.records(
+            conn, Event, "pgq.fetch_batch_events", name, chunk, chunk_bytes
+        ):
             yield found
-            if len(found) < chunk:
+            if len(found) < chunk and _surely_below(chunk_bytes, found):
                 break
-            try:
-                found = cursor.execute(fetch).fetchall()
-            except psycopg.Error as error:
-                raise from_database(error, where=place(conn.info.dsn)) from error
         # A caller that reads the batch again in the same transaction may use the name.
-        cursor.execute(sql.SQL("close {}").format(sql.Identifier(name)))
+        conn.execute(sql.SQL("close {}").format(sql.Identifier(name)))
+
+
+def _surely_below(size: int, found: list[Event]) -> bool:
+    """Whether it cannot have been the size that ended the list; a character has four bytes."""
+    characters = 0
+    for event in found:
+        characters += sum(map(len, filter(None, event[5:])))
+    return characters * 4 < size
 
 
 def finish_batch(conn: Connection, batch_id: int) -> int:

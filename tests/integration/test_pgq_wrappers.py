@@ -69,6 +69,20 @@ def test_many_events_come_in_chunks_in_order(
     assert [len(chunk) for chunk in five] == [5] * 5
 
 
+@pytest.mark.parametrize("letter", ["x", "€"])
+def test_long_events_come_in_short_lists(conn: Connection, letter: str) -> None:
+    sizes = [1, 1, 600, 600, 2000, 1, 1, 600]
+    producer.insert_events(conn, "q", [("t", letter * size) for size in sizes])
+    tick(conn)
+    size = 1000 * len(letter.encode())
+    chunks = list(batches.events(conn, batch_of(conn), chunk=3, chunk_bytes=size))
+    lengths = [[len(e.data or "") for e in chunk] for chunk in chunks]
+    assert lengths == [[1, 1, 600], [600, 2000], [1, 1, 600]]
+    whole = list(batches.events(conn, batch_of(conn), chunk_bytes=size))
+    assert [len(e.data or "") for chunk in whole for e in chunk] == sizes
+    assert all(sum(len(e.data or "") for e in chunk[:-1]) < 1000 for chunk in whole)
+
+
 def test_reading_may_stop_half_way_and_begin_again_in_one_transaction(
     pgq_db: Database, conn: Connection
 ) -> None:

@@ -426,6 +426,34 @@ class TestCursor:
         with refused("LD106", "batch not found"):
             conn.execute("select pgq.get_batch_cursor(99, 'c', 1)")
 
+    def test_fetching_ends_at_a_number_of_events_or_at_a_size(
+        self, queue: Database, batch: int
+    ) -> None:
+        conn = queue.connect(autocommit=False)
+        conn.execute("select pgq.get_batch_cursor(%s, 'My cursor', 0)", [batch])
+        call = "select * from pgq.fetch_batch_events('My cursor', %s, %s)"
+        first = conn.execute(call, [1, 1000])
+        assert [c.name for c in first.description or ()] == EVENT_COLUMNS
+        assert [row[5] for row in first] == ["1"]
+        assert [row[5] for row in conn.execute(call, [9, 2])] == ["2", "3"]
+        assert [row[5] for row in conn.execute(call, [9, 1])] == ["4"]
+        assert [row[5] for row in conn.execute(call, [9, 1000])] == ["5"]
+        assert conn.execute(call, [9, 1000]).fetchall() == []
+
+    @pytest.mark.parametrize("field", range(5))
+    def test_the_size_is_that_of_data_and_extras(self, queue: Database, field: int) -> None:
+        conn = queue.connect(autocommit=False)
+        values = ["", "", "", "", ""]
+        values[field] = "x" * 10
+        for _ in range(3):
+            conn.execute("select pgq.insert_event('q', 't', %s, %s, %s, %s, %s)", values)
+        conn.commit()
+        tick(conn)
+        conn.commit()
+        conn.execute("select pgq.get_batch_cursor(%s, 'c', 0)", [open_batch(conn)])
+        call = "select ev_id from pgq.fetch_batch_events('c', 9, %s)"
+        assert [len(conn.execute(call, [n]).fetchall()) for n in (10, 11, 10)] == [1, 2, 0]
+
 
 class TestFinishing:
     def test_the_consumer_goes_on_behind_the_batch(self, queue: Database) -> None:

@@ -33,6 +33,7 @@ READER = [
     "get_batch_events(bigint)",
     "get_batch_cursor(bigint,text,integer)",
     "get_batch_cursor(bigint,text,integer,text)",
+    "fetch_batch_events(text,integer,bigint)",
     "batch_event_sql(bigint)",
     "batch_event_tables(bigint)",
     "event_retry(bigint,bigint,integer)",
