@@ -22,7 +22,7 @@ begin
         || ' set search_path = pg_catalog, pg_temp set DateStyle = ''ISO, YMD'''
         || ' set IntervalStyle = postgres set TimeZone = UTC set extra_float_digits = 1'
         || ' set bytea_output = hex set xmloption = content set lc_monetary = ''C'''
-        || ' set standard_conforming_strings = on as %L',
+        || ' set standard_conforming_strings = on set quote_all_identifiers = off as %L',
         v_function,
         case
             when v_options.condition is null and num_nonnulls(variadic v_options.extras) = 0
