@@ -13,7 +13,7 @@ import psycopg
 from londiste import engine
 from londiste.cli import options, output
 from londiste.copy import progress
-from londiste.copy.table import Job
+from londiste.copy.sides import Job
 from londiste.copy.worker import CopyProcess
 from londiste.daemon.child import die_with_parent
 from londiste.daemon.process import process

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 import psycopg
 
 from londiste.cascade import nodes
-from londiste.copy.table import Job, TableCopy
+from londiste.copy.sides import Job
+from londiste.copy.table import TableCopy
 from londiste.daemon import loop
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, session

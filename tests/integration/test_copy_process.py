@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from londiste.copy import progress
-from londiste.copy.table import Job
+from londiste.copy.sides import Job
 from londiste.copy.worker import CopyProcess
 from londiste.daemon.signals import Signals
 from londiste.db.names import TableName

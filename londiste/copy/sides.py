@@ -1,0 +1,144 @@
+"""The sessions of one table's copy: on this node, and on the provider."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import conninfo
+
+from londiste.cascade import nodes
+from londiste.db.connection import Connection, connect
+from londiste.db.names import TableName
+from londiste.engine.base import Engine
+from londiste.errors import StateError
+from londiste.replication import tables
+from londiste.replication.types import ReplicatedTable
+
+_NAME_BYTES = 63
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all tables of a copy process have in common.
+
+    db -- connection string of this node.
+    consumer -- the main worker's consumer; the copies' names begin with it.
+    remote_extra -- added to the provider's location.
+    parallel -- chunks of one table at a time.
+    chunk_bytes -- see ``split``.
+    """
+
+    db: str
+    queue: str
+    consumer: str
+    engine: Engine
+    remote_extra: str = ""
+    parallel: int = 2
+    chunk_bytes: int = 128 * 1024 * 1024
+    lock_timeout_ms: int = 10_000
+    delay: float = 1.0
+
+    @property
+    def copy_prefix(self) -> str:
+        """How the names of the copies' consumers begin."""
+        return f"{self.consumer}.copy."
+
+    def copy_consumer(self, table: TableName) -> str:
+        """The consumer that replays one table after its copy."""
+        return f"{self.copy_prefix}{table}"
+
+
+class Stopping(StateError):
+    """The process shall end; the table goes on next time."""
+
+
+class Sides:
+    """Both ends of the copy of one table; sessions open when they are needed, and again.
+
+    stopping -- whether the process shall end.
+    """
+
+    def __init__(self, job: Job, name: TableName, stopping: Callable[[], bool]) -> None:
+        self.job = job
+        self.queue = job.queue
+        self.name = name
+        self.consumer = job.copy_consumer(name)
+        self.stopping = stopping
+        self._here: Connection | None = None
+        self._provider: Connection | None = None
+        self._location = ""
+
+    @property
+    def here(self) -> Connection:
+        """A session on this node, in autocommit mode, with the replica role."""
+        if self._here is None or self._here.closed:
+            self._here = connect(
+                self.job.db,
+                name=self.session_name,
+                autocommit=True,
+                replica=True,
+                synchronous=True,
+                lock_timeout_ms=self.job.lock_timeout_ms,
+            )
+            # A server that builds an index for a killed process shall notice, where it can.
+            with contextlib.suppress(psycopg.Error):
+                self._here.execute("set client_connection_check_interval = '1s'")
+        return self._here
+
+    @property
+    def provider(self) -> Connection:
+        """A session on the provider that this node has now, in autocommit mode."""
+        if self._provider is None or self._provider.closed:
+            self._provider = connect(
+                self._locate(),
+                name=self.session_name,
+                autocommit=True,
+                lock_timeout_ms=self.job.lock_timeout_ms,
+            )
+        return self._provider
+
+    @property
+    def location(self) -> str:
+        """Connection string of the provider, as ``provider`` has used it."""
+        return self._location or self._locate()
+
+    @property
+    def session_name(self) -> str:
+        """application_name of these sessions."""
+        return f"londiste copy {self.name}".encode()[:_NAME_BYTES].decode("utf-8", "ignore")
+
+    def close(self) -> None:
+        """Gives the connections back; the next use opens new ones."""
+        for conn in (self._here, self._provider):
+            if conn is not None:
+                conn.close()
+        self._here = self._provider = None
+
+    def table(self) -> ReplicatedTable | None:
+        """The table as it is registered now; None when it is not kept here."""
+        for found in tables.get_table_list(self.here, self.queue):
+            if found.name == self.name and found.local:
+                return found
+        return None
+
+    def state(self) -> str | None:
+        """Its state now."""
+        table = self.table()
+        return None if table is None else table.state
+
+    def pause(self, seconds: float) -> None:
+        """Sleeps; not longer than the process shall live."""
+        deadline = time.monotonic() + seconds
+        while not self.stopping() and time.monotonic() < deadline:
+            time.sleep(min(0.1, seconds))
+
+    def _locate(self) -> str:
+        location = nodes.get_worker_state(self.here, self.queue).provider_location
+        self._location = conninfo.make_conninfo(
+            location, **conninfo.conninfo_to_dict(self.job.remote_extra)
+        )
+        return self._location
