@@ -43,6 +43,10 @@ _LOCK_PATIENCE = 5.0
 #: Seconds between looks for tables that have come or gone.
 _LOOK = 0.5
 
+#: Seconds to wait for the next table before the end: another process would have to start a Spark
+#: session of its own.
+_LINGER = 5.0
+
 #: Seconds to wait for threads at the end; the transactions they leave are rolled back.
 _GRACE = 4.0
 
@@ -99,10 +103,14 @@ class CopyProcess:
         """
         with self._alone() as conn:
             self._check(conn)
+            idle_since = time.monotonic()
             try:
                 while not signals.stopping:
                     left = self._round(conn, signals)
-                    if not left and not self._running:
+                    now = time.monotonic()
+                    if left or self._running:
+                        idle_since = now
+                    elif not self._more_to_come(conn) or now - idle_since > _LINGER:
                         return
                     signals.wait(_LOOK)
             finally:
@@ -127,6 +135,13 @@ class CopyProcess:
                 self._running[name] = thread
                 thread.start()
         return left
+
+    def _more_to_come(self, conn: Connection) -> bool:
+        """Whether the worker will soon hand over tables that it has not begun yet."""
+        return not self.wanted and any(
+            table.local and sync.from_text(table.state) == sync.Missing()
+            for table in tables.get_table_list(conn, self.job.queue)
+        )
 
     def _to_do(self, conn: Connection) -> list[TableName]:
         """Tables in a state of copying, and tables whose copy has left a consumer behind."""
