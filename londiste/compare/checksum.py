@@ -38,6 +38,11 @@ class TableResult:
     skipped_columns: tuple[str, ...]
 
     @property
+    def moved(self) -> bool:
+        """Nothing was found out: a side was truncated or rewritten before it was read."""
+        return self.root.moved or self.node.moved
+
+    @property
     def equal(self) -> bool:
         """Same number of rows, and both sums the same."""
         left = (self.root.rows, self.root.sum1, self.root.sum2)
@@ -91,7 +96,10 @@ def compare(
     parallel: int,
     done: Callable[[TableResult], None],
 ) -> list[TableResult]:
-    """Fingerprints every table on both sides; ``done`` is called as each becomes known."""
+    """Fingerprints every table on both sides; ``done`` is called as each becomes known.
+
+    Results that are ``moved`` are none: those tables have to be compared at another tick.
+    """
     wanted, skipped = specs(at, pairs)
     name_of_dest = {pair.dest: pair.table for pair in pairs}
     half: dict[TableName, dict[str, Checksum]] = {}
@@ -103,7 +111,8 @@ def compare(
         if len(sides) == 2:
             result = TableResult(str(table), sides[ROOT], sides[NODE], skipped[str(table)])
             found[table] = result
-            done(result)
+            if not result.moved:
+                done(result)
     return [found[pair.table] for pair in pairs]
 
 

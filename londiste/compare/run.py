@@ -19,10 +19,16 @@ from londiste.replication.select import select
 from londiste.replication.types import ReplicatedTable
 from londiste.settings import WorkerSettings
 
+#: Comparisons of a table that is truncated or rewritten each time before it is read.
+_ATTEMPTS = 5
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came out: the tick both sides were at, and the tables in the order of the node."""
+    """What came out: the tick both sides were at, and the tables in the order of the node.
+
+    tick_id -- of the last tables, when some had to be compared again.
+    """
 
     tick_id: int
     tables: tuple[TableResult, ...]
@@ -43,8 +49,10 @@ def compare_tables(
 ) -> Comparison:
     """Compares tables of this node (all when ``wanted`` is empty) with the root's.
 
-    Raises StateError on a root, when a table is not in step, or when the worker does not come
-    to the tick within ``timeout`` seconds; UnknownTable for a name that is not replicated here.
+    Tables that are truncated or rewritten before they are read are compared again, at another
+    tick.  Raises StateError on a root, when a table is not in step or truncated each time, or
+    when the worker does not come to the tick within ``timeout`` seconds; UnknownTable for a name
+    that is not replicated here.
     """
     queue = settings.queue_name
     with session(settings.db, name="londiste compare", autocommit=True) as conn:
@@ -62,12 +70,24 @@ def compare_tables(
     kind = settings.engine if size >= settings.spark_from_bytes else "local"
     carrier = engine.create(kind, settings.spark)
     try:
-        with aligned(
-            queue, info.worker, root, settings.db, timeout=timeout, progress=progress
-        ) as at:
-            pairs = [TablePair(t.name, t.dest) for t in chosen]
-            results = compare(at, pairs, carrier, settings.parallel_copies * 2, done)
-            return Comparison(at.tick_id, tuple(results))
+        left = [TablePair(t.name, t.dest) for t in chosen]
+        found: dict[str, TableResult] = {}
+        for _ in range(_ATTEMPTS):
+            with aligned(
+                queue, info.worker, root, settings.db, timeout=timeout, progress=progress
+            ) as at:
+                results = compare(at, left, carrier, settings.parallel_copies * 2, done)
+            found |= {r.table: r for r in results if not r.moved}
+            left = [pair for pair in left if str(pair.table) not in found]
+            if not left:
+                return Comparison(at.tick_id, tuple(found[str(t.name)] for t in chosen))
+            names = ", ".join(str(pair.table) for pair in left)
+            progress(f"truncated or rewritten meanwhile, compared again: {names}")
+        raise StateError(
+            f"truncated or rewritten in each of {_ATTEMPTS} attempts: {names}",
+            detail="a snapshot that is older than that does not see the rows",
+            hint="compare when fewer TRUNCATE and ALTER TABLE are going on",
+        )
     finally:
         carrier.close()
 

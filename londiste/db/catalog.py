@@ -156,6 +156,16 @@ def require(conn: Connection, table: TableName) -> TableInfo:
     return found
 
 
+def moved(conn: Connection, table: TableName) -> bool:
+    """Whether the rows of a table that this REPEATABLE READ transaction reads cannot be trusted.
+
+    TRUNCATE and ALTER TABLE make a table look empty to older snapshots.  Ask after reading: the
+    lock that reading takes keeps both out until the transaction ends.
+    """
+    found = _rows(conn, "table_moved", schema=table.schema, name=table.name)
+    return not found or bool(found[0]["moved"])
+
+
 def columns(conn: Connection, table: TableName) -> list[Column]:
     """The columns in their order; none when the table does not exist."""
     return [

@@ -83,10 +83,14 @@ class CompareSpec:
 
 @dataclass(frozen=True)
 class Checksum:
-    """Order-free fingerprint of a table: rows, and two sums of differently seeded 64-bit hashes."""
+    """Order-free fingerprint of a table: rows, and two sums of differently seeded 64-bit hashes.
+
+    moved -- says nothing: TRUNCATE or ALTER TABLE took the rows away from the snapshot.
+    """
 
     side: str
     table: TableName
     rows: int
     sum1: int
     sum2: int
+    moved: bool = False

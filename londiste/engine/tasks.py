@@ -121,8 +121,9 @@ def checksum(spec: CompareSpec) -> Checksum:
     with _snapshot(spec.dsn, spec.snapshot, f"londiste compare {spec.table}") as conn:
         with _mapped(spec.dsn):
             found = conn.execute(statement).fetchone()
+        moved = catalog.moved(conn, spec.table)
     assert found is not None
-    return Checksum(spec.side, spec.table, int(found[0]), int(found[1]), int(found[2]))
+    return Checksum(spec.side, spec.table, int(found[0]), int(found[1]), int(found[2]), moved)
 
 
 def failed(error: Exception) -> LondisteError:
@@ -163,7 +164,8 @@ def _same_storage(source: Connection, spec: CopySpec) -> None:
             sql.SQL("lock table only {} in access share mode").format(spec.source_table.sql)
         )
     info = catalog.info(source, spec.source_table)
-    if info is None or info.filenode != spec.filenode:
+    # It may also have been rewritten between the snapshot and the split.
+    if info is None or info.filenode != spec.filenode or catalog.moved(source, spec.source_table):
         raise StateError(
             f"table {spec.source_table} was rewritten while it was copied",
             detail="TRUNCATE, VACUUM FULL, CLUSTER or ALTER TABLE moved its rows",

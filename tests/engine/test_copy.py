@@ -234,6 +234,18 @@ def test_a_source_table_that_was_rewritten_is_not_trusted(carrier: Engine, pair:
     assert in_target(pair) == 0
 
 
+def test_a_table_that_was_rewritten_before_it_was_split_is_not_trusted(
+    carrier: Engine, pair: Pair
+) -> None:
+    with_rows(pair, 10)
+    early = pair.spec(TABLE)
+    pair.source.execute("alter table public.t add x float8 default random()")
+    late = pair.spec(TABLE)
+    with pytest.raises(StateError, match="was rewritten"):
+        list(carrier.copy(replace(late, snapshot=early.snapshot), 2))
+    assert in_target(pair) == 0
+
+
 def test_an_unreachable_target_is_reported(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 10)
     spec = replace(pair.spec(TABLE), target="host=/nonexistent dbname=x")

@@ -10,6 +10,8 @@ import psycopg
 import pytest
 
 from londiste.cascade.types import NodeType
+from londiste.compare import checksum, run
+from londiste.settings import WorkerSettings, load
 from tests.fix_line import QUEUE, Line, LineNode
 
 SCHEMA = """
@@ -74,6 +76,33 @@ def test_equal_tables_are_equal_while_the_source_is_written_to(
         stop.set()
         writer.join()
     assert compare(line, leaf)["equal"] is True
+
+
+def test_tables_that_are_truncated_meanwhile_are_not_called_different(
+    line: Line, pair: tuple[LineNode, LineNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, leaf = pair
+    again = iter([True, True, False])
+    real = checksum.compare
+
+    def compare_late(at: Any, pairs: Any, *args: Any) -> list[checksum.TableResult]:
+        if next(again):
+            root.database.execute("truncate t; insert into t values (1, 'new', 0, null)")
+        return real(at, pairs, *args)
+
+    monkeypatch.setattr(run, "compare", compare_late)
+    said: list[str] = []
+    found = run.compare_tables(
+        load(WorkerSettings, leaf.config, {"engine": "local"}),
+        [],
+        timeout=30,
+        progress=said.append,
+        done=lambda result: said.append(result.table),
+    )
+    assert found.equal
+    assert {r.table: r.root.rows for r in found.tables} == {"public.t": 1, "public.other": 0}
+    assert sum(text.startswith("truncated") for text in said) == 2
+    assert (said.count("public.t"), said.count("public.other")) == (1, 1)
 
 
 DAMAGE = [
