@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -32,6 +33,25 @@ def test_the_demo_ends_with_equal_tables_and_no_process_left(
     assert summary["seconds"] <= seconds
     assert cascade.processes.living() == {}
     assert [path.name for path in temporary.iterdir() if path.name.startswith("londiste-")] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_demo_that_is_stopped_leaves_nothing(
+    number: signal.Signals, cascade: Cascade, temporary: Path
+) -> None:
+    demo = cascade.processes.start(
+        "demo",
+        cascade.command(None, "demo", "--engine", "local"),
+        {"TMPDIR": str(temporary)},
+    )
+    cascade.wait(lambda: "londiste -c leaf.toml worker" in demo.said(), "its worker")
+    demo.send(number)
+    assert demo.wait(30) == (130 if number == signal.SIGINT else -number)
+    cascade.wait(lambda: cascade.processes.living() == {}, "the end of its processes")
+    cascade.wait(
+        lambda: not [path for path in temporary.iterdir() if path.name.startswith("londiste-")],
+        "the end of its files",
+    )
 
 
 @pytest.fixture

@@ -134,8 +134,8 @@ def test_a_password_never_leaks_in_errors_about_connections(
         cascade.write_settings(node, dsn)
         for command in (("status",), ("worker", "--once"), ("install", "--dry-run")):
             listener.run(node, *command)
-            listener.run(node, *command, "--no-such-option", dsn)
-            listener.run(None, "--set", f"db={dsn}", *command)
+        listener.run(node, "status", "--no-such-option", dsn)
+        listener.run(None, "--set", f"db={dsn}", "status")
         cascade.write_settings(node, dsn, nonsense=quoted("x"))
         listener.run(node, "status")
         cascade.write_settings(node, node.database.dsn)
