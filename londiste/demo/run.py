@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from londiste.daemon.child import Child
 from londiste.db import catalog
 from londiste.db.connection import Connection, session
 from londiste.demo import data
+from londiste.embedded.homes import throwaway_home
 from londiste.embedded.postgres import Cluster
 from londiste.errors import LondisteError, ServerBinariesMissing, StateError
 from londiste.pgq import queues
@@ -158,7 +158,10 @@ class Demo:
         # The writer looks after its parent by itself: nothing is left of it after a kill -9.
         with (self.home / "writer.log").open("wb") as log:
             self.writer = subprocess.Popen(
-                [sys.executable, "-m", "londiste.demo.writer", self.root.dsn(DATABASE)],
+                [
+                    *(sys.executable, "-m", "londiste.demo.writer", self.root.dsn(DATABASE)),
+                    *("--parent", str(os.getpid())),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -321,8 +324,7 @@ class Demo:
 @contextlib.contextmanager
 def demo(*, engine: str, keep: bool, console: Console) -> Iterator[Demo]:
     """A run with its directory; everything is gone afterwards unless ``keep``."""
-    home = Path(tempfile.mkdtemp(prefix="londiste-demo-"))
-    home.chmod(0o755)
+    home = throwaway_home(prefix="londiste-demo-", shared=True)
     run = Demo(home, engine, keep, console)
     try:
         yield run

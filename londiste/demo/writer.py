@@ -1,6 +1,6 @@
 """Writes random transactions to the demo's tables until it is told to stop.
 
-    python -m londiste.demo.writer DSN [--rate N] [--connections N] [--seed N]
+    python -m londiste.demo.writer DSN [--rate N] [--connections N] [--seed N] [--parent PID]
 
 Inserts, updates, deletes, changed keys that cascade, swapped keys, savepoints rolled back,
 whole transactions rolled back, one token written to three tables; each session with settings
@@ -415,12 +415,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rate", type=float, default=100, help="transactions per second")
     parser.add_argument("--connections", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
+    # It may be gone before this process can ask who it is.
+    parser.add_argument("--parent", type=int, default=os.getppid(), help="ends when it has ended")
     options = parser.parse_args(argv)
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    parent, started = os.getppid(), time.monotonic()
+    started = time.monotonic()
     sessions = [
         Session(options.dsn, number, options.seed, options.rate / options.connections)
         for number in range(1, options.connections + 1)
@@ -430,7 +432,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         thread.start()
     # Without this a demo that was killed would leave its writer behind.
     while not stop.wait(0.5):
-        if os.getppid() != parent:
+        if os.getppid() != options.parent:
             stop.set()
     for thread in threads:
         thread.join()

@@ -9,17 +9,22 @@ from pathlib import Path
 from londiste.embedded.account import server_account, short_temp_dir
 
 _made: set[Path] = set()
+_shared: set[Path] = set()
 
 
-def throwaway_home(parent: Path | None = None) -> Path:
+def throwaway_home(
+    parent: Path | None = None, *, prefix: str = "londiste-", shared: bool = False
+) -> Path:
     """A new directory for throw-away clusters; it disappears with the last of them.
 
     parent -- where it is made; None is the temporary directory.
+    shared -- the caller keeps files of its own in it: it removes the directory itself, and when
+        it is killed, whatever is in there goes with the clusters.
     """
     parent = parent or short_temp_dir(server_account())
-    home = Path(tempfile.mkdtemp(prefix="londiste-", dir=parent)).resolve()
+    home = Path(tempfile.mkdtemp(prefix=prefix, dir=parent)).resolve()
     home.chmod(0o755)
-    _made.add(home)
+    (_shared if shared else _made).add(home)
     return home
 
 
@@ -37,6 +42,11 @@ def ready_home(home: Path) -> Path:
 def was_made(home: Path) -> bool:
     """Whether this process made the directory."""
     return home in _made
+
+
+def is_shared(home: Path) -> bool:
+    """Whether a killed process leaves files in the directory that are to go with the clusters."""
+    return home in _shared
 
 
 def leave_home(home: Path) -> None:

@@ -39,7 +39,7 @@ from psycopg import conninfo, sql
 from londiste.embedded import files, process, watcher
 from londiste.embedded.account import Account, require_reach, server_account, short_temp_dir
 from londiste.embedded.binaries import Binaries, find_binaries, within_reach
-from londiste.embedded.homes import leave_home, ready_home, throwaway_home, was_made
+from londiste.embedded.homes import is_shared, leave_home, ready_home, throwaway_home, was_made
 from londiste.embedded.ports import choose_port
 from londiste.embedded.watch import Watch
 from londiste.errors import BadOption, StateError
@@ -288,10 +288,11 @@ class Cluster:
             return
         self._choose_socket_dir()
         if not self.kept:
+            directories = {self.directory, self._socket_dir}
             self._watch = Watch(
                 self.data,
                 self.home if was_made(self.home) else None,
-                {self.directory, self._socket_dir},
+                directories | ({self.home} if is_shared(self.home) else set()),
             )
             atexit.register(self._at_exit)
         if files.data_version(self.data) is None:
