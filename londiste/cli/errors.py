@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import io
 import logging
 import os
 import sys
@@ -28,6 +29,8 @@ def run(command: click.Command, argv: Sequence[str]) -> int:
     child.die_with_parent()
     try:
         crash.arm()
+        _require_text(argv)
+        _print_everything()
         result = command.main(args=list(argv), prog_name="londiste", standalone_mode=False)
         sys.stdout.flush()
         return int(result) if isinstance(result, int) else 0
@@ -64,6 +67,23 @@ def run(command: click.Command, argv: Sequence[str]) -> int:
             )
         )
         return EXIT_BUG
+
+
+def _require_text(argv: Sequence[str]) -> None:
+    """Bytes that the locale cannot read arrive as lone surrogates, which no server takes."""
+    for word in argv:
+        if any("\ud800" <= c <= "\udfff" for c in word):
+            raise UsageError(
+                f"an argument is not text: {printable(word)}",
+                hint="write it in the encoding of the locale, best in UTF-8: LC_ALL=C.UTF-8",
+            )
+
+
+def _print_everything() -> None:
+    """What the terminal's encoding does not have is shown as ``\\u20ac``, and ends nothing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def report(error: LondisteError) -> None:

@@ -254,7 +254,7 @@ def _set_paused(
         word = "pause" if paused else "resume"
         if explain:
             lines = [f"{info.name}: {word} {who}, wait up to {timeout:g} s for its answer"]
-            output.as_json(lines) if as_json else output.message(lines[0])
+            output.lines(lines, json_wanted=as_json)
             return
         changed = pausing.set_paused(conn, queue, who, paused, timeout=timeout)
         state = "paused" if paused else "resumed"
@@ -413,7 +413,8 @@ def _wait(context: options.Context, timeout: float | None, as_json: bool, *, roo
             above = nodes.get_node_info(where.at(dsn), queue)
             tick = above.last_tick
             if above.type is NodeType.ROOT:
-                tick = wait.tick_now(where.at(dsn), queue)
+                patience = wait.TICK_SECONDS if timeout is None else timeout
+                tick = wait.tick_now(where.at(dsn), queue, timeout=min(patience, wait.TICK_SECONDS))
             output.message(f"waiting for tick {tick} of {above.name} ({place(dsn)})")
             info = wait.wait_tick(local, queue, tick, timeout=timeout, what=above.name)
     if as_json:

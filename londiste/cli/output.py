@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import json
 import sys
@@ -25,7 +26,9 @@ class Describes(Protocol):
 
 def as_json(value: Any) -> None:
     """Prints one JSON document to stdout."""
-    click.echo(json.dumps(value, default=_plain, ensure_ascii=False))
+    # What the terminal's encoding does not have would break the document.
+    utf8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
+    click.echo(json.dumps(value, default=_plain, ensure_ascii=not utf8))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -50,14 +53,18 @@ def show(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, json_want
 
 def steps(items: Iterable[Describes], *, json_wanted: bool = False) -> None:
     """Prints what a command would do, numbered."""
-    lines = [item.describe() for item in items]
+    lines([item.describe() for item in items], json_wanted=json_wanted)
+
+
+def lines(texts: Sequence[str], *, json_wanted: bool = False) -> None:
+    """Prints the steps of a plan, one a line, numbered."""
     if json_wanted:
-        as_json(lines)
+        as_json(texts)
         return
-    if not lines:
+    if not texts:
         click.echo("nothing to do")
-    for number, line in enumerate(lines, 1):
-        click.echo(f"{number}. {printable(line)}")
+    for number, text in enumerate(texts, 1):
+        click.echo(f"{number}. {printable(text)}")
 
 
 _quiet = False

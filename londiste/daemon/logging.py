@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import logging.handlers
 import os
@@ -35,6 +36,34 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
+class File(logging.handlers.WatchedFileHandler):
+    """The log file.  When it cannot be written, stderr hears of it once, and work goes on."""
+
+    _failing = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            # Also when the file has gone and cannot be made again.
+            super().emit(record)
+        except OSError:
+            self.handleError(record)
+
+    def flush(self) -> None:
+        super().flush()
+        self._failing = False
+
+    def close(self) -> None:
+        # What could not be written is lost anyhow.
+        with contextlib.suppress(OSError):
+            super().close()
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 -- logging's name
+        if not self._failing:
+            self._failing = True
+            with contextlib.suppress(OSError, ValueError):
+                print(f"logfile {self.baseFilename}: {sys.exc_info()[1]}", file=sys.stderr)
+
+
 def setup(
     *, quiet: bool = False, verbose: int = 0, logfile: Path | None = None, console: bool = True
 ) -> None:
@@ -48,7 +77,7 @@ def setup(
         handlers.append(logging.StreamHandler(sys.stderr))
     if logfile is not None:
         try:
-            handlers.append(logging.handlers.WatchedFileHandler(logfile, encoding="utf-8"))
+            handlers.append(File(logfile, encoding="utf-8"))
         except OSError as error:
             raise BadOption(
                 f"logfile {logfile}: {error.strerror}", hint="correct the setting logfile"

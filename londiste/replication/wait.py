@@ -15,6 +15,8 @@ from londiste.replication import tables
 from londiste.replication.types import ReplicatedTable
 
 _LOOK_SECONDS = 0.2
+#: Seconds in which a ticker that runs makes a tick it was asked for.
+TICK_SECONDS = 10.0
 
 
 def wait_sync(
@@ -97,7 +99,7 @@ def _why(conn: Connection, queue: str, info: NodeInfo) -> str:
     return f"it stands at tick {info.last_tick}" + (", paused" if info.paused else "")
 
 
-def tick_now(conn: Connection, queue: str, *, timeout: float = 10.0) -> int:
+def tick_now(conn: Connection, queue: str, *, timeout: float = TICK_SECONDS) -> int:
     """A tick of the root at ``conn`` that contains everything committed there before the call.
 
     Asks its ticker for one; raises StateError when none is made in time.

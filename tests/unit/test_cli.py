@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 
@@ -11,8 +13,6 @@ from londiste.cli import _old_form
 
 
 def run(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    import os
-
     return subprocess.run(
         [sys.executable, "-m", "londiste", *args],
         capture_output=True,
@@ -90,3 +90,32 @@ def test_quiet_leaves_messages_out_and_warnings_in(capsys: pytest.CaptureFixture
         output.be_quiet(False)
     output.message("more")
     assert capsys.readouterr().err == "warning: careful\nmore\n"
+
+
+def test_an_argument_that_is_not_text_is_refused() -> None:
+    done = run("-c", "x.toml", "add-table", b"sch\xf6n".decode("utf-8", "surrogateescape"))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: an argument is not text: sch\\xdcf6n\nhint: ")
+
+
+def test_a_terminal_without_a_character_gets_it_escaped_and_json_stays_json() -> None:
+    program = (
+        "import click, sys\n"
+        "from londiste.cli import errors, output\n"
+        "@click.command()\n"
+        "def both() -> None:\n"
+        "    output.table(['n'], [['ä€']])\n"
+        "    output.as_json(['ä€'])\n"
+        "sys.exit(errors.run(both, []))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    heading, row, document = done.stdout.decode("latin-1").splitlines()
+    assert (heading, row) == ("n", "ä\\u20ac")
+    assert json.loads(document) == ["ä€"]
