@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 
 import click
 
 from londiste.cli import options, output
-from londiste.daemon.pidfile import control
+from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
+from londiste.daemon.signals import Signals
 from londiste.replication.rewind import rewind
 from londiste.replication.worker import Worker
 from londiste.settings import WorkerSettings
@@ -53,6 +55,10 @@ def worker(
         tick = rewind(settings)
         output.message(f"the provider begins at tick {tick}")
         return
+    if daemon and not once and settings.pidfile and running(settings.pidfile) is None:
+        # What is wrong at the start is said here, not in a log that nobody reads yet.
+        with closing(Signals()) as none:
+            Worker(read, none).try_out()
     with process(
         pid=None if once else settings.pidfile,
         logfile=settings.logfile,

@@ -119,16 +119,18 @@ class Demo:
         lines = []
         for title, cluster in (("root", self.root), ("leaf", self.leaf)):
             lines.append(f"{title}:  {cluster.program('psql')} '{cluster.dsn(DATABASE)}'")
-            lines.append(f"       stop it: {cluster.program('pg_ctl')} -D {cluster.data} stop")
+            # Not pg_ctl: it refuses to work for root, who is served by another account.
+            lines.append(f"stop it: kill -INT $(head -1 {cluster.data}/postmaster.pid)")
         lines.append(f"settings:  {self.home}/root.toml, {self.home}/leaf.toml")
+        lines.append(f"afterwards: rm -r {self.home}")
         return "\n".join(lines)
 
     # -- steps -------------------------------------------------------------
 
     def _servers(self) -> None:
         self._say("starting two PostgreSQL servers")
-        self.root = _server(self.home, "root", 16, port=self.keep)
-        self.leaf = _server(self.home, "leaf", 18, port=self.keep)
+        self.root = _server(self.home, "root", 16)
+        self.leaf = _server(self.home, "leaf", 18)
         self._say(
             f"  root: PostgreSQL {self.root.version}, leaf: PostgreSQL {self.leaf.version}",
         )
@@ -334,12 +336,12 @@ def demo(*, engine: str, keep: bool, console: Console) -> Iterator[Demo]:
             shutil.rmtree(home, ignore_errors=True)
 
 
-def _server(home: Path, name: str, version: int, *, port: bool) -> Cluster:
+def _server(home: Path, name: str, version: int) -> Cluster:
     """The version that the demo wants to show, or any that is there."""
     try:
-        return Cluster.start(home, name, version=version, port=port)
+        return Cluster.start(home, name, version=version)
     except ServerBinariesMissing:
-        return Cluster.start(home, name, port=port)
+        return Cluster.start(home, name)
 
 
 def _bars(console: Console) -> Progress:

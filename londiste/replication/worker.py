@@ -152,6 +152,13 @@ class Worker:
         finally:
             self.close()
 
+    def try_out(self) -> None:
+        """Begins as ``run`` does, and ends: raises what is wrong at the start."""
+        try:
+            self._start()
+        finally:
+            self.close()
+
     def close(self) -> None:
         """Ends the copy process and the sessions."""
         self.copies.stop()

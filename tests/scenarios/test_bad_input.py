@@ -272,6 +272,26 @@ def test_a_second_worker_for_the_same_node(own_cascade: Cascade) -> None:
     cascade.wait_root(leaf)
 
 
+def test_a_daemon_that_cannot_work_says_so_to_whoever_starts_it(
+    cascade: Cascade, leaf: Node, tmp_path: Path
+) -> None:
+    files = ("--set", f"pidfile={tmp_path}/pid", "--set", f"logfile={tmp_path}/log")
+    for wrong, code in ((f"db={NOWHERE}", TRANSIENT), ("queue_name=none", USAGE)):
+        done = cascade.londiste(leaf, *files, "--set", wrong, "worker", "-d", accept=None)
+        polite(done, code, r".")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_daemon_goes_into_the_background_once(own_cascade: Cascade, tmp_path: Path) -> None:
+    cascade = own_cascade
+    _, leaf = _root_and_leaf(cascade)
+    files = ("--set", f"pidfile={tmp_path}/pid", "--set", f"logfile={tmp_path}/log")
+    cascade.londiste(leaf, *files, "worker", "-d")
+    polite(cascade.londiste(leaf, *files, "worker", "-d", accept=None), STATE, r"already running")
+    cascade.londiste(leaf, *files, "worker", "-s")
+    cascade.wait(lambda: not (tmp_path / "pid").exists(), "its end")
+
+
 def test_a_second_copy_for_the_same_node(own_cascade: Cascade) -> None:
     cascade = own_cascade
     root, leaf = _root_and_leaf(cascade)

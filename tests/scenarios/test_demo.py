@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import tempfile
 import time
@@ -33,6 +34,29 @@ def test_the_demo_ends_with_equal_tables_and_no_process_left(
     assert summary["seconds"] <= seconds
     assert cascade.processes.living() == {}
     assert [path.name for path in temporary.iterdir() if path.name.startswith("londiste-")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_kept_servers_are_reached_and_stopped_as_it_says(cascade: Cascade, temporary: Path) -> None:
+    done = cascade.londiste(
+        None, "demo", "--keep", "--engine", "local", seconds=300, TMPDIR=str(temporary)
+    )
+    ways = re.findall(r"^(?:root|leaf):  (.+)$", done.err, re.MULTILINE)
+    stops = re.findall(r"^stop it: (.+)$", done.err, re.MULTILINE)
+    try:
+        assert len(ways) == len(stops) == 2
+        counts = [
+            cascade.processes.run(["sh", "-c", f"{way} -Atc 'select count(*) from shop.audit'"])
+            for way in ways
+        ]
+        assert counts[0].out == counts[1].out and int(counts[0].out) > 0
+        (settings,) = re.findall(r"^settings:  (.+)/root.toml, ", done.err, re.MULTILINE)
+        cascade.londiste(Path(settings) / "leaf.toml", "tables")
+    finally:
+        for stop in stops:
+            assert cascade.processes.run(["sh", "-c", stop]).code == 0
+    cascade.wait(lambda: not list(temporary.glob("*/*/data/postmaster.pid")), "their end")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
