@@ -374,6 +374,13 @@ def _ini(file: Path, text: str) -> dict[str, dict[str, Any]]:
         return {
             name: {key: _unquoted(parser[name][key]) for key in keys} for name, keys in own.items()
         }
+    except configparser.InterpolationError as error:
+        sign = "$" if new_style else "%"
+        first = str(error).splitlines()[0]
+        raise BadOption(
+            f"{file}:{_line(text, error.section, error.option)}: {error.option}: {first}",
+            hint=f"write {sign}{sign} for a {sign} that means itself",
+        ) from None
     except configparser.Error as error:
         first = str(error).splitlines()[0]
         raise BadOption(f"{file}: not an INI file: {first}", hint="correct the line") from None

@@ -19,7 +19,7 @@ from londiste.daemon import crash
 from londiste.db import call, catalog, copy
 from londiste.db.connection import Connection, place, session
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec
-from londiste.errors import LondisteError, StateError, Superseded, from_database
+from londiste.errors import LondisteError, StateError, Superseded, TransientError, from_database
 
 #: Seeds of the two hashes of a comparison; what cancels out under one does not under the other.
 SEEDS = (0, 7046029254386353131)
@@ -147,10 +147,10 @@ def _snapshot(dsn: str, snapshot: str, name: str) -> Iterator[Connection]:
             try:
                 conn.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot)))
             except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject) as error:
-                raise StateError(
+                raise TransientError(
                     f"snapshot {snapshot} is gone",
                     detail=f"{place(dsn)}: the session that exported it has ended",
-                    hint="the work starts again by itself with a new snapshot",
+                    hint="a copy starts again by itself; give compare again",
                 ) from error
         yield conn
 

@@ -9,7 +9,7 @@ import pytest
 from londiste.copy import attempts
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
-from londiste.errors import LondisteError, StateError, Superseded
+from londiste.errors import LondisteError, StateError, Superseded, TransientError
 from tests.engine.conftest import QUEUE, Pair
 from tests.fix_values import quoted, usable
 
@@ -220,7 +220,7 @@ def test_a_snapshot_whose_holder_is_gone_is_reported(carrier: Engine, pair: Pair
     with_rows(pair, 10)
     spec = pair.spec(TABLE)
     pair.holders.pop().close()
-    with pytest.raises(StateError, match="is gone"):
+    with pytest.raises(TransientError, match="is gone"):
         list(carrier.copy(spec, 2))
     assert in_target(pair) == 0
 

@@ -99,6 +99,13 @@ def test_the_new_interpolation_of_ini_files_is_understood(tmp_path: Path) -> Non
     assert load(WorkerSettings, file).queue_name == "50%"
 
 
+def test_a_percent_sign_that_means_nothing_is_found_with_its_line(tmp_path: Path) -> None:
+    file = write(tmp_path / "n.ini", "[londiste]\ndb = a\nqueue_name = 50%\n")
+    with pytest.raises(BadOption, match=r"n\.ini:3: queue_name: ") as caught:
+        load(WorkerSettings, file)
+    assert caught.value.hint == "write %% for a % that means itself"
+
+
 def test_spark_settings_come_from_their_section_and_from_dotted_keys(tmp_path: Path) -> None:
     file = write(
         tmp_path / "n.toml",
