@@ -36,6 +36,7 @@ to pgq_reader, pgq_writer, londiste_reader;
 grant execute on function
     londiste._row_signature(oid),
     londiste._capture_parts(oid, text[], text, text),
+    londiste._capture_column(text),
     londiste._capture_event(oid, record, text[], text, text),
     londiste._capture_expression(oid, text, text),
     londiste._capture_image(oid, text, text[]),

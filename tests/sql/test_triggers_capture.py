@@ -379,6 +379,28 @@ def test_odd_names_of_queues_tables_and_columns(app: Session, name: str, key: st
     ).fetchone() == (3 if "deferrable" in key else 2,)
 
 
+def test_columns_named_like_words_of_sql_or_plpgsql(app: Session) -> None:
+    # Words that quote_ident() leaves bare are words of PL/pgSQL nevertheless: new.by.
+    words = [word for (word,) in app.execute("select word from pg_get_keywords()").fetchall()]
+    words += ["foreach", "while", "loop", "exit", "new", "old", "found", "sqlerrm", "tg_op"]
+    names = [f'"{word}"' for word in sorted(set(words))]
+    app.execute(f'create table t ({" int, ".join(names)} int, primary key ("by", "if"))')
+    app.execute(
+        "select londiste.create_capture('q', 't', array['ignore=loop', 'when=\"begin\" is null'])"
+    )
+    app.execute('insert into t ("by", "if") values (1, 1)')
+    app.execute('update t set "declare" = 1')
+    app.execute('update t set "by" = 2')
+    app.execute("delete from t")
+    assert [(op, row["by"], row["declare"]) for op, row in told(app)] == [
+        ("I", "1", None),
+        ("U", "1", "1"),
+        ("D", "1", "1"),
+        ("I", "2", "1"),
+        ("D", "2", "1"),
+    ]
+
+
 def test_long_names_do_not_collide(app: Session) -> None:
     for suffix in ("a", "b"):
         app.execute("select pgq.create_queue(%s)", ["queue" * 12 + suffix])

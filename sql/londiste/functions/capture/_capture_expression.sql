@@ -13,7 +13,9 @@ as $$
  */
 select '(select case num_nulls(x.value) when 0 then format(''%s'', x.value) end from (select (select '
     || i_expression || E'\n) from (select '
-    || string_agg(format('%1$s.%2$s as %2$s', i_row, quote_ident(c.name)), ', ' order by c.pos)
+    || string_agg(
+        format('%1$s.%2$s as %2$s', i_row, londiste._capture_column(c.name)),
+        ', ' order by c.pos)
     || ') as captured_row) as x (value))'
 from pgq._row_columns(i_relid) as c;
 $$;

@@ -13,11 +13,12 @@ as $$
 select coalesce(
     '(select row_to_json(r.*)::text from (select '
         || string_agg(
-            format(c.as_json, i_row || '.' || quote_ident(c.name)) || ' as ' || quote_ident(c.name),
+            format(c.as_json, i_row || '.' || n.quoted) || ' as ' || n.quoted,
             ', ' order by c.pos)
         || ') as r)',
     '''{}''::text')
 from pgq._row_columns(i_relid) as c
+    cross join londiste._capture_column(c.name) as n (quoted)
 where c.generated = ''
     and c.name <> all (i_without);
 $$;

@@ -82,10 +82,10 @@ begin
                 when c.type_id = any (
                     '{bool,int2,int4,int8,oid,uuid,date,timestamp,timestamptz}'::regtype[]::oid[])
                 then format('%1$s.%3$s is distinct from %2$s.%3$s',
-                    i_new, i_old, quote_ident(c.name))
+                    i_new, i_old, londiste._capture_column(c.name))
                 else format('%s is distinct from %s',
-                    format(c.as_text, i_new || '.' || quote_ident(c.name)),
-                    format(c.as_text, i_old || '.' || quote_ident(c.name)))
+                    format(c.as_text, i_new || '.' || londiste._capture_column(c.name)),
+                    format(c.as_text, i_old || '.' || londiste._capture_column(c.name)))
             end,
             ' or ' order by c.pos)
         into key_changed

@@ -7,7 +7,9 @@ as $$
 /* The expression that makes an array of the texts of some columns, in the order of i_names. */
 select 'array['
     || coalesce(
-        string_agg(format(c.as_text, i_row || '.' || quote_ident(c.name)), ', ' order by n.place),
+        string_agg(
+            format(c.as_text, i_row || '.' || londiste._capture_column(c.name)),
+            ', ' order by n.place),
         '')
     || ']::text[]'
 from unnest(i_names) with ordinality as n (name, place)
