@@ -12,8 +12,9 @@ from londiste.db.catalog import Column
 from londiste.db.names import TableName
 from londiste.errors import UsageError
 
-#: Built-in types whose binary form depends on the database or does not exist.
-_TEXT_ONLY = ("reg", "xml", "aclitem", "pg_")
+#: Built-in types whose binary form depends on the database or does not exist; an empty tsquery
+#: is written but not read by the server.
+_TEXT_ONLY = ("reg", "xml", "aclitem", "pg_", "tsquery")
 
 
 @dataclass(frozen=True)

@@ -89,6 +89,7 @@ def test_not_null_columns_with_default_or_identity_are_the_targets_own_business(
         (column("a", "mood", builtin=False), column("a", "mood", builtin=False), True, False),
         (column("a", "regclass"), column("a", "regclass"), True, False),
         (column("a", "xml"), column("a", "xml"), True, False),
+        (column("a", "tsquery"), column("a", "tsquery"), True, False),
     ],
 )
 def test_binary_needs_equal_builtin_types_and_versions(
