@@ -7,28 +7,31 @@ as $$
  * Ends the capture of a table: drops our triggers of that queue and the generated function.
  *
  * Returns the number of triggers dropped, 0 when there were none.  The table may be gone
- * already; then only the function is left to drop.
+ * already; then only the function is left to drop.  It may have another name by now: its
+ * triggers still call the function with the old one.
  */
 declare
     v_relid oid := londiste._capture_relation(i_table_name);
+    v_function text := londiste._capture_name(i_queue_name, i_table_name);
     v_trigger record;
     v_count int4 := 0;
 begin
     for v_trigger in
-        select t.tgname
+        select t.tgname, t.tgrelid::regclass as relation
         from pg_trigger as t
-        where t.tgrelid = v_relid
-            and not t.tgisinternal
-            and t.tgname in (
-                londiste.trigger_name(i_queue_name),
-                londiste.trigger_name(i_queue_name, 'update'),
-                londiste.trigger_name(i_queue_name, 'truncate'))
+            join pg_proc as p on p.oid = t.tgfoid
+        where not t.tgisinternal
+            and t.tgparentid = 0
+            and (p.pronamespace = 'londiste'::regnamespace and p.proname = v_function
+                or t.tgrelid = v_relid and t.tgname in (
+                    londiste.trigger_name(i_queue_name),
+                    londiste.trigger_name(i_queue_name, 'update'),
+                    londiste.trigger_name(i_queue_name, 'truncate')))
     loop
-        execute format('drop trigger %I on %s', v_trigger.tgname, v_relid::regclass);
+        execute format('drop trigger %I on %s', v_trigger.tgname, v_trigger.relation);
         v_count := v_count + 1;
     end loop;
-    execute format('drop function if exists londiste.%I()',
-        londiste._capture_name(i_queue_name, i_table_name));
+    execute format('drop function if exists londiste.%I()', v_function);
     return v_count;
 end;
 $$;
