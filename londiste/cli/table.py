@@ -94,7 +94,11 @@ def add_table(
         carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
             wait.wait_sync(
-                where.at(settings.db), settings.queue_name, timeout=timeout, progress=_progress
+                where.at(settings.db),
+                settings.queue_name,
+                timeout=timeout,
+                progress=_progress,
+                trouble=output.warning,
             )
 
 
@@ -151,7 +155,11 @@ def resync(
         carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
             wait.wait_sync(
-                where.at(settings.db), settings.queue_name, timeout=timeout, progress=_progress
+                where.at(settings.db),
+                settings.queue_name,
+                timeout=timeout,
+                progress=_progress,
+                trouble=output.warning,
             )
 
 
@@ -173,6 +181,7 @@ def wait_sync(
             timeout=timeout,
             only=[TableName.parse(name) for name in names],
             progress=_progress,
+            trouble=output.warning,
         )
     if as_json:
         output.as_json({"tables": len(found), "ok": len(found)})

@@ -99,7 +99,7 @@ def _on_root(
         if m.kind == "r"
     ]
     candidates = missing if options.dest is None else [*missing, *map(TableName.parse, patterns)]
-    picked = _pick(patterns, candidates, done, every, force or skip, local)
+    picked = _pick(patterns, candidates, done, every, force or skip, local, on_root=True)
     _one_with_dest(picked, options)
     steps: list[Step] = []
     skipped: list[str] = []
@@ -132,7 +132,7 @@ def _below(
     candidates = [name for name in theirs if name not in done]
     if every and not force and not options.expect_sync:
         candidates = [name for name in candidates if theirs[name].local]
-    picked = _pick(patterns, candidates, done, every, force, provider)
+    picked = _pick(patterns, candidates, done, every, force, provider, on_root=False)
     _one_with_dest(picked, options)
 
     steps: list[Step] = [
@@ -173,6 +173,8 @@ def _pick(
     every: bool,
     force: bool,
     conn: Connection,
+    *,
+    on_root: bool,
 ) -> Selected:
     if every:
         if patterns:
@@ -184,18 +186,39 @@ def _pick(
     def unknown(text: str) -> UnknownTable:
         info = None if "*" in text or "?" in text else catalog.info(conn, TableName.parse(text))
         if info is not None:
-            return _not_plain(TableName.parse(text), info.kind) or UnknownTable(
-                f"table {text} is not part of the queue",
-                detail="nothing was added",
-                hint=f"add it on the root first: londiste add-table {text}",
+            return _not_plain(TableName.parse(text), info.kind) or (
+                UnknownTable(
+                    f"table {text} cannot be replicated",
+                    detail="unlogged and temporary tables and those of PostgreSQL and of"
+                    " replication itself are left out; nothing was added",
+                    hint="londiste missing lists the tables that can be added",
+                )
+                if on_root
+                else UnknownTable(
+                    f"table {text} is not part of the queue",
+                    detail="nothing was added",
+                    hint=f"add it on the root first: londiste add-table {text}",
+                )
             )
         return UnknownTable(
             f"no table {text} in {place(conn.info.dsn)}",
             detail="nothing was added",
-            hint="londiste missing lists the tables that can be added",
+            hint=_name_hint(text) or "londiste missing lists the tables that can be added",
         )
 
     return select(patterns, candidates, done, unknown, force=force)
+
+
+def _name_hint(text: str) -> str:
+    """What may be wrong with a name that means nothing."""
+    if '"' in text:
+        return "write names as they are, without double quotes"
+    if text.count(".") > 1:
+        return (
+            "the first dot ends the schema's name; a schema with a dot in its name cannot be"
+            " replicated before it is renamed"
+        )
+    return ""
 
 
 def _one_with_dest(picked: Selected, options: TableOptions) -> None:
@@ -243,6 +266,12 @@ def _check_table(
     problem = _not_plain(table, info.kind)
     if problem is not None:
         raise problem
+    if not catalog.columns(conn, table):
+        raise UsageError(
+            f"table {table} has no columns",
+            detail="nothing was added",
+            hint="there is nothing in it to replicate; add a column first",
+        )
     if catalog.key(conn, table) or any(a.startswith("pkey=") for a in options.trigger_args):
         return False
     # What the provider admits can also be stored here.

@@ -26,15 +26,18 @@ def wait_sync(
     timeout: float | None,
     only: Sequence[TableName] = (),
     progress: Callable[[list[ReplicatedTable]], None] = lambda _: None,
+    trouble: Callable[[str], None] = lambda _: None,
 ) -> list[ReplicatedTable]:
     """Until all local tables (or those of ``only``) are ok; these tables.
 
     timeout -- seconds, None for no limit.
     progress -- called with the tables whenever a state has changed.
+    trouble -- called with every error, once, that holds the worker or a copy up meanwhile.
     Raises UnknownTable, TransientError when the time is over.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     last: list[str | None] | None = None
+    told: set[str] = set()
     while True:
         mine = [t for t in tables.get_table_list(conn, queue) if t.local]
         for name in only:
@@ -54,6 +57,10 @@ def wait_sync(
             return mine
         if deadline is not None and time.monotonic() >= deadline:
             raise _not_in_step(conn, queue, left, timeout)
+        for error in _errors(conn, queue):
+            if error not in told:
+                told.add(error)
+                trouble(error)
         time.sleep(_LOOK_SECONDS)
 
 
@@ -91,12 +98,14 @@ def _not_in_step(
 
 
 def _why(conn: Connection, queue: str, info: NodeInfo) -> str:
-    errors = [
-        f"{c.name}: {c.cur_error}" for c in nodes.get_consumer_info(conn, queue) if c.cur_error
-    ]
+    errors = _errors(conn, queue)
     if errors:
         return "; ".join(errors)
     return f"it stands at tick {info.last_tick}" + (", paused" if info.paused else "")
+
+
+def _errors(conn: Connection, queue: str) -> list[str]:
+    return [f"{c.name}: {c.cur_error}" for c in nodes.get_consumer_info(conn, queue) if c.cur_error]
 
 
 def tick_now(conn: Connection, queue: str, *, timeout: float = TICK_SECONDS) -> int:

@@ -71,6 +71,49 @@ def test_one_unknown_table_and_nothing_is_done(
     assert root.db.value("select count(*) from pg_trigger where tgname like '\\_londiste%'") == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("quick", "unlogged and temporary tables"),
+        ("pg_catalog.pg_class", "of PostgreSQL"),
+        ("a.b.t", "a schema with a dot in its name"),
+        ('"S x".one', "without double quotes"),
+        ("empty", "has no columns"),
+    ],
+)
+def test_what_cannot_be_replicated_is_refused_with_the_reason(
+    root: Node, londiste: CommandLine, name: str, words: str
+) -> None:
+    root.db.execute(
+        'create unlogged table quick (id int primary key); create schema "a.b";'
+        ' create table "a.b".t (id int primary key); create table empty ()'
+    )
+    answer = londiste(root.db, "add-table", "one", name)
+    assert answer.code == 2
+    assert words in answer.err
+    assert local(root) == {}
+
+
+def test_a_schema_that_has_no_name_in_the_queue_stops_no_pattern(
+    root: Node, londiste: CommandLine
+) -> None:
+    root.db.execute('create schema "a.b"; create table "a.b".t (id int primary key)')
+    assert londiste(root.db, "add-table", "*.*").code == 0
+    assert set(local(root)) == {"public.one", "public.two", "S x.T.y"}
+
+
+def test_a_table_that_got_another_name_can_be_removed(root: Node, londiste: CommandLine) -> None:
+    londiste(root.db, "add-table", "one")
+    root.db.execute("alter table one rename to first")
+    assert londiste(root.db, "remove-table", "one").code == 0
+    assert local(root) == {}
+    assert root.db.value("select count(*) from pg_trigger where tgname like '\\_londiste%'") == 0
+    assert londiste(root.db, "add-table", "first").code == 0
+    root.db.execute("insert into first values (1)")
+    events = root.db.execute("select ev_extra1 from pgq.event_template where ev_type like '{%'")
+    assert events == [("public.first",)]
+
+
 def test_added_before_is_said_and_fine(root: Node, londiste: CommandLine) -> None:
     londiste(root.db, "add-table", "one")
     answer = londiste(root.db, "add-table", "one", "two")
@@ -343,7 +386,9 @@ def test_waiting_for_tables_has_a_limit_and_a_reason(
     assert "0/1 tables in step; public.one waiting" in answer.err
     with leaf.connect() as conn:
         nodes.set_consumer_error(conn, QUEUE, leaf.worker, "disk full")
-        assert "disk full" in londiste(leaf.db, "wait-sync", "--timeout", "0.1").err
+        answer = londiste(leaf.db, "wait-sync", "--timeout", "0.1")
+        assert f"warning: {leaf.worker}: disk full\n" in answer.err
+        assert f"detail: {leaf.worker}: disk full\n" in answer.err
         tables.local_set_table_state(conn, QUEUE, TableName("public", "one"), None, "ok")
     assert londiste(leaf.db, "wait-sync", "one", "--json").json == {"tables": 1, "ok": 1}
     assert londiste(leaf.db, "wait-sync", "two").code == 2

@@ -11,7 +11,8 @@ as $$
  * What could be added here: 'r' tables and 'S' sequences.
  *
  * On the root those of the database that are not in the queue, outside of the schemas of
- * the system and of replication; elsewhere those of the queue that are not local.
+ * the system and of replication; elsewhere those of the queue that are not local.  What is
+ * in a schema with a dot in its name has no name in the queue, where the first dot splits.
  *
  * Error LD001 for an unknown queue.
  */
@@ -27,6 +28,7 @@ begin
                     and n.nspname not in ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop',
                                           'pgq_node', 'londiste')
                     and n.nspname !~ '^pg_'
+                    and position('.' in n.nspname) = 0
             ) r
             where not exists (
                     select from londiste.table_info t
