@@ -33,6 +33,7 @@ from londiste.errors import (
     Superseded,
     TransientError,
     UnknownTable,
+    UsageError,
     from_database,
 )
 from londiste.pgq import batches, queues
@@ -179,13 +180,18 @@ class RowCopy:
     ) -> Pairing:
         theirs = catalog.columns(source, source_name)
         ours = catalog.columns(node, table.dest)
-        if not ours:
+        if not ours and catalog.info(node, table.dest) is None:
             raise UnknownTable(
                 f"table {table.dest} does not exist here",
                 hint="create it; the copy begins by itself then",
             )
         same = source.info.server_version // 10000 == node.info.server_version // 10000
         found = pair(table.name, theirs, ours, same_version=same)
+        if not found.pairs:
+            raise UsageError(
+                f"table {table.name} has no column that table {table.dest} here has",
+                hint="make the two definitions fit; the copy begins by itself then",
+            )
         for warning in found.warnings:
             log.warning("%s", warning)
         return found

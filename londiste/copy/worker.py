@@ -2,7 +2,8 @@
 
 The main worker starts it when a table is to be copied; it ends by itself when none is left.
 Each table has a thread; all share one engine, so one Spark session.  A table that fails waits
-with its reason stored, longer from time to time, and the others go on.
+with its reason stored, longer from time to time, and the others go on: it gives its place to
+the next one while it waits.
 """
 
 from __future__ import annotations
@@ -87,6 +88,11 @@ class CopyProcess:
     longest_pause: float = 20.0
     _running: dict[TableName, threading.Thread] = field(default_factory=dict)
     _end: threading.Event = field(default_factory=threading.Event)
+    _waiting: set[TableName] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        # A thread that has waited goes on when there is a place again.
+        self._places = threading.BoundedSemaphore(self.parallel)
 
     def plan(self) -> list[Step]:
         """What ``run`` would do now; touches nothing."""
@@ -126,7 +132,7 @@ class CopyProcess:
                 del self._running[name]
         left = self._to_do(conn)
         for name in left:
-            if len(self._running) >= self.parallel:
+            if len(self._running.keys() - self._waiting) >= self.parallel:
                 break
             if name not in self._running:
                 thread = threading.Thread(
@@ -163,6 +169,7 @@ class CopyProcess:
         try:
             self._until_done(name)
         finally:
+            self._waiting.discard(name)
             # The next table need not wait for the next look.
             signals.wake()
 
@@ -171,7 +178,9 @@ class CopyProcess:
         trouble = loop.Trouble()
         while not self._end.is_set():
             try:
-                copy.run()
+                with self._places:
+                    self._waiting.discard(name)
+                    copy.run()
                 return
             except Superseded as error:
                 # Somebody has changed the state: look again, at once.
@@ -188,6 +197,7 @@ class CopyProcess:
                     )
                 with contextlib.suppress(LondisteError, psycopg.Error):
                     copy.note_error(ours)
+                self._waiting.add(name)
                 self._end.wait(
                     loop.pause(trouble.failures, longest=self.longest_pause, chance=random.random())
                 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import psycopg
 
+from londiste.cascade import nodes
 from londiste.daemon import crash
 from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
@@ -51,7 +52,7 @@ class Handover:
     """Decides and stores the main worker's states of the tables of one queue.
 
     source -- session on the provider; target -- session on this node.
-    parallel -- tables that may be copied at the same time.
+    parallel -- tables that may be copied at the same time, not counting those that fail.
     """
 
     def __init__(
@@ -67,6 +68,8 @@ class Handover:
         mine = [t for t in tables.get_table_list(self._target, self._queue) if t.local]
         states = {t.name: sync.from_text(t.state) for t in mine}
         busy = sum(isinstance(state, COPYING) for state in states.values())
+        if busy >= self._parallel and any(s == Missing() for s in states.values()):
+            busy -= self._failing(name for name, s in states.items() if isinstance(s, COPYING))
         ready = self._ready() if any(s == Missing() for s in states.values()) else frozenset()
         result = []
         for table in mine:
@@ -94,6 +97,11 @@ class Handover:
         """Names of the tables that the provider has completely."""
         there = tables.get_table_list(self._source, self._queue)
         return frozenset(str(t.name) for t in there if t.local and sync.from_text(t.state) == Ok())
+
+    def _failing(self, copying: Iterable[TableName]) -> int:
+        """How many of the tables wait with an error; they take no place from the others."""
+        wrong = [c.name for c in nodes.get_consumer_info(self._target, self._queue) if c.cur_error]
+        return sum(any(w.endswith(f".copy.{name}") for w in wrong) for name in copying)
 
     def _advance(self, table: ReplicatedTable, seen: Seen) -> ReplicatedTable | None:
         """The table as it is now; None when somebody else has just changed its state."""

@@ -35,6 +35,7 @@ class Nodes:
     signals: Signals = field(default_factory=lambda: Signals(stop_timeout=30))
     thread: threading.Thread | None = None
     failure: LondisteError | None = None
+    parallel: int = 2
 
     def add(self, *names: TableName) -> None:
         """The tables are registered, and shall be copied."""
@@ -77,7 +78,7 @@ class Nodes:
             lock_timeout_ms=5000,
             delay=0.1,
         )
-        return CopyProcess(job, wanted=wanted, longest_pause=0.3)
+        return CopyProcess(job, wanted=wanted, parallel=self.parallel, longest_pause=0.3)
 
     def start(self, *wanted: TableName) -> None:
         """Runs one in the background."""
@@ -232,6 +233,29 @@ def test_a_table_that_cannot_be_copied_says_why_and_others_go_on(nodes: Nodes) -
     nodes.wait_end()
     assert nodes.state(A) == "ok"
     assert nodes.leaf.value("select count(*) from public.a where more = 7") == 3000
+
+
+def test_a_table_that_fails_gives_its_place_to_the_next(nodes: Nodes) -> None:
+    nodes.parallel = 1
+    fill(nodes, B)
+    nodes.leaf.execute("alter table public.a add more int not null")
+    nodes.add(A, B)
+    nodes.start()
+    wait_for(lambda: nodes.state(B) == "ok", what="the other table")
+    assert nodes.state(A) == "in-copy"
+    nodes.leaf.execute("alter table public.a drop more")
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+
+
+def test_tables_without_a_common_column_are_not_taken_for_copied(nodes: Nodes) -> None:
+    nodes.leaf.execute(
+        "drop table public.a; create table public.a (other int primary key default 1)"
+    )
+    nodes.add(A)
+    nodes.start()
+    assert "has no column that" in wait_for(lambda: nodes.error(A), what="the reason to be stored")
+    assert nodes.state(A) == "in-copy"
 
 
 def test_rows_that_do_not_fit_an_index_are_not_copied_again(nodes: Nodes) -> None:
