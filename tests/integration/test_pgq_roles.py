@@ -1,4 +1,4 @@
-"""A user without the right to create roles installs the queue once an administrator made them."""
+"""A user without the right to create roles installs everything once an administrator made them."""
 
 from __future__ import annotations
 
@@ -52,3 +52,15 @@ def test_missing_roles_are_named_and_with_them_an_ordinary_user_installs(
             queues.maint_rotate_tables_step2(conn)
             assert queues.get_queue_info(conn, "q")[0].queue_cur_table == 1
             queues.drop_queue(conn, "q", force=True)
+
+            with pytest.raises(InstallError) as caught:
+                install(conn)
+            assert "the roles of replication are missing" in caught.value.message
+            commands = caught.value.hint.removeprefix("as an administrator: ")
+            assert commands.split("; ") == [
+                "create role londiste_reader nologin in role pgq_reader",
+                "create role londiste_writer nologin in role pgq_admin",
+            ]
+            admin.execute(commands.encode())
+            assert install(conn)
+            assert install(conn) == []
