@@ -139,6 +139,13 @@ class NodeSettings(DatabaseSettings):
             raise ValueError("control characters in a name")
         return value
 
+    @field_validator("queue_name")
+    @classmethod
+    def _some_name(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("the queue needs a name")
+        return value
+
     @property
     def consumer(self) -> str:
         """The consumer of the worker on its provider's queue."""

@@ -74,6 +74,13 @@ def test_a_value_that_does_not_fit_is_named_with_its_place(tmp_path: Path) -> No
         load(WorkerSettings, file)
 
 
+def test_a_queue_without_a_name_is_refused(tmp_path: Path) -> None:
+    file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\nqueue_name=" "\n')
+    with pytest.raises(BadOption) as caught:
+        load(NodeSettings, file)
+    assert f"{file}:3: queue_name: " in caught.value.message
+
+
 def test_old_ini_files_are_read_as_they_are(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
