@@ -42,7 +42,9 @@ def statements(
     lines = [_column(row, target_version) for row in rows]
     for constraint in catalog.constraints(source, table):
         if constraint.kind == "p":
-            lines.append(f"constraint {quote(constraint.name)} {constraint.definition}")
+            # Under another name the table may stand beside one that has the index's name already.
+            named = f"constraint {quote(constraint.name)} " if dest == table else ""
+            lines.append(named + constraint.definition)
     body = ",\n    ".join(lines)
     result = [f"create table {dest.quoted} (\n    {body}\n)"]
     if dest.schema != "public":

@@ -212,9 +212,15 @@ def test_a_table_gets_another_name_on_the_leaf(
     answer = londiste(leaf.db, "add-table", "one", "two", "--dest-table", "x", "--create")
     assert answer.code == 2
     assert londiste(leaf.db, "add-table", "one", "--dest-table", "New.One", "--create").code == 0
+    # The index of its key may have a name that is taken.
+    leaf.db.execute("create table two (id int primary key)")
+    assert londiste(leaf.db, "add-table", "two", "--dest-table", "two_b", "--create").code == 0
     with leaf.connect() as conn:
         found = [t for t in tables.get_table_list(conn, QUEUE) if t.local]
-    assert [(str(t.name), str(t.dest)) for t in found] == [("public.one", "New.One")]
+    assert [(str(t.name), str(t.dest)) for t in found] == [
+        ("public.one", "New.One"),
+        ("public.two", "public.two_b"),
+    ]
 
 
 def test_a_created_table_has_the_columns_and_key_of_the_provider(root: Node, leaf: Node) -> None:
