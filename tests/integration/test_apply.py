@@ -416,6 +416,23 @@ def test_what_does_not_fit_names_the_event_and_leaves_nothing(target: Target, fa
     assert target.rows() == [(1, "old")]
 
 
+def test_rows_hidden_from_the_worker_are_not_taken_for_missing_ones(target: Target) -> None:
+    target.database.execute(
+        "create table t (id int primary key, v text); insert into t values (1, 'old');"
+        " alter table t enable row level security, force row level security;"
+        " create role hidden_rows; grant all on t to hidden_rows"
+    )
+    try:
+        target.conn.execute("set role hidden_rows; set row_security = off")
+        with pytest.raises(EventError) as caught:
+            target.apply(target.u(id="1", v="new"))
+    finally:
+        target.conn.execute("reset role")
+        target.database.execute("drop owned by hidden_rows; drop role hidden_rows")
+    assert "row-level security" in str(caught.value)
+    assert "no force row level security" in caught.value.hint
+
+
 def test_a_missing_table_is_named(target: Target) -> None:
     with pytest.raises(EventError, match=r"table public\.t is not there") as caught:
         target.apply(target.i(id="1"))

@@ -338,7 +338,10 @@ class Applier:
 
 def _hint(state: str, table: TableName) -> str:
     if state == "42501":
-        return f"grant the worker's user the right to write {table}"
+        return (
+            f"grant the worker's user the right to write {table}; where row-level security is"
+            f" forced: alter table {table.quoted} no force row level security"
+        )
     if state.startswith("22") or state in {"23502", "23514", "42804", "42846"}:
         return (
             f"make the definition of {table} fit the provider's; the worker then goes on by itself"
