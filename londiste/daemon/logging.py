@@ -95,6 +95,8 @@ def setup(
     ours = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
     logging.getLogger("londiste").setLevel(ours)
     root.setLevel(logging.DEBUG if verbose > 1 else logging.WARNING)
+    # It warns of every refused statement in a pipeline, whose error comes to us anyhow.
+    logging.getLogger("psycopg").setLevel(logging.DEBUG if verbose > 1 else logging.ERROR)
 
 
 def _is_stderr(logfile: Path | None) -> bool:
