@@ -301,7 +301,12 @@ def test_a_second_copy_for_the_same_node(own_cascade: Cascade) -> None:
         lock.execute("lock table public.keyed in access exclusive mode")
         worker = cascade.start_worker(leaf)
         cascade.wait_state(leaf, "public.keyed", "in-copy")
-        cascade.wait(lambda: cascade.processes.find("copy"), "the copy process")
+        # Not only started: which of two copies comes first is decided by the lock.
+        locked = (
+            "select count(*) from pg_locks join pg_stat_activity using (pid)"
+            " where locktype = 'advisory' and granted and application_name = 'londiste copy'"
+        )
+        cascade.wait(lambda: leaf.database.value(locked), "the copy process")
         done = cascade.londiste(leaf, "copy", "public.keyed", accept=None, seconds=30)
         polite(done, STATE, r"copies")
     cascade.wait_sync(leaf)
