@@ -42,7 +42,7 @@ class NodeStatus:
     service -- of its location, if it has one.
     lag -- seconds behind the root; on the root the age of its newest tick; None: not known.
     tick -- what it has reached.
-    errors -- (consumer, first line of its message).
+    errors -- (consumer, first line of its message); (``capture``, what is not captured).
     unreachable -- why there was no answer.
     tagged_dead -- an administrator has given it up.
     """
@@ -96,15 +96,18 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
         members = nodes.get_queue_locations(conn, queue)
 
     def question(conn: Connection, member: Member) -> _Answer:
-        return _Answer(
-            topology.own_info(conn, queue, member),
-            count_tables(conn, queue),
-            tuple(
-                (c.name, c.cur_error.splitlines()[0])
-                for c in nodes.get_consumer_info(conn, queue)
-                if c.cur_error
-            ),
-        )
+        info = topology.own_info(conn, queue, member)
+        errors = [
+            (c.name, c.cur_error.splitlines()[0])
+            for c in nodes.get_consumer_info(conn, queue)
+            if c.cur_error
+        ]
+        if info.type is NodeType.ROOT:
+            errors += [
+                ("capture", f"table {name} {reason}: its changes are not replicated")
+                for name, reason in tables.lost_captures(conn, queue)
+            ]
+        return _Answer(info, count_tables(conn, queue), tuple(errors))
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
     found = [_node(member, answers[member.name]) for member in members]

@@ -43,6 +43,14 @@ def get_table_list(conn: Connection, queue: str) -> list[ReplicatedTable]:
     return result
 
 
+def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
+    """Local tables whose changes are no longer captured, and why."""
+    return [
+        (TableName.parse(row["table_name"]), row["reason"])
+        for row in call.rows(conn, "londiste.lost_captures", queue)
+    ]
+
+
 @dataclass(frozen=True)
 class Missing:
     """Something that could be added; ``kind`` is ``r`` (table) or ``S`` (sequence)."""

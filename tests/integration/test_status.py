@@ -48,6 +48,32 @@ def test_every_node_is_shown_with_its_tables_and_position(
     assert names == ["leaf", "root"]
 
 
+def test_tables_that_are_no_longer_captured_are_shown(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for name in "abcde":
+        root.db.execute(f"create table {name} (id int primary key)")
+    londiste(root.db, "add-table", "a", "b", "c", "d")
+    londiste(root.db, "add-table", "e", "--no-triggers")
+    assert status.collect(leaf.dsn, QUEUE).node("root").errors == ()
+    root.db.execute("drop table a; create table a (id int primary key)")
+    root.db.execute("alter table b rename to bb")
+    root.db.execute("alter table c disable trigger user")
+    end = ": its changes are not replicated"
+    assert status.collect(leaf.dsn, QUEUE).node("root").errors == (
+        ("capture", f"table public.a has lost its capture trigger{end}"),
+        ("capture", f"table public.b is gone, or has another name{end}"),
+        ("capture", f"table public.c has its capture trigger disabled{end}"),
+    )
+    assert "ERR: capture: table public.a has lost" in londiste(leaf.db, "status").out
+    # removed and added again, all is well
+    for command in ("remove-table", "add-table"):
+        assert londiste(root.db, command, "a").code == 0
+    assert len(status.collect(root.dsn, QUEUE).node("root").errors) == 2
+
+
 def test_lag_does_not_depend_on_the_servers_interval_style(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")
