@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from londiste import engine
-from londiste.cascade import nodes, topology
-from londiste.cascade.plan import reach
+from londiste.cascade import nodes
+from londiste.cascade.create import upstream
+from londiste.cascade.plan import Sites
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.compare.align import aligned
 from londiste.compare.checksum import TablePair, TableResult, compare
 from londiste.db import catalog
 from londiste.db.connection import Connection, session
-from londiste.errors import LondisteError, NodeUnreachable, StateError, UnknownTable
+from londiste.errors import LondisteError, StateError, UnknownTable
 from londiste.replication import tables
 from londiste.replication.select import select
 from londiste.replication.types import ReplicatedTable
@@ -93,31 +94,9 @@ def compare_tables(
 
 
 def root_location(settings: WorkerSettings, info: NodeInfo) -> str:
-    """How to reach the root of this node's cascade.  Raises NodeUnreachable, StateError."""
-    view = topology.read(settings.db, info.queue, extra=settings.remote_extra_connstr)
-    name = info.provider
-    seen = {info.name}
-    while name in view.views and name not in seen:
-        seen.add(name)
-        node = view.views[name]
-        if node.info is None:
-            raise _unreachable(name, node.error)
-        if node.info.type is NodeType.ROOT:
-            return reach(node.member.location, settings.remote_extra_connstr)
-        name = node.info.provider
-    raise StateError(
-        f"no root above node {info.name} of queue {info.queue}",
-        detail=f"followed the providers to {name}",
-        hint="londiste status shows the tree",
-    )
-
-
-def _unreachable(name: str, error: LondisteError | None) -> LondisteError:
-    return NodeUnreachable(
-        f"node {name} does not answer",
-        detail=str(error) if error else "",
-        hint="londiste status shows which nodes do",
-    )
+    """How to reach the root of this node's cascade; asks only the nodes on the way there."""
+    with Sites(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
+        return upstream(sites, info.queue, sites.reach(info.provider_location)).root_dsn
 
 
 def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[ReplicatedTable]:
