@@ -1,0 +1,80 @@
+create or replace function pgq.get_batch_cursor(
+    i_batch_id int8,
+    i_cursor_name text,
+    i_quick_limit int4,
+    i_extra_where text,
+    out ev_id int8,
+    out ev_time timestamptz,
+    out ev_txid int8,
+    out ev_retry int4,
+    out ev_type text,
+    out ev_data text,
+    out ev_extra1 text,
+    out ev_extra2 text,
+    out ev_extra3 text,
+    out ev_extra4 text
+)
+returns setof record
+language plpgsql
+as $$
+/*
+ * Declares a cursor over the events of an open batch and returns the first i_quick_limit.
+ *
+ * The caller goes on with FETCH, in the same transaction, and closes the cursor.
+ *
+ * i_quick_limit -- 0 or less declares only.
+ * i_extra_where -- condition over the columns of an event, as SQL; null for all events.
+ *
+ * Nothing is returned or declared when another argument is null.  No search_path is pinned: the
+ * condition is the caller's, runs with the caller's rights and may use the caller's names.
+ */
+declare
+    v_sql text;
+    v_cursor text := pg_catalog.quote_ident(i_cursor_name);
+begin
+    if i_batch_id is null or i_cursor_name is null or i_quick_limit is null then
+        return;
+    end if;
+    v_sql := pgq.batch_event_sql(i_batch_id);
+    if i_extra_where is not null then
+        -- The line breaks keep a comment at the end of the condition from swallowing the rest.
+        v_sql := pg_catalog.format(
+            E'select * from (\n%s\n) as ev where (\n%s\n) order by 1', v_sql, i_extra_where
+        );
+    end if;
+    execute 'declare ' || v_cursor || ' no scroll cursor without hold for ' || v_sql;
+    if i_quick_limit > 0 then
+        return query execute 'fetch ' || i_quick_limit || ' from ' || v_cursor;
+    end if;
+end;
+$$;
+
+create or replace function pgq.get_batch_cursor(
+    i_batch_id int8,
+    i_cursor_name text,
+    i_quick_limit int4,
+    out ev_id int8,
+    out ev_time timestamptz,
+    out ev_txid int8,
+    out ev_retry int4,
+    out ev_type text,
+    out ev_data text,
+    out ev_extra1 text,
+    out ev_extra2 text,
+    out ev_extra3 text,
+    out ev_extra4 text
+)
+returns setof record
+language plpgsql
+strict
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Declares a cursor over the events of an open batch and returns the first i_quick_limit.
+ */
+begin
+    return query
+    select *
+    from pgq.get_batch_cursor(i_batch_id, i_cursor_name, i_quick_limit, null);
+end;
+$$;

@@ -1,0 +1,13 @@
+create or replace function pgq.next_batch(i_queue_name text, i_consumer_name text)
+returns int8
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Opens the consumer's next batch and returns its id; null when there is none yet.
+ *
+ * The batch may be empty and has to be finished all the same.
+ */
+    select f.batch_id
+    from pgq.next_batch_custom(i_queue_name, i_consumer_name, null, null, null) as f;
+$$;

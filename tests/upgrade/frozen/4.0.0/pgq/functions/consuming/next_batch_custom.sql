@@ -1,0 +1,138 @@
+create or replace function pgq.next_batch_custom(
+    i_queue_name text,
+    i_consumer_name text,
+    i_min_lag interval,
+    i_min_count int4,
+    i_min_interval interval,
+    out batch_id int8,
+    out cur_tick_id int8,
+    out prev_tick_id int8,
+    out cur_tick_time timestamptz,
+    out prev_tick_time timestamptz,
+    out cur_tick_event_seq int8,
+    out prev_tick_event_seq int8
+)
+returns record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Opens the consumer's next batch; all null when there is none yet.
+ *
+ * An open batch is answered again, whatever its size.
+ *
+ * i_min_lag -- the batch ends at least this long ago.
+ * i_min_count, i_min_interval -- the batch has this many events or spans this much time, over
+ *     several ticks if need be; null for the plain next tick.
+ */
+declare
+    v_position record;
+begin
+    loop
+        select
+            s.sub_queue,
+            s.sub_consumer,
+            s.sub_batch,
+            s.sub_last_tick,
+            s.sub_next_tick,
+            last.tick_time as last_time,
+            last.tick_event_seq as last_seq,
+            last.tick_id is null as is_lost,
+            next.tick_time as next_time,
+            next.tick_event_seq as next_seq
+        into v_position
+        from pgq.queue q
+        join pgq.subscription s on s.sub_queue = q.queue_id
+        join pgq.consumer c on c.co_id = s.sub_consumer
+        left join pgq.tick last
+            on last.tick_queue = s.sub_queue and last.tick_id = s.sub_last_tick
+        left join pgq.tick next
+            on next.tick_queue = s.sub_queue and next.tick_id = s.sub_next_tick
+        where q.queue_name = i_queue_name and c.co_name = i_consumer_name;
+        if not found then
+            raise exception using
+                errcode = 'LD002',
+                message = format(
+                    'Not subscriber to queue: %s/%s',
+                    coalesce(i_queue_name, 'NULL'),
+                    coalesce(i_consumer_name, 'NULL')
+                ),
+                detail = format('in database %s', current_database()),
+                hint = format('select pgq.register_consumer(%L, %L)',
+                              i_queue_name, i_consumer_name);
+        end if;
+        if v_position.is_lost then
+            raise exception using
+                errcode = 'LD107',
+                message = format(
+                    'PgQ corruption: consumer %s on queue %s does not see tick %s',
+                    i_consumer_name,
+                    i_queue_name,
+                    coalesce(v_position.sub_last_tick::text, 'NULL')
+                ),
+                detail = case when v_position.sub_last_tick is null
+                    then 'an idle cooperative consumer has no position of its own'
+                    else 'the position of the consumer is no tick of the queue' end,
+                hint = case when v_position.sub_last_tick is null
+                    then 'ask for its batch with pgq_coop.next_batch()'
+                    else 'set the position with pgq.register_consumer_at(), and bring the '
+                        'consumer''s data to that point' end;
+        end if;
+
+        prev_tick_id := v_position.sub_last_tick;
+        prev_tick_time := v_position.last_time;
+        prev_tick_event_seq := v_position.last_seq;
+        if v_position.sub_batch is not null then
+            batch_id := v_position.sub_batch;
+            cur_tick_id := v_position.sub_next_tick;
+            cur_tick_time := v_position.next_time;
+            cur_tick_event_seq := v_position.next_seq;
+            return;
+        end if;
+
+        if i_min_count is null and i_min_interval is null then
+            select tick_id, tick_time, tick_event_seq
+            into cur_tick_id, cur_tick_time, cur_tick_event_seq
+            from pgq.tick
+            where tick_queue = v_position.sub_queue and tick_id > v_position.sub_last_tick
+            order by tick_id
+            limit 1;
+        else
+            select next_tick_id, next_tick_time, next_tick_seq
+            into cur_tick_id, cur_tick_time, cur_tick_event_seq
+            from pgq.find_tick_helper(
+                v_position.sub_queue,
+                v_position.sub_last_tick,
+                v_position.last_time,
+                v_position.last_seq,
+                i_min_count,
+                i_min_interval
+            );
+        end if;
+        if cur_tick_id is null or now() - cur_tick_time < i_min_lag then
+            cur_tick_id := null;
+            prev_tick_id := null;
+            cur_tick_time := null;
+            prev_tick_time := null;
+            cur_tick_event_seq := null;
+            prev_tick_event_seq := null;
+            return;
+        end if;
+
+        -- Moves nothing if another session has opened or finished a batch since the look.
+        update pgq.subscription
+        set sub_batch = nextval('pgq.batch_id_seq'),
+            sub_next_tick = cur_tick_id,
+            sub_active = now()
+        where sub_queue = v_position.sub_queue
+            and sub_consumer = v_position.sub_consumer
+            and sub_last_tick = v_position.sub_last_tick
+            and sub_batch is null
+        returning sub_batch into batch_id;
+        if found then
+            return;
+        end if;
+    end loop;
+end;
+$$;

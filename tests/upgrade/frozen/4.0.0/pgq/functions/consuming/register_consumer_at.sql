@@ -1,0 +1,90 @@
+create or replace function pgq.register_consumer_at(
+    x_queue_name text,
+    x_consumer_name text,
+    x_tick_pos int8
+)
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Registers a consumer behind a tick, or moves one that is registered; null is the newest tick.
+ *
+ * Returns 1 for a new registration, 0 otherwise.  Moving drops an open batch; a registered
+ * consumer with x_tick_pos null stays where it is.  Moving back reads events again that rotation
+ * has not removed; moving forward leaves out what lies between.
+ */
+declare
+    v_queue_id int4;
+    v_consumer_id int4;
+    v_tick int8;
+begin
+    -- Rotation, which deletes ticks, keeps out until this registration is committed.
+    select queue_id into v_queue_id from pgq.queue where queue_name = x_queue_name for key share;
+    if not found then
+        perform pgq._raise_no_queue('Event queue not created yet', x_queue_name);
+    end if;
+    if x_consumer_name is null then
+        raise exception using
+            errcode = 'LD005',
+            message = 'Invalid NULL value',
+            hint = 'give the consumer a name';
+    end if;
+
+    if x_tick_pos is not null then
+        perform 1 from pgq.tick where tick_queue = v_queue_id and tick_id = x_tick_pos;
+        if not found then
+            raise exception using
+                errcode = 'LD105',
+                message = format('cannot reposition, tick not found: %s', x_tick_pos),
+                detail = (
+                    select format('queue %s has ticks %s to %s',
+                                  x_queue_name, min(tick_id), max(tick_id))
+                    from pgq.tick
+                    where tick_queue = v_queue_id
+                ),
+                hint = 'choose one of pgq.tick';
+        end if;
+    end if;
+
+    -- Left for good by unregister_consumer() when its last queue goes; the row lock keeps a
+    -- consumer that leaves another queue at this moment from taking it away.
+    loop
+        select co_id
+        into v_consumer_id
+        from pgq.consumer
+        where co_name = x_consumer_name
+        for key share;
+        exit when found;
+        insert into pgq.consumer (co_name)
+        values (x_consumer_name)
+        on conflict (co_name) do nothing;
+    end loop;
+
+    update pgq.subscription
+    set sub_last_tick = coalesce(x_tick_pos, sub_last_tick),
+        sub_batch = case when x_tick_pos is null then sub_batch end,
+        sub_next_tick = case when x_tick_pos is null then sub_next_tick end,
+        sub_active = case when x_tick_pos is null then sub_active else now() end
+    where sub_queue = v_queue_id and sub_consumer = v_consumer_id;
+    if found then
+        return 0;
+    end if;
+
+    v_tick := coalesce(
+        x_tick_pos, (select max(tick_id) from pgq.tick where tick_queue = v_queue_id)
+    );
+    if v_tick is null then
+        raise exception using
+            errcode = 'LD105',
+            message = 'No ticks for this queue.  Please run ticker on database.',
+            detail = format('queue %s has no tick to start at', x_queue_name),
+            hint = 'londiste ticker, or once: select pgq.ticker()';
+    end if;
+    insert into pgq.subscription (sub_queue, sub_consumer, sub_last_tick)
+    values (v_queue_id, v_consumer_id, v_tick)
+    on conflict on constraint subscription_pkey do nothing;
+    return found::int4;
+end;
+$$;

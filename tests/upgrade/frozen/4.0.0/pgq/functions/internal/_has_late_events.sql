@@ -1,0 +1,36 @@
+create or replace function pgq._has_late_events(
+    i_table text,
+    i_last txid_snapshot,
+    i_current txid_snapshot
+)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Whether a table that should hold none has events that i_current sees and i_last does not.
+ *
+ * Looks within a subtransaction that is always undone, because that gives back the lock on the
+ * table: kept to the end of a long batch, it would keep rotation from truncating the table.
+ */
+declare
+    v_found boolean;
+begin
+    begin
+        execute format(
+            'select exists ('
+            '   select 1 from %s'
+            '   where ev_txid >= $1 and ev_txid <= $2'
+            '       and txid_visible_in_snapshot(ev_txid, $3)'
+            '       and not txid_visible_in_snapshot(ev_txid, $4))',
+            pgq.quote_fqname(i_table)
+        )
+        into v_found
+        using txid_snapshot_xmin(i_last), txid_snapshot_xmax(i_current), i_current, i_last;
+        raise exception using errcode = 'LD000', message = 'looked';
+    exception
+        when sqlstate 'LD000' then
+            return v_found;
+    end;
+end;
+$$;

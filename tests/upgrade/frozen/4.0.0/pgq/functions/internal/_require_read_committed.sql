@@ -1,0 +1,25 @@
+create or replace function pgq._require_read_committed()
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Raises unless every statement of this transaction sees what was committed before it.
+ *
+ * In a stricter isolation level the snapshot is older than the lock on the queue: a tick could
+ * be older than one that is there already, and events between them would be lost.
+ */
+begin
+    if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+        raise exception using
+            errcode = 'LD100',
+            message = 'ticks and rotation need a transaction in isolation level read committed',
+            detail = format('this one is %s', current_setting('transaction_isolation')),
+            hint = format(
+                'alter role %I set default_transaction_isolation = %L',
+                session_user,
+                'read committed'
+            );
+    end if;
+end;
+$$;

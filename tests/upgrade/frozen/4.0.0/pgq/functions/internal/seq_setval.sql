@@ -1,0 +1,22 @@
+create or replace function pgq.seq_setval(i_seq_name text, i_new_value int8)
+returns int8
+language plpgsql
+strict
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Raises a sequence to a value; never lowers it.  Returns the higher of both.
+ *
+ * Nobody may take values meanwhile: they could fall between reading and setting.
+ */
+declare
+    v_name text := pgq.quote_fqname(i_seq_name);
+    v_last int8 := pgq.seq_getval(i_seq_name);
+begin
+    if i_new_value > v_last then
+        perform setval(v_name, i_new_value);
+        return i_new_value;
+    end if;
+    return v_last;
+end;
+$$;

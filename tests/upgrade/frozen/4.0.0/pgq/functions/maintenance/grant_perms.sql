@@ -1,0 +1,39 @@
+create or replace function pgq.grant_perms(x_queue_name text)
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Makes the privileges on a queue's tables those of pgq.event_template.
+ *
+ * Everybody may read the queue's sequences, administrators may take event ids.
+ */
+declare
+    v_queue pgq.queue;
+    v_table text;
+begin
+    select * into v_queue from pgq.queue where queue_name = x_queue_name;
+    if not found then
+        perform pgq._raise_no_queue('Queue not found', x_queue_name);
+    end if;
+
+    execute format(
+        'grant select on %s, %s to public',
+        pgq.quote_fqname(v_queue.queue_event_seq),
+        pgq.quote_fqname(v_queue.queue_tick_seq)
+    );
+    execute format(
+        'grant usage on %s to pgq_admin', pgq.quote_fqname(v_queue.queue_event_seq)
+    );
+
+    foreach v_table in array
+        v_queue.queue_data_pfx || array(select t from pgq._event_tables(v_queue) as t)
+    loop
+        perform pgq._grant_perms_from(
+            'pgq', 'event_template', split_part(v_table, '.', 1), split_part(v_table, '.', 2)
+        );
+    end loop;
+    return 1;
+end;
+$$;

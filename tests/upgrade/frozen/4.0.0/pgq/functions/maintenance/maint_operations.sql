@@ -1,0 +1,63 @@
+create or replace function pgq.maint_operations(out func_name text, out func_arg text)
+returns setof record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * What a maintenance daemon has to do now, in this order, each in a transaction of its own.
+ *
+ * func_name is a function to call with func_arg, or without when that is null; a function that
+ * returns a number other than 0 asks to be called again at once.  The names vacuum and vacuum
+ * analyze stand for these statements, on the table func_arg.
+ */
+begin
+    for func_arg in
+        select queue_name
+        from pgq.queue
+        where queue_rotation_period is not null
+            and queue_switch_step2 is not null
+            and queue_switch_time + queue_rotation_period < now()
+        order by queue_name
+    loop
+        func_name := 'pgq.maint_rotate_tables_step1';
+        return next;
+    end loop;
+
+    func_arg := null;
+    if func_name is not null
+        or exists (select 1 from pgq.queue where queue_switch_step2 is null)
+    then
+        func_name := 'pgq.maint_rotate_tables_step2';
+        return next;
+    end if;
+
+    return query
+    select m.name, q.queue_name
+    from pgq.queue q
+    cross join lateral unnest(q.queue_extra_maint) with ordinality as m (name, nr)
+    order by q.queue_name, m.nr;
+
+    return query
+    select 'vacuum', t
+    from pgq.maint_tables_to_vacuum() as t;
+
+    if to_regprocedure('pgq_node.maint_watermark(text)') is not null then
+        return query execute
+            'select ''pgq_node.maint_watermark'', queue_name'
+            ' from pgq_node.node_info where node_type = ''root'' order by queue_name';
+    end if;
+    if to_regprocedure('londiste.root_check_seqs(text)') is not null then
+        return query execute
+            'select ''londiste.root_check_seqs'', n.queue_name'
+            ' from pgq_node.node_info n'
+            ' where n.node_type = ''root'' and exists ('
+            '   select 1 from londiste.seq_info s where s.queue_name = n.queue_name and s.local)'
+            ' order by n.queue_name';
+    end if;
+    if to_regprocedure('londiste.periodic_maintenance()') is not null then
+        func_name := 'londiste.periodic_maintenance';
+        func_arg := null;
+        return next;
+    end if;
+end;
+$$;

@@ -1,0 +1,39 @@
+create or replace function pgq.maint_retry_events()
+returns int4
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Puts up to 10 events whose time has come back into their queues; returns how many.
+ *
+ * Call it until it answers 0.  The events keep their ids, so they come with a lower id than
+ * their neighbours in the batch.
+ */
+declare
+    v_event record;
+    v_count int4 := 0;
+begin
+    -- One mover at a time; asking for a retry goes on.
+    lock table pgq.retry_queue in share update exclusive mode;
+    for v_event in
+        select r.*, q.queue_name
+        from pgq.retry_queue r
+        join pgq.queue q on q.queue_id = r.ev_queue
+        where r.ev_retry_after <= now()
+            and (not q.queue_disable_insert
+                 or current_setting('session_replication_role') = 'replica')
+        order by r.ev_retry_after, r.ev_id
+        limit 10
+    loop
+        perform pgq.insert_event_raw(
+            v_event.queue_name, v_event.ev_id, v_event.ev_time, v_event.ev_owner,
+            v_event.ev_retry, v_event.ev_type, v_event.ev_data, v_event.ev_extra1,
+            v_event.ev_extra2, v_event.ev_extra3, v_event.ev_extra4
+        );
+        delete from pgq.retry_queue
+        where ev_owner = v_event.ev_owner and ev_id = v_event.ev_id;
+        v_count := v_count + 1;
+    end loop;
+    return v_count;
+end;
+$$;

@@ -1,0 +1,83 @@
+create or replace function pgq.maint_rotate_tables_step1(i_queue_name text)
+returns int4
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Empties the oldest event table of a queue and makes it the current one, when that is due and
+ * no consumer needs its events any more.  Always returns 0; otherwise does nothing.
+ *
+ * Needs a transaction of its own, and maint_rotate_tables_step2() in a later one.
+ *
+ * A table is emptied only when every consumer is behind the switch before: all events of the
+ * table after the current one are then older than any of their positions.  Events that a
+ * transaction put there late (see batch_event_tables) are looked for and keep the table.
+ *
+ * Waits for no lock: writers would queue up behind it.
+ */
+declare
+    v_queue pgq.queue;
+    v_lowest pgq.tick;
+    v_next int4;
+    v_table text;
+    v_needed boolean;
+begin
+    if not pgq._rotation_due(i_queue_name) then
+        return 0;
+    end if;
+    perform pgq._require_read_committed();
+    begin
+        -- For update, not just for no key update: keeps registrations out as well.
+        select * into v_queue from pgq.queue where queue_name = i_queue_name for update nowait;
+        if not found or not pgq._rotation_due(i_queue_name) then
+            return 0;
+        end if;
+
+        select t.*
+        into v_lowest
+        from pgq.tick t
+        where t.tick_queue = v_queue.queue_id
+            and t.tick_id = (
+                select min(sub_last_tick) from pgq.subscription where sub_queue = v_queue.queue_id
+            );
+
+        v_next := (v_queue.queue_cur_table + 1) % v_queue.queue_ntables;
+        v_table := pgq.quote_fqname(v_queue.queue_data_pfx || '_' || v_next);
+        execute format('lock table %s in access exclusive mode nowait', v_table);
+        if v_lowest.tick_id is not null then
+            -- Nobody can be writing there now, so this look misses nothing.
+            execute format(
+                'select exists ('
+                '   select 1 from only %s'
+                '   where ev_txid >= $1 and not txid_visible_in_snapshot(ev_txid, $2))',
+                v_table
+            )
+            into v_needed
+            using txid_snapshot_xmin(v_lowest.tick_snapshot), v_lowest.tick_snapshot;
+            if v_needed then
+                return 0;
+            end if;
+        end if;
+        execute 'truncate only ' || v_table;
+    exception
+        when lock_not_available then
+            -- Somebody is reading or writing there; the next maintenance tries again.
+            return 0;
+    end;
+
+    update pgq.queue
+    set queue_cur_table = v_next,
+        queue_switch_time = now(),
+        queue_switch_step1 = txid_current(),
+        queue_switch_step2 = null
+    where queue_id = v_queue.queue_id;
+
+    -- Ticks from before the previous switch: no consumer is that far back.  The newest stays in
+    -- any case, registrations start there.
+    delete from pgq.tick
+    where tick_queue = v_queue.queue_id
+        and txid_snapshot_xmin(tick_snapshot) < v_queue.queue_switch_step2
+        and tick_id < (select max(tick_id) from pgq.tick where tick_queue = v_queue.queue_id);
+    return 0;
+end;
+$$;

@@ -1,0 +1,66 @@
+create or replace function pgq.create_queue(i_queue_name text)
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Creates a queue with its tables, sequences and first tick.
+ *
+ * Returns 1, or 0 when the queue was there already.  Consumers can register at once.
+ */
+declare
+    v_id int4;
+    v_queue pgq.queue;
+    v_table text;
+begin
+    if i_queue_name is null then
+        raise exception using
+            errcode = 'LD005',
+            message = 'Invalid NULL value',
+            hint = 'give the queue a name';
+    end if;
+    if exists (select 1 from pgq.queue where queue_name = i_queue_name) then
+        return 0;
+    end if;
+
+    v_id := nextval('pgq.queue_queue_id_seq');
+    insert into pgq.queue (queue_id, queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq)
+    values (
+        v_id,
+        i_queue_name,
+        'pgq.event_' || v_id,
+        'pgq.event_' || v_id || '_id_seq',
+        'pgq.event_' || v_id || '_tick_seq'
+    )
+    on conflict on constraint queue_name_uq do nothing
+    returning * into v_queue;
+    if not found then
+        -- Somebody else created it between the look and the insert.
+        return 0;
+    end if;
+
+    execute 'create sequence ' || v_queue.queue_tick_seq;
+    execute 'create sequence ' || v_queue.queue_event_seq;
+    execute format('create table %s () inherits (pgq.event_template)', v_queue.queue_data_pfx);
+    for v_table in select t from pgq._event_tables(v_queue) as t loop
+        execute format('create table %s () inherits (%s)', v_table, v_queue.queue_data_pfx);
+        execute format(
+            'alter table %s alter column ev_id set default nextval(%L)',
+            v_table,
+            v_queue.queue_event_seq
+        );
+        execute format(
+            'create index %I on %s (ev_txid)',
+            split_part(v_table, '.', 2) || '_txid_idx',
+            v_table
+        );
+    end loop;
+
+    perform pgq._generate_store_event();
+    perform pgq.grant_perms(i_queue_name);
+    perform pgq.ticker(i_queue_name);
+    perform pgq.tune_storage(i_queue_name);
+    return 1;
+end;
+$$;

@@ -1,0 +1,128 @@
+-- Who may call what in pgq.  Readers consume, writers produce, administrators do both and look
+-- after queues.  Functions not named here are for the owner alone.
+grant usage on schema pgq to public;
+
+revoke all on
+    pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.event_template, pgq.retry_queue
+from public;
+grant select on pgq.consumer, pgq.queue, pgq.tick, pgq.subscription to public, pgq_reader;
+grant select, insert, update, delete on
+    pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.retry_queue
+to pgq_admin;
+grant select on pgq.event_template to pgq_reader;
+grant select, insert, truncate on pgq.event_template to pgq_admin;
+grant usage on sequence
+    pgq.consumer_co_id_seq,
+    pgq.queue_queue_id_seq,
+    pgq.subscription_sub_id_seq,
+    pgq.batch_id_seq
+to pgq_admin;
+
+revoke all on all functions in schema pgq from public;
+
+-- everybody
+grant execute on function
+    pgq.version(),
+    pgq.get_queue_info(),
+    pgq.get_queue_info(text),
+    pgq.get_consumer_info(),
+    pgq.get_consumer_info(text),
+    pgq.get_consumer_info(text, text),
+    pgq.seq_getval(text),
+    pgq.quote_fqname(text),
+    pgq._raise_no_queue(text, text)
+to public;
+
+-- consumers
+grant execute on function
+    pgq.register_consumer(text, text),
+    pgq.register_consumer_at(text, text, int8),
+    pgq.unregister_consumer(text, text),
+    pgq.next_batch(text, text),
+    pgq.next_batch_info(text, text),
+    pgq.next_batch_custom(text, text, interval, int4, interval),
+    pgq.find_tick_helper(int4, int8, timestamptz, int8, int8, interval),
+    pgq.get_batch_info(int8),
+    pgq.get_batch_events(int8),
+    pgq.get_batch_cursor(int8, text, int4),
+    pgq.get_batch_cursor(int8, text, int4, text),
+    pgq.fetch_batch_events(text, int4, int8),
+    pgq.batch_event_sql(int8),
+    pgq.batch_event_tables(int8),
+    pgq._has_late_events(text, txid_snapshot, txid_snapshot),
+    pgq.event_retry(int8, int8, int4),
+    pgq.event_retry(int8, int8, timestamptz),
+    pgq.batch_retry(int8, int4),
+    pgq.finish_batch(int8),
+    pgq.force_tick(text)
+to pgq_reader;
+
+-- producers
+grant execute on function
+    pgq.insert_event(text, text, text),
+    pgq.insert_event(text, text, text, text, text, text, text),
+    pgq.current_event_table(text)
+to pgq_writer;
+
+-- producers by trigger
+grant execute on function
+    pgq.sqltriga(),
+    pgq.logutriga(),
+    pgq.jsontriga()
+to pgq_writer;
+
+-- What triggers call with the rights of whoever writes to the table.  To everybody, so that a
+-- deny trigger says deny, and not that a helper is forbidden; insert_event() guards the queue.
+grant execute on function
+    pgq._log_change(
+        text, text, text, text, oid, text, text, text[], record, record
+    ),
+    pgq._trigger_options(text[], text, text),
+    pgq._key_columns(oid),
+    pgq._pick(text[], text[], text[]),
+    pgq._row_columns(oid),
+    pgq._row_expression(text, record),
+    pgq._row_json_sql(oid, text[]),
+    pgq._row_values_sql(oid),
+    pgq._json_event_type(text, text, text, text[]),
+    pgq._sql_fragment(text, text[], text[], text[], text[]),
+    pgq._urlencode(text),
+    pgq._urlencode_row(text[], text[])
+to public;
+
+-- administrators
+grant execute on function
+    pgq.create_queue(text),
+    pgq.drop_queue(text),
+    pgq.drop_queue(text, boolean),
+    pgq.set_queue_config(text, text, text),
+    pgq.insert_event_raw(
+        text, int8, timestamptz, int4, int4, text, text, text, text, text, text
+    ),
+    pgq._count_event(int4, text, int4),
+    pgq._store_event(
+        int4, text, int4, int8, timestamptz, int8, int4, int4,
+        text, text, text, text, text, text
+    ),
+    pgq.event_retry_raw(
+        text, text, timestamptz, int8, timestamptz, int4, text, text, text, text, text, text
+    ),
+    pgq.ticker(),
+    pgq.ticker(text),
+    pgq.ticker(text, int8, timestamptz, int8),
+    pgq.lock_ticks(text),
+    pgq.tick_at_snapshot(text, text),
+    pgq.maint_operations(),
+    pgq.maint_rotate_tables_step1(text),
+    pgq.maint_rotate_tables_step2(),
+    pgq._rotation_due(text),
+    pgq._require_read_committed(),
+    pgq.maint_retry_events(),
+    pgq.maint_tables_to_vacuum(),
+    pgq.tune_storage(text),
+    pgq._event_tables(pgq.queue),
+    pgq.grant_perms(text),
+    pgq._grant_perms_from(text, text, text, text),
+    pgq.seq_setval(text, int8),
+    pgq.upgrade_schema()
+to pgq_admin;

@@ -1,0 +1,57 @@
+create or replace function pgq._row_columns(i_relid oid)
+returns table (
+    pos int2,
+    name text,
+    type_id oid,
+    generated "char",
+    as_text text,
+    as_json text)
+language sql
+stable
+as $$
+/*
+ * The columns of a table in order, with two patterns for format(): how to get the value's
+ * text as its output function writes it, and how to hand it to row_to_json().
+ *
+ * Output functions, not casts to text: bool::text is 'true' and not 't', inet::text adds
+ * the mask, char(n)::text drops the padding.  Types that row_to_json() would write as JSON
+ * of their own and thereby change (numeric, float, json, arrays, records) go in as text.
+ * Virtual generated columns are left out: a trigger does not see them.
+ *
+ * Neither search_path nor volatile, so that it is inlined; all names are qualified.
+ */
+select
+    a.attnum,
+    a.attname::pg_catalog.text,
+    a.atttypid,
+    a.attgenerated,
+    p.as_text,
+    case
+        when t.typtype operator(pg_catalog.=) 'b'
+            and t.typnamespace operator(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace
+            and t.typcategory operator(pg_catalog.<>) 'A'
+            and t.oid operator(pg_catalog.<>) all (
+                '{numeric,float4,float8,json,jsonb}'::pg_catalog.regtype[]::pg_catalog.oid[])
+        then '%1$s'
+        else p.as_text
+    end
+from pg_catalog.pg_attribute as a
+    join pg_catalog.pg_type as t on t.oid operator(pg_catalog.=) a.atttypid
+    join pg_catalog.pg_proc as o on o.oid operator(pg_catalog.=) t.typoutput
+    cross join lateral (
+        select
+            case
+                when t.typtype operator(pg_catalog.=) 'b'
+                    and t.typnamespace operator(pg_catalog.=) 'pg_catalog'::pg_catalog.regnamespace
+                    and o.proargtypes[0] operator(pg_catalog.=) t.oid
+                    or o.oid operator(pg_catalog.=) 'pg_catalog.array_out'::pg_catalog.regproc
+                        and t.typtype operator(pg_catalog.=) 'b'
+                then pg_catalog.format('pg_catalog.textin(pg_catalog.%I(%%1$s))', o.proname)
+                else 'case pg_catalog.num_nulls(%1$s) when 0 then pg_catalog.format(''%%s'', %1$s) end'
+            end
+    ) as p (as_text)
+where a.attrelid operator(pg_catalog.=) i_relid
+    and a.attnum operator(pg_catalog.>) 0
+    and not a.attisdropped
+    and a.attgenerated operator(pg_catalog.<>) 'v';
+$$;

@@ -1,0 +1,52 @@
+create or replace function pgq._sql_fragment(
+    i_op text,
+    i_names text[],
+    i_new text[],
+    i_old text[],
+    i_key text[])
+returns text
+language plpgsql
+immutable
+as $$
+/*
+ * The part of an INSERT, UPDATE or DELETE that follows the name of the table.
+ *
+ * i_new and i_old are the values of i_names.  An UPDATE that changes nothing sets the first
+ * key column to itself, because there is no empty SET.
+ *
+ * No search_path of its own: the trigger functions that call it have pinned theirs.
+ */
+declare
+    v_set text;
+    v_where text;
+begin
+    if i_op = 'INSERT' then
+        return (
+            select '(' || string_agg(quote_ident(f.name), ',' order by f.place)
+                || ') values (' || string_agg(coalesce(quote_literal(f.value), 'null'), ','
+                    order by f.place) || ')'
+            from unnest(i_names, i_new) with ordinality as f (name, value, place));
+    end if;
+    select string_agg(
+            quote_ident(k.name) || coalesce('=' || quote_literal(f.value), ' is null'), ' and '
+            order by k.place)
+        into v_where
+    from unnest(i_key) with ordinality as k (name, place)
+        join unnest(i_names, i_old) as f (name, value) on f.name = k.name;
+    if i_op = 'DELETE' then
+        return v_where;
+    end if;
+    select string_agg(quote_ident(f.name) || '=' || coalesce(quote_literal(f.new), 'NULL'), ','
+            order by f.place)
+        into v_set
+    from unnest(i_names, i_new, i_old) with ordinality as f (name, new, old, place)
+    where f.new is distinct from f.old;
+    if v_set is null then
+        select quote_ident(f.name) || '=' || coalesce(quote_literal(f.value), 'NULL')
+            into v_set
+        from unnest(i_names, i_new) as f (name, value)
+        where f.name = i_key[1];
+    end if;
+    return v_set || ' where ' || v_where;
+end;
+$$;
