@@ -5,29 +5,20 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import click
 
 from londiste import __version__
-
-
-class Entry(NamedTuple):
-    """One command: where its code is, and what the help list says of it."""
-
-    module: str
-    help: str
-    heading: str
-
+from londiste.cli.lazy import Entry, LazyGroup
 
 NODES = "Nodes"
 TABLES = "Tables"
 DAEMONS = "Daemons"
 CHECKS = "Looking and checking"
 SETUP = "Set-up"
+QUEUES = "Queues"
 
 COMMANDS: dict[str, Entry] = {
     "install": Entry("install", "Bring the SQL into a database, or up to date.", SETUP),
@@ -54,6 +45,7 @@ COMMANDS: dict[str, Entry] = {
     "add-seq": Entry("table", "Replicate sequences.", TABLES),
     "remove-seq": Entry("table", "Stop replicating sequences.", TABLES),
     "seqs": Entry("table", "List the replicated sequences.", TABLES),
+    "queue": Entry("queue", "Queues without replication: create, consume, look, repair.", QUEUES),
     "ticker": Entry("ticker", "Cut queues into ticks and clean them.", DAEMONS),
     "tick": Entry("ticker", "Make a tick now.", DAEMONS),
     "worker": Entry("worker", "Apply the provider's batches to this node.", DAEMONS),
@@ -64,39 +56,10 @@ COMMANDS: dict[str, Entry] = {
 }
 
 
-class LazyGroup(click.Group):
-    """Finds a command in the table and imports its module when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = COMMANDS.get(cmd_name)
-        if entry is None:
-            return None
-        module = importlib.import_module(f"londiste.cli.{entry.module}")
-        command = getattr(module, cmd_name.replace("-", "_"))
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from londiste.cli.errors import unknown_command
-
-            raise unknown_command(args[0], COMMANDS)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for heading in (SETUP, NODES, TABLES, DAEMONS, CHECKS):
-            lines = [(name, e.help) for name, e in COMMANDS.items() if e.heading == heading]
-            with formatter.section(heading):
-                formatter.write_dl(lines)
-
-
 @click.group(
     cls=LazyGroup,
+    package="londiste.cli",
+    table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("-c", "--config", "config", metavar="FILE", help="Settings: TOML, or an INI file.")

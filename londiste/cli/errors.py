@@ -105,10 +105,10 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
 
 
-def unknown_command(name: str, known: Iterable[str]) -> UsageError:
-    """What to say about a word that is no command."""
+def unknown_command(name: str, known: Iterable[str], group: str = "londiste") -> UsageError:
+    """What to say about a word that is no command of a group."""
     close = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"did you mean: londiste {close[0]}" if close else "londiste --help lists the commands"
+    hint = f"did you mean: {group} {close[0]}" if close else f"{group} --help lists the commands"
     return UsageError(f"no command {name}", hint=hint)
 
 

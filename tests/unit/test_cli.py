@@ -42,6 +42,7 @@ def test_the_old_form_of_a_call_means_the_same(given: list[str], meant: list[str
     ("args", "error", "hint"),
     [
         (["statu"], "error: no command statu\n", "did you mean: londiste status"),
+        (["queue", "lst"], "error: no command lst\n", "did you mean: londiste queue list"),
         (["tables", "--nonsense"], "error: no such option", "--help"),
         (["--set", "novalue", "tables"], "error: --set novalue: not KEY=VALUE", "--set"),
         (["-c", "/nonexistent.toml", "tables"], "error: /nonexistent.toml: no such file", "config"),

@@ -1,0 +1,70 @@
+"""A group of commands from a table; a command's module is imported when it is called.
+
+``--help`` is printed from the table, so it loads neither Spark nor a database driver.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import click
+
+
+class Entry(NamedTuple):
+    """One command: where its code is, and what the help list says of it.
+
+    module -- below the package of the group; the command there has its own name, with ``_``
+        for ``-``, and a ``_`` behind it where Python has the name already (``list_``).
+    heading -- under which it is listed; headings come in the order of the table.
+    """
+
+    module: str
+    help: str
+    heading: str
+
+
+class LazyGroup(click.Group):
+    """Finds a command in its table and imports the command's module when it is called.
+
+    package -- where the modules of the table are.
+    table -- command names and their entries.
+    """
+
+    def __init__(
+        self, *args: Any, package: str, table: Mapping[str, Entry], **options: Any
+    ) -> None:
+        super().__init__(*args, **options)
+        self.package = package
+        self.table = table
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self.table.get(cmd_name)
+        return None if entry is None else self.load(cmd_name, entry)
+
+    def load(self, name: str, entry: Entry) -> click.Command:
+        """The command of an entry, imported."""
+        module = importlib.import_module(f"{self.package}.{entry.module}")
+        attribute = name.replace("-", "_")
+        command = getattr(module, f"{attribute}_", None) or getattr(module, attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.table and not args[0].startswith("-"):
+            from londiste.cli.errors import unknown_command
+
+            raise unknown_command(args[0], self.table, ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading in dict.fromkeys(entry.heading for entry in self.table.values()):
+            lines = [(name, e.help) for name, e in self.table.items() if e.heading == heading]
+            with formatter.section(heading):
+                formatter.write_dl(lines)
