@@ -21,7 +21,7 @@ from londiste.copy.columns import Pairing, pair
 from londiste.copy.prepare import find, prepare
 from londiste.copy.sides import Sides, Stopping
 from londiste.copy.split import split
-from londiste.daemon import crash
+from londiste.daemon import crash, logcontext
 from londiste.db import catalog
 from londiste.db.connection import Connection, session, whereabouts
 from londiste.db.names import TableName
@@ -130,7 +130,9 @@ class RowCopy:
             except BaseException as error:
                 failure.append(error)
 
-        worker = threading.Thread(target=work, name=f"copy of {table.name}", daemon=True)
+        worker = threading.Thread(
+            target=logcontext.carried(work), name=f"copy of {table.name}", daemon=True
+        )
         worker.start()
         while worker.is_alive():
             worker.join(_WATCH)

@@ -21,7 +21,7 @@ from londiste.copy import attempts
 from londiste.copy.restore import analyze, restore
 from londiste.copy.rows import RowCopy
 from londiste.copy.sides import Job, Sides, Stopping
-from londiste.daemon import crash
+from londiste.daemon import crash, logcontext
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
@@ -155,8 +155,9 @@ class TableCopy:
         batch = batches.next_batch(source, self.queue, self.consumer)
         if batch is None:
             return False
-        runner.run(batch, Interest.copy(table))
-        batches.finish_batch(source, batch.id)
+        with logcontext.bound(batch=batch.id, tick=batch.tick_id):
+            runner.run(batch, Interest.copy(table))
+            batches.finish_batch(source, batch.id)
         return True
 
     def _runner(self) -> tuple[BatchRunner, NodeProgress]:

@@ -21,7 +21,7 @@ import psycopg
 from londiste.cascade import nodes
 from londiste.copy.sides import Job
 from londiste.copy.table import TableCopy
-from londiste.daemon import loop
+from londiste.daemon import logcontext, loop
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
@@ -107,7 +107,10 @@ class CopyProcess:
         Raises NodeBusy when another process copies for this node, UnknownTable for a wanted
         table that is not replicated here, StateError for one that is not to be copied.
         """
-        with self._alone() as conn:
+        with (
+            logcontext.bound(job=self.job.consumer, queue=self.job.queue),
+            self._alone() as conn,
+        ):
             self._check(conn)
             idle_since = time.monotonic()
             try:
@@ -167,7 +170,13 @@ class CopyProcess:
     def _bring(self, name: TableName, signals: Signals) -> None:
         """The thread of one table."""
         try:
-            self._until_done(name)
+            with logcontext.bound(
+                job=self.job.consumer,
+                queue=self.job.queue,
+                consumer=self.job.copy_consumer(name),
+                table=str(name),
+            ):
+                self._until_done(name)
         finally:
             self._waiting.discard(name)
             # The next table need not wait for the next look.
@@ -189,12 +198,13 @@ class CopyProcess:
             except Exception as error:
                 ours = loop.as_londiste(error)
                 if trouble.failed(ours):
-                    log.log(
-                        logging.WARNING if ours.retry else logging.ERROR,
-                        "%s: %s",
-                        name,
-                        loop.describe(ours),
-                    )
+                    with logcontext.bound(**logcontext.of(error)):
+                        log.log(
+                            logging.WARNING if ours.retry else logging.ERROR,
+                            "%s: %s",
+                            name,
+                            loop.describe(ours),
+                        )
                 with contextlib.suppress(LondisteError, psycopg.Error):
                     copy.note_error(ours)
                 self._waiting.add(name)

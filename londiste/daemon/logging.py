@@ -9,6 +9,7 @@ import os
 import sys
 from pathlib import Path
 
+from londiste.daemon import logcontext
 from londiste.errors import BadOption
 
 FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
@@ -20,7 +21,17 @@ class OneLine(logging.Formatter):
 
     Names and values come from databases; they must not start a line of their own or move the
     cursor of whoever reads the log.
+
+    context -- append what is bound: ``[queue=q batch=3]``.
     """
+
+    def __init__(self, fmt: str | None = None, *, context: bool = False) -> None:
+        super().__init__(fmt)
+        self.context = context
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- logging's name
+        text = super().formatMessage(record)
+        return text + logcontext.suffix(record) if self.context else text
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
@@ -82,7 +93,7 @@ def setup(
             raise BadOption(
                 f"logfile {logfile}: {error.strerror}", hint="correct the setting logfile"
             ) from None
-    formatter = OneLine(FORMAT_VERBOSE if verbose else FORMAT)
+    formatter = OneLine(FORMAT_VERBOSE if verbose else FORMAT, context=bool(verbose))
     root = logging.getLogger()
     for old in root.handlers[:]:
         if getattr(old, "from_londiste", False):
@@ -90,6 +101,7 @@ def setup(
             old.close()
     for handler in handlers:
         handler.setFormatter(formatter)
+        handler.addFilter(logcontext.Fields())
         handler.from_londiste = True  # type: ignore[attr-defined]
         root.addHandler(handler)
     ours = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO

@@ -16,6 +16,7 @@ from datetime import datetime
 
 import psycopg
 
+from londiste.daemon import logcontext
 from londiste.daemon.signals import Interrupted, Signals
 from londiste.errors import LondisteError, Superseded, from_database
 
@@ -154,7 +155,8 @@ def report(error: LondisteError, trouble: Trouble | None = None) -> None:
     since = ""
     if trouble is not None and trouble.failures > 1 and trouble.since is not None:
         since = f" ({trouble.failures} times since {trouble.since:%Y-%m-%d %H:%M:%S})"
-    log.log(logging.WARNING if error.retry else logging.ERROR, "%s%s", describe(error), since)
+    with logcontext.bound(**logcontext.of(error)):
+        log.log(logging.WARNING if error.retry else logging.ERROR, "%s%s", describe(error), since)
 
 
 def describe(error: LondisteError) -> str:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -27,7 +28,7 @@ from londiste.cascade.forward import Forwarder
 from londiste.cascade.progress import NodeProgress
 from londiste.cascade.roles import Duties, Forward, duties
 from londiste.cascade.types import Hold, WorkerState
-from londiste.daemon import crash
+from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, describe
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, place
@@ -118,11 +119,12 @@ class Worker:
         Raises at once what is wrong at the start: no such node, another worker, no connection
         to this node.  Later everything is tried again, except Superseded.
         """
-        try:
-            self._start()
-            self._loop.run()
-        finally:
-            self.close()
+        with self._bound():
+            try:
+                self._start()
+                self._loop.run()
+            finally:
+                self.close()
 
     def run_once(self) -> None:
         """Works until no batch is there and no table is being copied; raises the first error."""
@@ -201,6 +203,17 @@ class Worker:
 
     def unit(self) -> bool:
         """One unit of work; False when there is nothing to do now."""
+        with self._bound():
+            return self._unit()
+
+    def _bound(self) -> AbstractContextManager[None]:
+        return logcontext.bound(
+            job=self.settings.job_name,
+            queue=self.settings.queue_name,
+            consumer=self.settings.consumer,
+        )
+
+    def _unit(self) -> bool:
         self._loop.delay = self.settings.loop_delay
         target = self._node()
         state = nodes.get_worker_state(target, self.settings.queue_name)
@@ -250,17 +263,25 @@ class Worker:
                 return False
         crash.point("worker.before-batch")
         batch = self._next_batch(source, state, outlook, hold)
-        if batch is not None:
+        if batch is None:
+            return self._without_batch(source, state, duty, outlook)
+        with logcontext.bound(batch=batch.id, tick=batch.tick_id):
             crash.point("worker.after-next-batch")
             self.statistics.count(source.runner.run(batch, Interest.main(outlook.tables)))
-        self._report(source, state, duty, batch)
-        self._make_foreign_keys(outlook)
-        if batch is None:
-            return any(queue == state.queue for _, queue in source.listener.drain())
-        crash.point("worker.before-finish")
-        batches.finish_batch(source.conn, batch.id)
-        crash.point("worker.after-finish")
+            self._report(source, state, duty, batch)
+            self._make_foreign_keys(outlook)
+            crash.point("worker.before-finish")
+            batches.finish_batch(source.conn, batch.id)
+            crash.point("worker.after-finish")
         return True
+
+    def _without_batch(
+        self, source: Source, state: WorkerState, duty: Duties, outlook: Outlook
+    ) -> bool:
+        """What is due without one; whether another look is due at once."""
+        self._report(source, state, duty, None)
+        self._make_foreign_keys(outlook)
+        return any(queue == state.queue for _, queue in source.listener.drain())
 
     def _look_after_copies(self, outlook: Outlook, state: WorkerState) -> None:
         if self.copies.failures:

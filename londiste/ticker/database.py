@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from londiste.daemon import crash
+from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, Trouble
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, place, session
@@ -152,10 +152,11 @@ class _Round:
         )
 
     def run(self) -> None:
-        try:
-            self.loop.run()
-        finally:
-            self.disconnect()
+        with logcontext.bound(job="ticker", database=place(self.dsn)):
+            try:
+                self.loop.run()
+            finally:
+                self.disconnect()
 
     def work(self) -> bool:
         raise NotImplementedError

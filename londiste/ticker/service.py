@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import conninfo
 
+from londiste.daemon import logcontext
 from londiste.daemon.loop import describe, report
 from londiste.daemon.signals import Interrupted, Signals
 from londiste.db.connection import place, session
@@ -57,6 +58,10 @@ class Service:
 
     def run(self) -> None:
         """Runs until a stop is asked for; every thread has ended when this returns."""
+        with logcontext.bound(job="ticker"):
+            self._run()
+
+    def _run(self) -> None:
         last: dict[Task, float] = {Task.STATISTICS: time.monotonic()}
         discovered = -DISCOVERY_PERIOD
         try:

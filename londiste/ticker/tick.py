@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 
+from londiste.daemon import logcontext
 from londiste.daemon.loop import Trouble, report
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable
@@ -51,5 +52,6 @@ def _each(conn: Connection, troubles: dict[str, Trouble]) -> int:
             raise
         except LondisteError as error:
             if trouble.failed(error):
-                report(error, trouble)
+                with logcontext.bound(queue=queue.queue_name):
+                    report(error, trouble)
     return ticked

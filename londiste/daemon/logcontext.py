@@ -1,0 +1,103 @@
+"""Which job, queue, batch and tick a line of the log is about.
+
+Work is done inside ``bound(...)``; every record that is logged meanwhile has the fields, whoever
+logs it.  Fields belong to the thread: threads of one process do not see each other's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+#: Fields that every record has, None where nothing is bound.  Others are there when bound.
+FIELDS = ("job", "queue", "consumer", "batch", "tick")
+
+#: Those that a line for people shows.
+_SHOWN = (*FIELDS, "table", "database")
+
+#: Where an error keeps the fields of the work that raised it.
+_OF_ERROR = "_log_fields"
+
+_EMPTY: Mapping[str, Any] = {}
+_now: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar(
+    "londiste_log", default=_EMPTY
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@contextlib.contextmanager
+def bound(**fields: Any) -> Iterator[None]:
+    """Records of this thread have these fields inside the with block.
+
+    Blocks nest; the inner value wins, None takes a field away.  An error that leaves the block
+    remembers them, so whoever reports it later can bind them again (``of``).  Not for
+    generators: between two of their values the fields would be the caller's.
+    """
+    before = _now.get()
+    after = {**before, **fields}
+    _now.set(after)
+    try:
+        yield
+    except BaseException as error:
+        if not hasattr(error, _OF_ERROR):
+            # An error with slots keeps nothing, and is reported without.
+            with contextlib.suppress(AttributeError):
+                setattr(error, _OF_ERROR, after)
+        raise
+    finally:
+        _now.set(before)
+
+
+def current() -> Mapping[str, Any]:
+    """The fields of this thread now, without those that are None."""
+    return {name: value for name, value in _now.get().items() if value is not None}
+
+
+def of(error: BaseException) -> dict[str, Any]:
+    """The fields that were bound where an error, or one of its causes, was raised."""
+    fields: dict[str, Any] = {}
+    seen: BaseException | None = error
+    while seen is not None:
+        # A cause was raised further in, and knows better.
+        fields.update(getattr(seen, _OF_ERROR, _EMPTY))
+        seen = seen.__cause__
+    return fields
+
+
+def carried(function: Callable[P, R]) -> Callable[P, R]:
+    """The function with the fields of now, wherever it is called: for the target of a thread."""
+    fields = dict(_now.get())
+
+    @functools.wraps(function)
+    def inside(*args: P.args, **kwargs: P.kwargs) -> R:
+        with bound(**fields):
+            return function(*args, **kwargs)
+
+    return inside
+
+
+class Fields(logging.Filter):
+    """Puts the fields on records; for a handler, in a logging configuration of your own, too.
+
+    What a record has already (``extra=``, or an earlier handler in another thread) stays.
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        values = record.__dict__
+        for name, value in {**dict.fromkeys(FIELDS), **current()}.items():
+            values.setdefault(name, value)
+        return True
+
+
+def suffix(record: logging.LogRecord) -> str:
+    """What is bound, for people: `` [queue=q batch=3]``, empty when nothing is."""
+    names = [name for name in _SHOWN if getattr(record, name, None) is not None]
+    if not names:
+        return ""
+    return " [" + " ".join(f"{name}={getattr(record, name)}" for name in names) + "]"
