@@ -2,6 +2,7 @@
 
     batch = next_batch(conn, queue, consumer)      None: nothing new
     for chunk in events(conn, batch): ...          in the order of event ids
+    for block in stream(conn, batch): ...          the same, faster; the connection is busy
     finish_batch(conn, batch.id)                   never again
 
 A batch stays open, with the same events, until it is finished; so a consumer that stored what it
@@ -17,6 +18,7 @@ from psycopg import sql
 
 from londiste.db import call
 from londiste.db.connection import Connection
+from londiste.pgq.blocks import EventBlock, stream
 from londiste.pgq.types import Batch, Event
 
 #: Bytes of events in one list, unless a single event is longer.
@@ -157,6 +159,7 @@ def get_batch_info(conn: Connection, batch_id: int) -> Batch | None:
 
 
 __all__ = [
+    "EventBlock",
     "batch_retry",
     "event_retry",
     "events",
@@ -165,5 +168,6 @@ __all__ = [
     "next_batch",
     "register_consumer",
     "register_consumer_at",
+    "stream",
     "unregister_consumer",
 ]

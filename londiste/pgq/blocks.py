@@ -1,0 +1,242 @@
+"""The events of a batch as a stream of blocks: text of COPY, bounded by bytes, decoded when asked.
+
+    for block in stream(conn, batch):
+        seen += len(block)              counting decodes nothing
+        for event in block: ...         decodes the block's events, one after another
+
+Reading a batch costs a consumer mostly what it does with each event in Python.  So the server
+sends COPY's text, which libpq hands out without looking into it, and a consumer that only counts,
+or looks at two fields, pays for nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime
+
+import psycopg
+from psycopg import errors as pg_errors
+from psycopg import generators, sql, waiting
+from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq.abc import PGconn
+
+from londiste.db import call
+from londiste.db.connection import Connection, whereabouts
+from londiste.errors import EventError, from_database
+from londiste.pgq.types import Batch, Event
+
+#: Bytes of a block, unless a single event is longer.
+BLOCK_BYTES = 1 << 20
+
+#: Seconds that a server has to confirm that it gave up a statement.
+_CANCEL_SECONDS = 10.0
+
+_FIELDS = {name: position for position, name in enumerate(Event._fields)}
+
+#: What follows a backslash in COPY's text.
+_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+class EventBlock:
+    """Some events of a batch, in the order of their ids, as COPY wrote them.
+
+    ``len`` is their number; iterating decodes them, each time anew.
+    """
+
+    __slots__ = ("_count", "_data", "_encoding")
+
+    def __init__(self, data: bytes, count: int, encoding: str = "utf-8") -> None:
+        """data -- whole lines of COPY's text format with the columns of Event; count -- of them."""
+        self._data = data
+        self._count = count
+        self._encoding = encoding
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def nbytes(self) -> int:
+        """The length of the text."""
+        return len(self._data)
+
+    def __iter__(self) -> Iterator[Event]:
+        """The events.  Raises EventError for one whose time has no date in Python (infinity)."""
+        new, make = tuple.__new__, _decoded
+        last_text, last_time = "", datetime.min
+        for line in self._lines():
+            id, time, txid, retry, *texts = line.split("\t")
+            if time != last_text:
+                # Events of one transaction have one time.
+                last_text, last_time = time, _time(time, id)
+            yield new(
+                Event,
+                (
+                    int(id),
+                    last_time,
+                    int(txid),
+                    None if retry == r"\N" else int(retry),
+                    *[x if "\\" not in x else make(x) for x in texts],
+                ),
+            )
+
+    def select(self, *names: str) -> Iterator[tuple[str | None, ...]]:
+        """Some fields of each event, by their names in Event, as the server's text.
+
+        Cheaper than whole events, and values are not turned into Python's types.
+        """
+        positions = [_FIELDS[name] for name in names]
+        for line in self._lines():
+            fields = line.split("\t")
+            yield tuple([_decoded(fields[position]) for position in positions])
+
+    def _lines(self) -> list[str]:
+        lines = self._data.decode(self._encoding).split("\n")
+        # The last line ends with a line break, too.
+        del lines[-1]
+        return lines
+
+
+def stream(
+    conn: Connection,
+    batch: Batch,
+    *,
+    where: str | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[EventBlock]:
+    """The events of an open batch in the order of their ids, in blocks.
+
+    where -- condition over the columns ``ev_id``, ``ev_type``, … as SQL; None for all.
+    block_bytes -- a block ends with the event that makes it this long.
+
+    The connection is busy until the last block was taken or the iterator is closed: it can do
+    nothing else meanwhile (``batches.events`` leaves that possible, and is slower).  Closing the
+    iterator early stops the query and leaves the connection as it was, also inside a
+    transaction of the caller, where the reading is a savepoint.
+
+    Raises StateError when the batch is not open, and what the database says as ours.
+    """
+    query = sql.SQL(call.value(conn, "pgq.batch_event_sql", batch.id))
+    form = "copy (\n{query}\n) to stdout"
+    if where is not None:
+        # The line breaks keep a comment at the end of the condition from swallowing the rest.
+        form = "copy (select * from (\n{query}\n) as ev where (\n{where}\n) order by 1) to stdout"
+    statement = sql.SQL(form).format(query=query, where=sql.SQL(where or ""))
+    try:
+        with _undone_together(conn):
+            yield from _copy(conn, statement.as_bytes(conn), block_bytes)
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+
+
+def _undone_together(conn: Connection) -> AbstractContextManager[object]:
+    """A savepoint where a failure would take the caller's transaction along."""
+    if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
+        return contextlib.nullcontext()
+    return conn.transaction()
+
+
+def _copy(conn: Connection, statement: bytes, block_bytes: int) -> Iterator[EventBlock]:
+    pgconn, encoding = conn.pgconn, conn.info.encoding
+    # In the extended protocol, where a text is one statement and never two.
+    pgconn.send_query_params(statement, [])
+    try:
+        _begin(conn)
+        parts: list[bytes | memoryview] = []
+        get, add, size = pgconn.get_copy_data, parts.append, 0
+        while True:
+            length, row = get(1)
+            if length > 0:
+                add(row)
+                size += length
+                if size >= block_bytes:
+                    block = EventBlock(b"".join(parts), len(parts), encoding)
+                    # Before the yield: what the caller holds is all there is.
+                    parts.clear()
+                    del row
+                    size = 0
+                    yield block
+            elif length == 0:
+                _wait(conn)
+            else:
+                break
+        _end(conn)
+        if parts:
+            yield EventBlock(b"".join(parts), len(parts), encoding)
+    finally:
+        _give_up(conn)
+
+
+def _begin(conn: Connection) -> None:
+    """Until the server sends rows: it may sort the batch before the first."""
+    results = conn.wait(generators.execute(conn.pgconn))
+    for result in results:
+        if result.status != ExecStatus.COPY_OUT:
+            raise pg_errors.error_from_result(result, conn.info.encoding)
+
+
+def _wait(conn: Connection) -> None:
+    """Until the server has said more; psycopg's wait lets signals through."""
+    conn.wait(_input(conn.pgconn))
+
+
+def _input(pgconn: PGconn) -> Generator[waiting.Wait, waiting.Ready | int, None]:
+    while not (yield waiting.WAIT_R):
+        pass
+    pgconn.consume_input()
+
+
+def _end(conn: Connection) -> None:
+    for result in conn.wait(generators.fetch_many(conn.pgconn)):
+        if result.status != ExecStatus.COMMAND_OK:
+            raise pg_errors.error_from_result(result, conn.info.encoding)
+
+
+def _give_up(conn: Connection) -> None:
+    """Ends a query that still runs and reads away what it has sent; nothing when it is over."""
+    if conn.pgconn.transaction_status != TransactionStatus.ACTIVE:
+        return
+    try:
+        conn.cancel_safe(timeout=_CANCEL_SECONDS)
+        conn.wait(_rest(conn.pgconn), timeout=_CANCEL_SECONDS)
+    except BaseException:
+        # In the middle of a message nobody else could use the connection.
+        conn.close()
+        raise
+
+
+def _rest(pgconn: PGconn) -> Generator[waiting.Wait, waiting.Ready | int, None]:
+    while (length := pgconn.get_copy_data(1)[0]) >= 0:
+        if length == 0:
+            yield from _input(pgconn)
+    # An error among them says what was asked for.
+    yield from generators.fetch_many(pgconn)
+
+
+def _time(text: str, id: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise EventError(
+            f"event {id} has a time that no program here can hold: {text}",
+            hint="leave it out: where=\"ev_time < 'infinity' and ev_time > '-infinity'\"",
+            event_id=int(id),
+        ) from error
+
+
+def _decoded(text: str) -> str | None:
+    """The value of a field of COPY's text."""
+    if "\\" not in text:
+        return text
+    return None if text == r"\N" else _ESCAPE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign = found[1]
+    return _LETTERS.get(sign, sign)
+
+
+__all__ = ["BLOCK_BYTES", "EventBlock", "stream"]
