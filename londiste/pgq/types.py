@@ -78,3 +78,33 @@ class ConsumerInfo:
     current_batch: int | None
     next_tick: int | None
     pending_events: int | None
+
+
+class FailedEvent(NamedTuple):
+    """An event that a consumer gave up on: why, when, and the event."""
+
+    failed_reason: str | None
+    failed_time: datetime
+    id: int
+    time: datetime
+    txid: int | None
+    owner: int
+    retry: int | None
+    type: str | None
+    data: str | None
+    extra1: str | None
+    extra2: str | None
+    extra3: str | None
+    extra4: str | None
+
+
+@dataclass(frozen=True)
+class WaitingInfo:
+    """One row of ``pgq.get_waiting_info``: events beside the queue that belong to a consumer."""
+
+    queue_name: str
+    consumer_name: str
+    retry_events: int
+    next_retry: datetime | None
+    failed_events: int
+    last_failed: datetime | None

@@ -3,11 +3,12 @@
 grant usage on schema pgq to public;
 
 revoke all on
-    pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.event_template, pgq.retry_queue
+    pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.event_template, pgq.retry_queue,
+    pgq.failed_queue
 from public;
 grant select on pgq.consumer, pgq.queue, pgq.tick, pgq.subscription to public, pgq_reader;
 grant select, insert, update, delete on
-    pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.retry_queue
+    pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.retry_queue, pgq.failed_queue
 to pgq_admin;
 grant select on pgq.event_template to pgq_reader;
 grant select, insert, truncate on pgq.event_template to pgq_admin;
@@ -28,6 +29,7 @@ grant execute on function
     pgq.get_consumer_info(),
     pgq.get_consumer_info(text),
     pgq.get_consumer_info(text, text),
+    pgq.get_waiting_info(text, text),
     pgq.seq_getval(text),
     pgq.quote_fqname(text),
     pgq._raise_no_queue(text, text)
@@ -53,6 +55,15 @@ grant execute on function
     pgq.event_retry(int8, int8, int4),
     pgq.event_retry(int8, int8, timestamptz),
     pgq.batch_retry(int8, int4),
+    pgq.event_retry_or_fail(int8, int8, int4, int4, text),
+    pgq.event_failed(int8, int8, text),
+    pgq.failed_event_list(text, text),
+    pgq.failed_event_list(text, text, int4, int4),
+    pgq.failed_event_count(text, text),
+    pgq.failed_event_retry(text, text, int8),
+    pgq.failed_event_retry_all(text, text),
+    pgq.failed_event_delete(text, text, int8),
+    pgq.failed_event_delete_all(text, text),
     pgq.finish_batch(int8),
     pgq.force_tick(text)
 to pgq_reader;

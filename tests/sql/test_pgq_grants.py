@@ -18,6 +18,7 @@ PUBLIC = [
     "get_consumer_info()",
     "get_consumer_info(text)",
     "get_consumer_info(text,text)",
+    "get_waiting_info(text,text)",
     "seq_getval(text)",
     "quote_fqname(text)",
 ]
@@ -39,6 +40,15 @@ READER = [
     "event_retry(bigint,bigint,integer)",
     "event_retry(bigint,bigint,timestamptz)",
     "batch_retry(bigint,integer)",
+    "event_retry_or_fail(bigint,bigint,integer,integer,text)",
+    "event_failed(bigint,bigint,text)",
+    "failed_event_list(text,text)",
+    "failed_event_list(text,text,integer,integer)",
+    "failed_event_count(text,text)",
+    "failed_event_retry(text,text,bigint)",
+    "failed_event_retry_all(text,text)",
+    "failed_event_delete(text,text,bigint)",
+    "failed_event_delete_all(text,text)",
     "finish_batch(bigint)",
     "force_tick(text)",
 ]
@@ -95,6 +105,16 @@ DEFINER = [
     "get_consumer_info()",
     "get_consumer_info(text)",
     "get_consumer_info(text,text)",
+    "get_waiting_info(text,text)",
+    "event_retry_or_fail(bigint,bigint,integer,integer,text)",
+    "event_failed(bigint,bigint,text)",
+    "failed_event_list(text,text)",
+    "failed_event_list(text,text,integer,integer)",
+    "failed_event_count(text,text)",
+    "failed_event_retry(text,text,bigint)",
+    "failed_event_retry_all(text,text)",
+    "failed_event_delete(text,text,bigint)",
+    "failed_event_delete_all(text,text)",
     "lock_ticks(text)",
     "tick_at_snapshot(text,text)",
     "event_retry_raw(text,text,timestamptz,bigint,timestamptz,integer,text,text,text,text,text,text)",
@@ -173,15 +193,16 @@ def test_tables_are_for_the_roles_that_need_them(queue: Database, stranger: str)
     parent = queue.value("select queue_data_pfx from pgq.queue")
     state = ("pgq.consumer", "pgq.queue", "pgq.tick", "pgq.subscription")
     events = ("pgq.event_template", parent, event_table)
+    aside = ("pgq.retry_queue", "pgq.failed_queue")
     dml = ("select", "insert", "update", "delete")
     allowed = (
         {(r, t, "select") for r in (stranger, "pgq_reader", "pgq_writer") for t in state}
-        | {("pgq_admin", t, p) for t in (*state, "pgq.retry_queue") for p in dml}
+        | {("pgq_admin", t, p) for t in (*state, *aside) for p in dml}
         | {("pgq_reader", t, "select") for t in events}
         | {("pgq_admin", t, p) for t in events for p in ("select", "insert", "truncate")}
     )
     for role in (stranger, "pgq_reader", "pgq_writer", "pgq_admin"):
-        for table in (*state, "pgq.retry_queue", *events):
+        for table in (*state, *aside, *events):
             for privilege in (*dml, "truncate"):
                 found = queue.value(
                     "select has_table_privilege(%s, %s, %s)", role, table, privilege

@@ -19,6 +19,7 @@ create table pgq.queue (
     queue_event_seq text not null,
     queue_tick_seq text not null,
     queue_extra_maint text[],
+    queue_max_retries int4,
     constraint queue_pkey primary key (queue_id),
     constraint queue_name_uq unique (queue_name)
 );
@@ -50,3 +51,5 @@ comment on column pgq.queue.queue_event_seq is 'sequence of event ids';
 comment on column pgq.queue.queue_tick_seq is 'sequence of tick ids';
 comment on column pgq.queue.queue_extra_maint
 is 'maintenance functions of the user, each called with the queue name';
+comment on column pgq.queue.queue_max_retries
+is 'an event asked for again more often fails; null for no limit';

@@ -7,8 +7,9 @@ as $$
 /*
  * Removes a consumer's registration; returns the number of registrations removed, 0 if none.
  *
- * A cooperative consumer goes alone.  A main consumer goes with all its cooperative consumers
- * and the events that wait to be delivered to it again.
+ * A cooperative consumer goes alone.  A main consumer goes with all its cooperative consumers,
+ * the events that wait to be delivered to it again, and those it has given up on: nobody could
+ * ask for them any more.  get_waiting_info() counts both.
  */
 declare
     v_sub pgq.subscription;
@@ -38,6 +39,7 @@ begin
         v_removed := array[v_sub.sub_consumer];
     else
         delete from pgq.retry_queue where ev_owner = v_sub.sub_id;
+        delete from pgq.failed_queue where ev_owner = v_sub.sub_id;
         with gone as (
             delete from pgq.subscription where sub_id = v_sub.sub_id returning sub_consumer
         )

@@ -7,5 +7,5 @@ as $$
 /*
  * The release of the schema.  Ticker daemons want it to begin with 3 or a higher digit.
  */
-    select '4.0.0';
+    select '4.1.0';
 $$;

@@ -21,6 +21,7 @@ begin
             ('pgq', 'queue'),
             ('pgq', 'tick'),
             ('pgq', 'retry_queue'),
+            ('pgq', 'failed_queue'),
             ('pgq_ext', 'completed_tick'),
             ('pgq_ext', 'completed_batch'),
             ('pgq_ext', 'completed_event'),

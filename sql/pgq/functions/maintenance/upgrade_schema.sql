@@ -18,7 +18,8 @@ begin
             ('queue_disable_insert', 'boolean not null default false'),
             ('queue_ticker_paused', 'boolean not null default false'),
             ('queue_per_tx_limit', 'int4'),
-            ('queue_extra_maint', 'text[]')
+            ('queue_extra_maint', 'text[]'),
+            ('queue_max_retries', 'int4')
         ) as c (name, definition)
         where not exists (
             select 1

@@ -12,8 +12,8 @@ as $$
  * Sets one parameter of a queue; the value is text in the form of the column's type.
  *
  * Parameters: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused,
- * rotation_period, external_ticker; also per_tx_limit (null for no limit), disable_insert and
- * extra_maint.  Takes effect with the next tick, insert or maintenance.
+ * rotation_period, external_ticker; also per_tx_limit (null for no limit), disable_insert,
+ * extra_maint and max_retries (null for no limit).  Takes effect with the next tick, insert or maintenance.
  */
 declare
     v_type text;
@@ -39,6 +39,7 @@ begin
         when 'per_tx_limit' then 'int4'
         when 'disable_insert' then 'boolean'
         when 'extra_maint' then 'text[]'
+        when 'max_retries' then 'int4'
     end;
     if v_type is null then
         raise exception using
@@ -46,9 +47,10 @@ begin
             message = format('cannot change parameter "%s"', x_param_name),
             hint = 'parameters: ticker_max_count, ticker_max_lag, ticker_idle_period, '
                 'ticker_paused, rotation_period, external_ticker, per_tx_limit, '
-                'disable_insert, extra_maint';
+                'disable_insert, extra_maint, max_retries';
     end if;
-    if x_param_value is null and x_param_name not in ('per_tx_limit', 'extra_maint') then
+    if x_param_value is null and x_param_name not in ('per_tx_limit', 'extra_maint', 'max_retries')
+    then
         raise exception using
             errcode = 'LD005',
             message = 'Invalid NULL value',

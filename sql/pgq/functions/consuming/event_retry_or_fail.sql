@@ -1,0 +1,63 @@
+create or replace function pgq.event_retry_or_fail(
+    x_batch_id int8,
+    x_event_id int8,
+    x_retry_seconds int4,
+    x_max_attempts int4,
+    x_reason text
+)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Asks for an event of an open batch again, or gives it up after so many attempts; returns which:
+ * 'retry' or 'failed'.
+ *
+ * x_max_attempts -- deliveries altogether, the first one included; null leaves it to the queue's
+ *     max_retries, which holds in any case.
+ * x_reason -- what failed_queue will say; null for a text that names the limit.
+ *
+ * Asking twice changes nothing and answers where the event is.
+ */
+declare
+    v_limit record;
+    v_done record;
+    v_retries int4;
+    v_owner int4;
+begin
+    if x_retry_seconds is null or x_max_attempts < 1 then
+        raise exception using
+            errcode = 'LD005',
+            message = case when x_retry_seconds is null then 'Invalid NULL value'
+                else format('bad number of attempts: %s', x_max_attempts) end,
+            detail = case when x_retry_seconds is null then 'x_retry_seconds is null'
+                else 'the first delivery is attempt 1' end,
+            hint = 'give the seconds to wait, and 1 attempt or more, or null for no limit';
+    end if;
+    v_limit := pgq._max_retries(x_batch_id);
+    v_retries := least(x_max_attempts - 1, v_limit.max_retries);
+    v_done := pgq._put_back(
+        x_batch_id,
+        x_event_id,
+        false,
+        clock_timestamp() + make_interval(secs => x_retry_seconds),
+        v_retries,
+        coalesce(
+            x_reason,
+            case when v_retries = v_limit.max_retries then v_limit.reason
+                else format('%s attempts failed', x_max_attempts) end
+        )
+    );
+    if v_done.retried + v_done.failed > 0 then
+        return case when v_done.failed > 0 then 'failed' else 'retry' end;
+    end if;
+    select sub_id into v_owner from pgq.subscription where sub_batch = x_batch_id;
+    return case
+        when exists (
+            select 1 from pgq.failed_queue where ev_owner = v_owner and ev_id = x_event_id
+        ) then 'failed'
+        else 'retry'
+    end;
+end;
+$$;

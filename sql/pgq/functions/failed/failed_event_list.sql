@@ -1,0 +1,50 @@
+create or replace function pgq.failed_event_list(
+    x_queue_name text,
+    x_consumer_name text,
+    x_count int4,
+    x_offset int4
+)
+returns setof pgq.failed_queue
+language plpgsql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Events that a consumer has given up on, in the order of their ids: x_count of them behind the
+ * first x_offset.
+ *
+ * x_count null is all, x_offset null is none left out.
+ */
+declare
+    v_sub pgq.subscription := pgq._require_subscription(x_queue_name, x_consumer_name);
+begin
+    if x_count < 0 or x_offset < 0 then
+        raise exception using
+            errcode = 'LD005',
+            message = format('bad part of a list: %s events behind the first %s',
+                             coalesce(x_count::text, 'all'), coalesce(x_offset, 0)),
+            hint = 'give numbers from 0 up';
+    end if;
+    return query
+    select *
+    from pgq.failed_queue
+    where ev_owner = v_sub.sub_id
+    order by ev_id
+    limit x_count
+    offset x_offset;
+end;
+$$;
+
+create or replace function pgq.failed_event_list(x_queue_name text, x_consumer_name text)
+returns setof pgq.failed_queue
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * All events that a consumer has given up on, in the order of their ids.
+ */
+    select * from pgq.failed_event_list(x_queue_name, x_consumer_name, null, null);
+$$;

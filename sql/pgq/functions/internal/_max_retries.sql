@@ -1,0 +1,28 @@
+create or replace function pgq._max_retries(
+    i_batch_id int8,
+    out max_retries int4,
+    out reason text
+)
+returns record
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * How often an event of this batch may come again, null for no limit; and what to write when it
+ * has.
+ */
+declare
+    v_name text;
+begin
+    select q.queue_max_retries, q.queue_name
+    into max_retries, v_name
+    from pgq.subscription s
+    join pgq.queue q on q.queue_id = s.sub_queue
+    where s.sub_batch = i_batch_id;
+    reason := format(
+        'asked for again after %s retries, the limit (max_retries) of queue %s',
+        max_retries, v_name
+    );
+end;
+$$;

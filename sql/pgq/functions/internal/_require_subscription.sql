@@ -1,0 +1,32 @@
+create or replace function pgq._require_subscription(i_queue_name text, i_consumer_name text)
+returns pgq.subscription
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The registration of a consumer; raises LD002 when there is none.
+ */
+declare
+    v_sub pgq.subscription;
+begin
+    select s.*
+    into v_sub
+    from pgq.queue q
+    join pgq.subscription s on s.sub_queue = q.queue_id
+    join pgq.consumer c on c.co_id = s.sub_consumer
+    where q.queue_name = i_queue_name and c.co_name = i_consumer_name;
+    if not found then
+        raise exception using
+            errcode = 'LD002',
+            message = format(
+                'Not subscriber to queue: %s/%s',
+                coalesce(i_queue_name, 'NULL'),
+                coalesce(i_consumer_name, 'NULL')
+            ),
+            detail = format('in database %s', current_database()),
+            hint = 'see who is registered: select * from pgq.get_consumer_info()';
+    end if;
+    return v_sub;
+end;
+$$;
