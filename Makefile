@@ -5,6 +5,7 @@
 #   make test       format, types, tests
 #   make test-all   the slow scenario suites as well
 #   make bench      the measurements of docs/benchmarks.md
+#   make docs       docs/reference/sql, made from the headers in sql/
 #   make lint       format and types only
 #   make clean      remove what the others made
 #
@@ -24,7 +25,7 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV SPARK_HOME SPARK_CONF_DIR PYSPARK_PYT
 unexport PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo test test-all bench lint clean help
+.PHONY: demo test test-all bench docs lint clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -47,6 +48,9 @@ test-all: lint
 bench: $(VENV)/.embedded
 	$(BIN)/python -m bench.copy
 	$(BIN)/python -m bench.replay
+
+docs: $(VENV)/.made
+	$(BIN)/python docs/generate.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
