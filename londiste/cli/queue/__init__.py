@@ -11,10 +11,25 @@ import click
 from londiste.cli.lazy import Entry, LazyGroup
 
 QUEUES = "Queues"
+CONSUMERS = "Consumers"
+EVENTS = "Events"
+UPKEEP = "Upkeep"
 
 COMMANDS: dict[str, Entry] = {
     "create": Entry("queues", "Create queues.", QUEUES),
+    "drop": Entry("queues", "Drop queues with their events.", QUEUES),
+    "config": Entry("queues", "Show or set the parameters of queues.", QUEUES),
     "list": Entry("queues", "List the queues of the database.", QUEUES),
+    "ticks": Entry("ticking", "List the newest ticks of a queue.", QUEUES),
+    "consumers": Entry("consumers", "List consumers and their positions.", CONSUMERS),
+    "register": Entry("consumers", "Register consumers, or move them.", CONSUMERS),
+    "unregister": Entry("consumers", "Forget consumers and their positions.", CONSUMERS),
+    "batch": Entry("events", "Show an open batch.", CONSUMERS),
+    "events": Entry("events", "Look at events without consuming them.", EVENTS),
+    "retry": Entry("events", "Events that are delivered again later.", EVENTS),
+    "install": Entry("ticking", "Bring the SQL of the queue into a database.", UPKEEP),
+    "tick": Entry("ticking", "Make a tick now.", UPKEEP),
+    "maint": Entry("ticking", "Do the maintenance that is due now.", UPKEEP),
 }
 
 

@@ -1,43 +1,148 @@
-"""Queues themselves: create, list."""
+"""Queues themselves: create, drop, configure, list."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import click
 
 from londiste.cli import options, output
-from londiste.db.connection import session
-from londiste.errors import BadOption
-from londiste.pgq import queues
-from londiste.settings import DatabaseSettings
+from londiste.cli.queue.changes import Change, carry_out, opened
+from londiste.db.connection import Connection
+from londiste.errors import BadOption, StateError
+from londiste.pgq import config as parameters
+from londiste.pgq import manage, queues
+from londiste.pgq.types import QueueInfo
 
 _some = click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
 
 
 @click.command()
 @_some
+@click.option(
+    "--set", "assigned", multiple=True, metavar="KEY=VALUE", help="A parameter; may be repeated."
+)
 @options.database
+@options.explain
 @options.json_output
 @options.pass_context
-def create(ctx: options.Context, names: Sequence[str], db: str | None, as_json: bool) -> None:
+def create(
+    ctx: options.Context,
+    names: Sequence[str],
+    assigned: Sequence[str],
+    db: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
     """Create queues: all of them or none.
 
     A queue that is there stays as it is.
     """
-    for name in names:
-        if not name.strip():
-            raise BadOption("a queue needs a name", hint="londiste queue create QUEUE")
-    settings = ctx.settings(DatabaseSettings, db=db)
-    made: list[dict[str, object]] = []
-    with session(settings.db, name="londiste queue", synchronous=True) as conn:
-        for name in names:
-            made.append({"queue": name, "created": bool(queues.create_queue(conn, name))})
-        conn.commit()
+    values = parameters.assignments(list(assigned))
+    with opened(ctx, db) as conn:
+        there = {queue.queue_name for queue in queues.get_queue_info(conn)}
+        changes: list[Change] = []
+        for name in dict.fromkeys(names):
+            if name in there:
+                output.message(f"queue {name} is there")
+                continue
+            manage.new_name("queue", name)
+            changes.append(Change(f"create queue {name}", functools.partial(_create, name=name)))
+            changes += _settings(name, values)
+        carry_out(conn, changes, explain=explain, as_json=as_json)
+
+
+@click.command()
+@_some
+@click.option("--force", is_flag=True, help="Although consumers or a node are lost.")
+@options.database
+@options.explain
+@options.json_output
+@options.pass_context
+def drop(
+    ctx: options.Context,
+    names: Sequence[str],
+    force: bool,
+    db: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Drop queues with their events: all of them or none.
+
+    One that has consumers, or belongs to a node, needs --force; what is lost is said.
+    """
+    with opened(ctx, db) as conn:
+        found = [manage.find_queue(conn, name).queue_name for name in dict.fromkeys(names)]
+        lost = [line for name in found for line in manage.losses(conn, name)]
+        if lost and not (force or explain):
+            raise StateError(
+                f"cannot drop {', '.join(found)}: consumers or a node would be lost",
+                detail="; ".join(lost),
+                hint=f"londiste queue drop --force {' '.join(found)}",
+            )
+        for line in lost:
+            output.warning(f"{line}: lost" if not explain else f"{line}: needs --force")
+        changes = [
+            Change(
+                f"drop queue {name} with {manage.event_bytes(conn, name)} bytes of events",
+                functools.partial(queues.drop_queue, queue=name, force=force),
+            )
+            for name in found
+        ]
+        carry_out(conn, changes, explain=explain, as_json=as_json)
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[QUEUE]")
+@click.argument("assigned", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--all", "every", is_flag=True, help="All queues; so does the name *.")
+@options.database
+@options.explain
+@options.json_output
+@options.pass_context
+def config(
+    ctx: options.Context,
+    name: str | None,
+    assigned: Sequence[str],
+    every: bool,
+    db: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Show the parameters of a queue, or set some: all of them or none.
+
+    Without QUEUE those of all queues are shown.  The value null takes a limit away.
+    """
+    words = list(assigned)
+    if name is not None and every:
+        words.insert(0, name)
+        name = None
+    if name is not None and "=" in name and not every:
+        raise BadOption(
+            f"no queue is named before {name}",
+            hint=f"londiste queue config QUEUE {name}, or --all for every queue",
+        )
+    values = parameters.assignments(words)
+    with opened(ctx, db) as conn:
+        names = manage.find_queues(conn, [name or "*"], every=every)
+        if values:
+            changes = [change for one in names for change in _settings(one, values)]
+            carry_out(conn, changes, explain=explain, as_json=as_json)
+            return
+        known = parameters.read(conn)
     if as_json:
-        output.as_json(made)
-    for row in [] if as_json else made:
-        output.message(f"queue {row['queue']} " + ("created" if row["created"] else "was there"))
+        output.as_json([{"queue": one, **known[one]} for one in names])
+    elif len(names) == 1 and name not in (None, "*"):
+        output.table(
+            ["parameter", "value", "meaning"],
+            [[key, text, parameters.PARAMETERS[key].help] for key, text in known[names[0]].items()],
+        )
+    else:
+        output.table(
+            ["queue", "parameter", "value"],
+            [[one, key, text] for one in names for key, text in known[one].items()],
+        )
 
 
 @click.command("list")
@@ -46,19 +151,34 @@ def create(ctx: options.Context, names: Sequence[str], db: str | None, as_json: 
 @options.pass_context
 def list_(ctx: options.Context, db: str | None, as_json: bool) -> None:
     """List the queues of the database."""
-    settings = ctx.settings(DatabaseSettings, db=db)
-    with session(settings.db, name="londiste queue", autocommit=True) as conn:
+    with opened(ctx, db) as conn:
         consumers = [each.queue_name for each in queues.get_consumer_info(conn)]
-        rows = [
-            {
-                "queue": q.queue_name,
-                "consumers": consumers.count(q.queue_name),
-                "last_tick": q.last_tick_id,
-                "ticker_lag": q.ticker_lag,
-                "ev_per_sec": None if q.ev_per_sec is None else round(q.ev_per_sec, 1),
-                "ev_new": q.ev_new,
-            }
-            for q in queues.get_queue_info(conn)
-        ]
+        rows = [row(q, consumers.count(q.queue_name)) for q in queues.get_queue_info(conn)]
     columns = ["queue", "consumers", "last_tick", "ticker_lag", "ev_per_sec", "ev_new"]
     output.show(columns, rows, json_wanted=as_json)
+
+
+def row(queue: QueueInfo, consumers: int) -> dict[str, object]:
+    """A line of the list of queues."""
+    return {
+        "queue": queue.queue_name,
+        "consumers": consumers,
+        "last_tick": queue.last_tick_id,
+        "ticker_lag": queue.ticker_lag,
+        "ev_per_sec": None if queue.ev_per_sec is None else round(queue.ev_per_sec, 1),
+        "ev_new": queue.ev_new,
+    }
+
+
+def _create(conn: Connection, name: str) -> None:
+    queues.create_queue(conn, name)
+
+
+def _settings(queue: str, values: dict[str, str | None]) -> list[Change]:
+    return [
+        Change(
+            f"set {key} of queue {queue} to {'null' if text is None else text}",
+            functools.partial(queues.set_queue_config, queue=queue, param=key, value=text),
+        )
+        for key, text in values.items()
+    ]

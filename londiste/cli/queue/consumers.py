@@ -1,0 +1,150 @@
+"""Consumers of queues: list, register, unregister."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.queue.changes import Change, carry_out, opened
+from londiste.errors import BadOption
+from londiste.pgq import batches, manage, queues
+from londiste.pgq.types import ConsumerInfo
+
+COLUMNS = [
+    "queue",
+    "consumer",
+    "lag",
+    "last_seen",
+    "last_tick",
+    "batch",
+    "next_tick",
+    "pending_events",
+]
+
+_queue = click.argument("queue_name", metavar="QUEUE")
+
+
+@click.command()
+@click.argument("queue_name", required=False, metavar="[QUEUE]")
+@click.argument("name", required=False, metavar="[CONSUMER]")
+@options.database
+@options.json_output
+@options.pass_context
+def consumers(
+    ctx: options.Context, queue_name: str | None, name: str | None, db: str | None, as_json: bool
+) -> None:
+    """List consumers and their positions: all, of a queue, or one.
+
+    pending_events is the most that can lie between the position and the newest tick.
+    """
+    with opened(ctx, db) as conn:
+        if queue_name in (None, "*"):
+            found = [
+                one for one in queues.get_consumer_info(conn) if name in (None, one.consumer_name)
+            ]
+        elif name is None:
+            manage.find_queue(conn, str(queue_name))
+            found = queues.get_consumer_info(conn, queue_name)
+        else:
+            found = [manage.find_consumer(conn, str(queue_name), name)]
+    output.show(COLUMNS, [row(one) for one in found], json_wanted=as_json)
+
+
+@click.command()
+@_queue
+@click.argument("names", nargs=-1, required=True, metavar="CONSUMER...")
+@click.option("--at", type=int, metavar="TICK", help="Begin behind this tick, or move there.")
+@click.option("--copy", metavar="OTHER", help="Begin, or move, where this consumer is.")
+@options.database
+@options.explain
+@options.json_output
+@options.pass_context
+def register(
+    ctx: options.Context,
+    queue_name: str,
+    names: Sequence[str],
+    at: int | None,
+    copy: str | None,
+    db: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Register consumers: all of them or none.
+
+    They get the events after the newest tick, or after the one that is named.  A consumer that
+    is registered moves if --at or --copy say so, and stays where it is otherwise.
+    """
+    with opened(ctx, db) as conn:
+        changes: list[Change] = []
+        for name in dict.fromkeys(names):
+            plan = manage.registration(conn, queue_name, name, at=at, copy=copy)
+            if plan.needed:
+                changes.append(Change(plan.describe(), plan.carry_out))
+            else:
+                output.message(f"consumer {name} is registered on queue {queue_name}")
+        carry_out(conn, changes, explain=explain, as_json=as_json)
+
+
+@click.command()
+@_queue
+@click.argument("names", nargs=-1, metavar="CONSUMER...")
+@click.option("--all", "every", is_flag=True, help="All consumers of the queue.")
+@options.database
+@options.explain
+@options.json_output
+@options.pass_context
+def unregister(
+    ctx: options.Context,
+    queue_name: str,
+    names: Sequence[str],
+    every: bool,
+    db: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Forget consumers and their positions: all of them or none.
+
+    With a main consumer go its cooperative consumers and the events that wait to be delivered to
+    it again.
+    """
+    if bool(names) == every:
+        raise BadOption(
+            "which consumers?" if not names else "names and --all exclude each other",
+            hint=f"londiste queue unregister {queue_name} CONSUMER..., or --all",
+        )
+    with opened(ctx, db) as conn:
+        manage.find_queue(conn, queue_name)
+        wanted = (
+            queues.get_consumer_info(conn, queue_name)
+            if every
+            else [manage.find_consumer(conn, queue_name, name) for name in dict.fromkeys(names)]
+        )
+        changes = [
+            Change(
+                f"unregister consumer {one.consumer_name} of queue {queue_name}"
+                f" at tick {one.last_tick}"
+                + (f", dropping its open batch {one.current_batch}" if one.current_batch else ""),
+                functools.partial(
+                    batches.unregister_consumer, queue=queue_name, consumer=one.consumer_name
+                ),
+            )
+            for one in wanted
+        ]
+        carry_out(conn, changes, explain=explain, as_json=as_json)
+
+
+def row(one: ConsumerInfo) -> dict[str, object]:
+    """A line of the list of consumers."""
+    return {
+        "queue": one.queue_name,
+        "consumer": one.consumer_name,
+        "lag": one.lag,
+        "last_seen": one.last_seen,
+        "last_tick": one.last_tick,
+        "batch": one.current_batch,
+        "next_tick": one.next_tick,
+        "pending_events": one.pending_events,
+    }

@@ -1,0 +1,214 @@
+"""Events: look at them without consuming them; ask for some again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+import click
+from psycopg import sql
+
+from londiste.cli import options, output
+from londiste.cli.queue.changes import Change, carry_out, opened
+from londiste.db.connection import Connection
+from londiste.errors import BadOption, StateError
+from londiste.pgq import batches, look, manage
+from londiste.pgq.types import Batch, Event
+
+COLUMNS = ["id", "time", "txid", "retry", "type", "data", "extra1", "extra2", "extra3", "extra4"]
+
+
+@click.command()
+@click.argument("name", metavar="QUEUE")
+@click.option("--consumer", metavar="NAME", help="Those that this consumer has before it.")
+@click.option("--batch", "batch_id", type=int, metavar="ID", help="Those of an open batch.")
+@click.option("--from", "first", type=int, metavar="TICK", help="Those after this tick.")
+@click.option("--to", "last", type=int, metavar="TICK", help="Up to this tick; else the newest.")
+@click.option("--type", "kind", metavar="TYPE", help="Only of this type.")
+@click.option("--extra1", metavar="TEXT", help="Only with this in extra1: of this table.")
+@click.option("--id", "event_id", type=int, metavar="ID", help="Only this event.")
+@click.option("--contains", metavar="TEXT", help="Only with this text in their data.")
+@click.option("--limit", default=20, show_default=True, help="Most to print; 0: no limit.")
+@options.database
+@options.json_output
+@options.pass_context
+def events(
+    ctx: options.Context,
+    name: str,
+    consumer: str | None,
+    batch_id: int | None,
+    first: int | None,
+    last: int | None,
+    kind: str | None,
+    extra1: str | None,
+    event_id: int | None,
+    contains: str | None,
+    limit: int,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Look at events; nobody's position changes.
+
+    Of an open batch, of what a consumer has before it, or between two ticks; without any of
+    these all that the tables of the queue still hold, in the order of their ids.
+    """
+    if sum([consumer is not None, batch_id is not None, first is not None or last is not None]) > 1:
+        raise BadOption(
+            "--consumer, --batch and --from/--to exclude each other", hint="give one of them"
+        )
+    if limit < 0:
+        raise BadOption(f"--limit {limit}: less than nothing", hint="0 is no limit")
+    where = condition(kind, extra1, event_id, contains)
+    with opened(ctx, db) as conn:
+        manage.find_queue(conn, name)
+        found = _events(conn, name, consumer, batch_id, first, last, where, limit)
+        rows = list(islice(found, limit) if limit else found)
+    if as_json:
+        output.as_json([event._asdict() for event in rows])
+        return
+    shown = [c for c in COLUMNS if c in COLUMNS[:6] or any(getattr(e, c) for e in rows)]
+    output.table(shown, [[getattr(event, column) for column in shown] for event in rows])
+
+
+def _events(
+    conn: Connection,
+    queue: str,
+    consumer: str | None,
+    batch_id: int | None,
+    first: int | None,
+    last: int | None,
+    where: str | None,
+    limit: int,
+) -> Iterator[Event]:
+    if consumer is not None:
+        state = manage.find_consumer(conn, queue, consumer)
+        if state.current_batch is not None:
+            batch_id = state.current_batch
+        elif state.last_tick is None:
+            raise StateError(
+                f"consumer {consumer} has no batch",
+                detail="a cooperative consumer has only what its batch holds",
+                hint="look at its main consumer",
+            )
+        else:
+            first = state.last_tick
+    chunk = min(limit, 1000) or 1000
+    if batch_id is not None:
+        return chain.from_iterable(
+            batches.events(conn, open_batch(conn, batch_id, queue), chunk=chunk, where=where)
+        )
+    return look.events(conn, queue, first, last, where=where, limit=limit)
+
+
+def condition(
+    kind: str | None, extra1: str | None, event_id: int | None, contains: str | None
+) -> str | None:
+    """The filters as a condition over the columns of events; None without any."""
+    parts: list[sql.Composable] = []
+    for column, wanted in (("ev_type", kind), ("ev_extra1", extra1), ("ev_id", event_id)):
+        if wanted is not None:
+            parts.append(sql.SQL("{} = {}").format(sql.Identifier(column), sql.Literal(wanted)))
+    if contains is not None:
+        parts.append(sql.SQL("pg_catalog.strpos(ev_data, {}) > 0").format(sql.Literal(contains)))
+    return sql.SQL(" and ").join(parts).as_string(None) if parts else None
+
+
+def open_batch(conn: Connection, batch_id: int, queue: str | None = None) -> Batch:
+    """An open batch by number; StateError when it is not open, or of another queue."""
+    batch = batches.get_batch_info(conn, batch_id)
+    if batch is None or queue not in (None, batch.queue):
+        raise StateError(
+            f"no batch {batch_id} is open" + (f" on queue {queue}" if queue else ""),
+            detail="" if batch is None else f"it is one of queue {batch.queue}",
+            hint=f"londiste queue consumers {queue or ''} shows the open batches".replace(
+                "  ", " "
+            ),
+        )
+    return batch
+
+
+@click.command()
+@click.argument("batch_id", type=int, metavar="BATCH")
+@options.database
+@options.json_output
+@options.pass_context
+def batch(ctx: options.Context, batch_id: int, db: str | None, as_json: bool) -> None:
+    """Show an open batch: whose it is, between which ticks, how many events at most."""
+    with opened(ctx, db) as conn:
+        found = open_batch(conn, batch_id)
+    answer = {
+        "batch": found.id,
+        "queue": found.queue,
+        "consumer": found.consumer,
+        "prev_tick": found.prev_tick_id,
+        "tick": found.tick_id,
+        "from": found.prev_tick_time,
+        "to": found.tick_time,
+        "events": found.size_estimate,
+    }
+    output.show(list(answer), [answer], json_wanted=as_json)
+
+
+@click.group()
+def retry() -> None:
+    """Events that are delivered again later."""
+
+
+@retry.command("list")
+@click.argument("name", required=False, metavar="[QUEUE]")
+@click.option("--consumer", metavar="NAME", help="Only those of this consumer.")
+@click.option("--limit", default=20, show_default=True, help="Most to print; 0: no limit.")
+@options.database
+@options.json_output
+@options.pass_context
+def retry_list(
+    ctx: options.Context,
+    name: str | None,
+    consumer: str | None,
+    limit: int,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """List the events that wait to be delivered again, those due first at the top."""
+    with opened(ctx, db) as conn:
+        if name is not None:
+            manage.find_queue(conn, name)
+        rows = look.retries(conn, name, consumer, limit=limit)
+    columns = ["queue", "consumer", "id", "after", "retry", "type", "data", "extra1"]
+    output.show(columns, rows, json_wanted=as_json)
+
+
+@retry.command("event")
+@click.argument("batch_id", type=int, metavar="BATCH")
+@click.argument("event_ids", type=int, nargs=-1, required=True, metavar="EVENT...")
+@click.option("--seconds", default=60, show_default=True, help="Not before so many seconds.")
+@options.database
+@options.explain
+@options.json_output
+@options.pass_context
+def retry_event(
+    ctx: options.Context,
+    batch_id: int,
+    event_ids: Sequence[int],
+    seconds: int,
+    db: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Have events of an open batch delivered again: all of them or none."""
+    if seconds < 0:
+        raise BadOption(f"--seconds {seconds}: less than nothing", hint="0 is at once")
+    with opened(ctx, db) as conn:
+        found = open_batch(conn, batch_id)
+        changes = [
+            Change(
+                f"deliver event {one} of batch {batch_id} again to {found.consumer}"
+                f" in {seconds} seconds",
+                functools.partial(
+                    batches.event_retry, batch_id=batch_id, event_id=one, after=seconds
+                ),
+            )
+            for one in dict.fromkeys(event_ids)
+        ]
+        carry_out(conn, changes, explain=explain, as_json=as_json)

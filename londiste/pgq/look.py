@@ -1,0 +1,120 @@
+"""Looking into a queue without being a consumer: events, and what waits to come back.
+
+Reads the tables; nothing here changes a position or opens a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import args_row, dict_row
+
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import AccessDenied, BadOption, from_database
+from londiste.pgq.types import Event
+
+_COLUMNS = sql.SQL(
+    "ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,"
+    " ev_extra1, ev_extra2, ev_extra3, ev_extra4"
+)
+
+
+def events(
+    conn: Connection,
+    queue: str,
+    first: int | None = None,
+    last: int | None = None,
+    *,
+    where: str | None = None,
+    limit: int = 0,
+    chunk: int = 1000,
+) -> Iterator[Event]:
+    """The events of a queue that its tables still hold, in the order of their ids.
+
+    first -- a tick: only what was committed after it; last -- up to this tick.  Together the
+        events of the batches between them.
+    where -- condition over the columns of events, as SQL.
+    limit -- 0 for no limit; chunk -- rows in memory at a time.
+
+    Raises BadOption for a tick that is gone, AccessDenied for who may not read events.
+    """
+    parts: list[sql.Composable] = []
+    if first is not None:
+        snapshot, low, _ = _bounds(conn, queue, first)
+        parts.append(
+            sql.SQL("ev_txid >= {} and not txid_visible_in_snapshot(ev_txid, {})").format(
+                sql.Literal(low), snapshot
+            )
+        )
+    if last is not None:
+        snapshot, _, high = _bounds(conn, queue, last)
+        parts.append(
+            sql.SQL("ev_txid < {} and txid_visible_in_snapshot(ev_txid, {})").format(
+                sql.Literal(high), snapshot
+            )
+        )
+    if where:
+        parts.append(sql.SQL("({})").format(sql.SQL(where)))
+    try:
+        row = conn.execute(query("event_parent"), {"queue": queue}).fetchone()
+        assert row is not None
+        statement = sql.SQL("select {} from {} where {} order by ev_id limit {}").format(
+            _COLUMNS,
+            TableName.parse(row[0]).sql,
+            sql.SQL(" and ").join(parts) if parts else sql.SQL("true"),
+            sql.Literal(limit or None),
+        )
+        with (
+            conn.transaction(),
+            conn.cursor("londiste_look", row_factory=args_row(Event)) as cursor,
+        ):
+            cursor.itersize = chunk
+            cursor.execute(statement)
+            yield from cursor
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise AccessDenied(
+            f"user {conn.info.user} may not read the events of queue {queue}",
+            detail=str(error.diag.message_primary or ""),
+            hint=f"grant pgq_reader to {conn.info.user}",
+        ) from error
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+
+
+def retries(
+    conn: Connection, queue: str | None = None, consumer: str | None = None, *, limit: int = 0
+) -> list[dict[str, Any]]:
+    """Events that wait to be delivered again, the next first; needs pgq_admin."""
+    return _rows(conn, "retry_events", queue=queue, consumer=consumer, count=limit or None)
+
+
+def _rows(conn: Connection, name: str, **parameters: object) -> list[dict[str, Any]]:
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query(name), parameters).fetchall()
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise AccessDenied(
+            f"user {conn.info.user} may not see this",
+            detail=str(error.diag.message_primary or ""),
+            hint=f"grant pgq_admin to {conn.info.user}",
+        ) from error
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+
+
+def _bounds(conn: Connection, queue: str, tick: int) -> tuple[sql.Composable, int, int]:
+    rows = _rows(conn, "tick_bounds", queue=queue, tick=tick)
+    if not rows:
+        raise BadOption(
+            f"queue {queue} has no tick {tick}", hint=f"londiste queue ticks {queue} lists them"
+        )
+    snapshot, low, high = rows[0].values()
+    return sql.SQL("{}::txid_snapshot").format(sql.Literal(snapshot)), low, high
+
+
+__all__ = ["events", "retries"]

@@ -1,0 +1,8 @@
+-- Whether a queue has a tick, and its oldest and newest.  %(queue)s, %(tick)s
+select
+    coalesce(bool_or(t.tick_id = %(tick)s::int8), false),
+    min(t.tick_id),
+    max(t.tick_id)
+from pgq.queue q
+join pgq.tick t on t.tick_queue = q.queue_id
+where q.queue_name = %(queue)s;
