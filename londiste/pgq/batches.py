@@ -104,14 +104,17 @@ def events(
     name = f"londiste_batch_{batch.id}"
     with conn.transaction():
         call.rows(conn, "pgq.get_batch_cursor", batch.id, name, 0, where)
-        while found := call.records(
-            conn, Event, "pgq.fetch_batch_events", name, chunk, chunk_bytes
-        ):
-            yield found
-            if len(found) < chunk and _surely_below(chunk_bytes, found):
-                break
-        # A caller that reads the batch again in the same transaction may use the name.
-        conn.execute(sql.SQL("close {}").format(sql.Identifier(name)))
+        yield from read_cursor(conn, name, chunk, chunk_bytes)
+
+
+def read_cursor(conn: Connection, name: str, chunk: int, chunk_bytes: int) -> Iterator[list[Event]]:
+    """Reads a cursor over events to its end and closes it."""
+    while found := call.records(conn, Event, "pgq.fetch_batch_events", name, chunk, chunk_bytes):
+        yield found
+        if len(found) < chunk and _surely_below(chunk_bytes, found):
+            break
+    # A caller that reads the same again in the same transaction may use the name.
+    conn.execute(sql.SQL("close {}").format(sql.Identifier(name)))
 
 
 def _surely_below(size: int, found: list[Event]) -> bool:
@@ -166,6 +169,7 @@ __all__ = [
     "finish_batch",
     "get_batch_info",
     "next_batch",
+    "read_cursor",
     "register_consumer",
     "register_consumer_at",
     "stream",

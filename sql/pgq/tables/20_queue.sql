@@ -20,6 +20,8 @@ create table pgq.queue (
     queue_tick_seq text not null,
     queue_extra_maint text[],
     queue_max_retries int4,
+    queue_history_txid int8,
+    queue_key_retention interval not null default '1 day',
     constraint queue_pkey primary key (queue_id),
     constraint queue_name_uq unique (queue_name)
 );
@@ -53,3 +55,7 @@ comment on column pgq.queue.queue_extra_maint
 is 'maintenance functions of the user, each called with the queue name';
 comment on column pgq.queue.queue_max_retries
 is 'an event asked for again more often fails; null for no limit';
+comment on column pgq.queue.queue_history_txid
+is 'events of transactions from this one on are all there still; null when none was removed';
+comment on column pgq.queue.queue_key_retention
+is 'shortest time for which keys of insert_event_once() are remembered';

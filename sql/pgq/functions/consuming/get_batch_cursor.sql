@@ -28,24 +28,15 @@ as $$
  * Nothing is returned or declared when another argument is null.  No search_path is pinned: the
  * condition is the caller's, runs with the caller's rights and may use the caller's names.
  */
-declare
-    v_sql text;
-    v_cursor text := pg_catalog.quote_ident(i_cursor_name);
 begin
     if i_batch_id is null or i_cursor_name is null or i_quick_limit is null then
         return;
     end if;
-    v_sql := pgq.batch_event_sql(i_batch_id);
-    if i_extra_where is not null then
-        -- The line breaks keep a comment at the end of the condition from swallowing the rest.
-        v_sql := pg_catalog.format(
-            E'select * from (\n%s\n) as ev where (\n%s\n) order by 1', v_sql, i_extra_where
-        );
-    end if;
-    execute 'declare ' || v_cursor || ' no scroll cursor without hold for ' || v_sql;
-    if i_quick_limit > 0 then
-        return query execute 'fetch ' || i_quick_limit || ' from ' || v_cursor;
-    end if;
+    return query
+    select *
+    from pgq._open_cursor(
+        pgq.batch_event_sql(i_batch_id), i_cursor_name, i_quick_limit, i_extra_where
+    );
 end;
 $$;
 

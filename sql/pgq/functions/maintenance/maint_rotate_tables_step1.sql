@@ -21,6 +21,7 @@ declare
     v_next int4;
     v_table text;
     v_needed boolean;
+    v_emptied int8;
 begin
     if not pgq._rotation_due(i_queue_name) then
         return 0;
@@ -58,6 +59,7 @@ begin
                 return 0;
             end if;
         end if;
+        execute 'select max(ev_txid) from only ' || v_table into v_emptied;
         execute 'truncate only ' || v_table;
     exception
         when lock_not_available then
@@ -69,7 +71,8 @@ begin
     set queue_cur_table = v_next,
         queue_switch_time = now(),
         queue_switch_step1 = txid_current(),
-        queue_switch_step2 = null
+        queue_switch_step2 = null,
+        queue_history_txid = greatest(queue_history_txid, v_emptied + 1)
     where queue_id = v_queue.queue_id;
 
     -- Ticks from before the previous switch: no consumer is that far back.  The newest stays in

@@ -19,7 +19,9 @@ begin
             ('queue_ticker_paused', 'boolean not null default false'),
             ('queue_per_tx_limit', 'int4'),
             ('queue_extra_maint', 'text[]'),
-            ('queue_max_retries', 'int4')
+            ('queue_max_retries', 'int4'),
+            ('queue_history_txid', 'int8'),
+            ('queue_key_retention', 'interval not null default ''1 day''')
         ) as c (name, definition)
         where not exists (
             select 1

@@ -1,0 +1,48 @@
+"""Events between two ticks, for readers that keep their position themselves.
+
+A stream is read tick by tick, forward, again, from any tick that is still there.  Rotation waits
+for registered consumers only: such a reader registers one and keeps it behind itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.pgq.batches import CHUNK_BYTES, read_cursor
+from londiste.pgq.types import Event
+
+
+def tick_events(
+    conn: Connection,
+    queue: str,
+    from_tick: int,
+    to_tick: int,
+    *,
+    chunk: int = 5000,
+    chunk_bytes: int = CHUNK_BYTES,
+    where: str | None = None,
+) -> Iterator[list[Event]]:
+    """The events that came after one tick, up to another, by id, in lists of up to ``chunk``.
+
+    chunk_bytes -- a list ends with the event that makes the values in it this long.
+    where -- condition over the columns ``ev_id``, ``ev_type``, … as SQL; None for all.
+
+    Without events that some consumer asked for again.  Never holds more than one list.  Works in
+    a transaction, or a savepoint inside the caller's, as ``batches.events`` does.  Raises
+    PositionLost when a tick, or events after it, are gone, and StateError when a tick is not
+    there yet: never a part of the events.
+    """
+    name = f"londiste_ticks_{from_tick}_{to_tick}"
+    with conn.transaction():
+        call.rows(conn, "pgq.get_tick_cursor", queue, from_tick, to_tick, name, 0, where)
+        yield from read_cursor(conn, name, chunk, chunk_bytes)
+
+
+def tick_event_sql(conn: Connection, queue: str, from_tick: int, to_tick: int) -> str:
+    """The query behind ``tick_events``, for COPY and the like; good in this transaction."""
+    return str(call.value(conn, "pgq.tick_event_sql", queue, from_tick, to_tick))
+
+
+__all__ = ["tick_event_sql", "tick_events"]

@@ -1,0 +1,49 @@
+create or replace function pgq._snapshot_event_tables(
+    i_queue_id int4,
+    i_last txid_snapshot,
+    i_current txid_snapshot
+)
+returns setof text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The tables of a queue that hold events between two snapshots, oldest first.
+ *
+ * Usually one, the current or the previous; two when a rotation lies within reach of them.
+ * A table that neither of these is appears when a transaction wrote there late: one in isolation
+ * level repeatable read sees the queue as it was before rotations that came since.
+ */
+declare
+    v_queue pgq.queue;
+    v_previous int4;
+    v_numbers int4[];
+begin
+    select * into v_queue from pgq.queue where queue_id = i_queue_id;
+    v_previous := (v_queue.queue_cur_table + v_queue.queue_ntables - 1) % v_queue.queue_ntables;
+    if txid_snapshot_xmax(i_current) < v_queue.queue_switch_step1 then
+        -- Finished before the switch began.
+        v_numbers := array[v_previous];
+    elsif txid_snapshot_xmin(i_last) > v_queue.queue_switch_step2 then
+        -- Begun after the switch was seen by everybody.
+        v_numbers := array[v_queue.queue_cur_table];
+    else
+        -- In one of them, or the switch is not known to be over (step2 null).
+        v_numbers := array[v_previous, v_queue.queue_cur_table];
+    end if;
+
+    return query
+    select v_queue.queue_data_pfx || '_' || n
+    from (
+        select n, 0 as late, min(nr) as nr
+        from unnest(v_numbers) with ordinality as u (n, nr)
+        group by n
+        union all
+        select n, 1, n
+        from generate_series(0, v_queue.queue_ntables - 1) as n
+        where n <> all (v_numbers)
+            and pgq._has_late_events(v_queue.queue_data_pfx || '_' || n, i_last, i_current)
+    ) as t
+    order by late, nr;
+end;
+$$;

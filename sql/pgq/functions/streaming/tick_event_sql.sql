@@ -1,0 +1,50 @@
+create or replace function pgq.tick_event_sql(
+    i_queue_name text,
+    i_from_tick int8,
+    i_to_tick int8
+)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The query that reads the events between two ticks of a queue, in the order of their ids.
+ *
+ * For readers that keep their position themselves.  They are the events that a consumer gets who
+ * goes from one tick to the other, without those that some consumer asked for again.
+ *
+ * All of them, or an error: LD107 when rotation has removed a tick or events after it, LD105 when
+ * the queue has not come to a tick yet.  Rotation waits for registered consumers only; register
+ * one and keep it behind the reader.
+ */
+declare
+    v_queue pgq.queue;
+    v_from txid_snapshot;
+    v_to txid_snapshot;
+begin
+    select * into v_queue from pgq.queue where queue_name = i_queue_name;
+    if not found then
+        perform pgq._raise_no_queue('No such queue', i_queue_name);
+    end if;
+    if i_from_tick is null or i_to_tick is null or i_from_tick > i_to_tick then
+        raise exception using
+            errcode = 'LD005',
+            message = format('no way from tick %s to tick %s',
+                             coalesce(i_from_tick::text, 'NULL'),
+                             coalesce(i_to_tick::text, 'NULL')),
+            hint = 'give the earlier tick first';
+    end if;
+    v_from := pgq._tick_snapshot(v_queue, i_from_tick);
+    v_to := pgq._tick_snapshot(v_queue, i_to_tick);
+    if txid_snapshot_xmin(v_from) < v_queue.queue_history_txid then
+        raise exception using
+            errcode = 'LD107',
+            message = format('events after tick %s of queue %s are gone',
+                             i_from_tick, i_queue_name),
+            detail = 'rotation has emptied an event table that was written to after this tick',
+            hint = 'begin at a later tick, and bring the reader''s data to that point; a '
+                'registered consumer behind the reader keeps events';
+    end if;
+    return pgq._snapshot_event_sql(v_queue.queue_id, v_from, v_to, 'ev_owner is null');
+end;
+$$;
