@@ -38,7 +38,8 @@ def install(
 ) -> None:
     """Bring the SQL into a database, or up to date.
 
-    All components unless some are named; what they require comes along.
+    All components unless some are named; what they require comes along.  A database that only
+    applies events of queues elsewhere needs no more than pgq_ext.
     """
     if as_sql:
         click.echo(script(components), nl=False)
@@ -79,7 +80,7 @@ def install(
 @click.argument("components", nargs=-1, metavar="[COMPONENT]...")
 @options.database
 @options.explain
-@click.option("--force", is_flag=True, help="Although consumers or nodes are lost.")
+@click.option("--force", is_flag=True, help="Although consumers, nodes or positions are lost.")
 @options.json_output
 @options.pass_context
 def uninstall(

@@ -6,7 +6,7 @@ call.  Roles stay: they belong to the whole server and other databases may use t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def plan(
 
 
 def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
-    """Consumers and nodes that would be lost, as sentences."""
+    """Consumers, nodes and positions that would be lost, as sentences."""
     schemas = {one.schema for one in removals if isinstance(one, DropSchema)}
     found: list[str] = []
     with conn.transaction():
@@ -75,6 +75,11 @@ def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
                 f"queue {queue} has {count} consumer{'s' if count > 1 else ''}"
                 for queue, count in conn.execute(query("uninstall_consumers"))
             ]
+        if "pgq_ext" in schemas:
+            found += [
+                f"consumer {consumer} keeps its position in this database"
+                for (consumer,) in conn.execute(query("uninstall_positions"))
+            ]
     return found
 
 
@@ -87,7 +92,7 @@ def uninstall(
 ) -> list[Removal]:
     """Removes the components (default: all that are installed) in one transaction.
 
-    force -- also when consumers or nodes would be lost.
+    force -- also when consumers, nodes or positions would be lost.
 
     Returns what went.  Raises StateError when something would be lost, InstallError as ``plan``.
     """
@@ -125,13 +130,25 @@ def _plan(conn: Connection, components: Sequence[str] | None, root: Path | None)
         if needs and other.name not in names and has[other.name].version is not None:
             raise InstallError(
                 f"component {other.name} needs {min(needs)}",
-                hint=f"remove both: londiste uninstall {other.name} {' '.join(sorted(names))}",
+                hint="remove all that need it: londiste uninstall "
+                + " ".join(_with_dependents(known, has, names)),
             )
     triggers = conn.execute(query("uninstall_triggers"), {"schemas": sorted(names)}).fetchall()
     return [
         *(DropTrigger(table, trigger) for table, trigger in triggers),
         *(DropSchema(c.name, has[c.name].version or "", len(has[c.name].names)) for c in removed),
     ]
+
+
+def _with_dependents(
+    known: Mapping[str, Component], has: Mapping[str, Installed], names: set[str]
+) -> list[str]:
+    """The names, and before them every installed component that needs one of them."""
+    needed = set(names)
+    for component in known.values():  # required ones first
+        if needed.intersection(component.requires) and has[component.name].version is not None:
+            needed.add(component.name)
+    return [name for name in reversed(list(known)) if name in needed]
 
 
 def _ours(component: Component, installed: Installed, named: bool) -> bool:

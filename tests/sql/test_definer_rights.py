@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.fix_cluster import Database
 
-SCHEMAS = ["pgq", "pgq_node", "londiste"]
+SCHEMAS = ["pgq", "pgq_node", "pgq_coop", "pgq_ext", "londiste"]
 
 
 def test_every_definer_function_pins_its_search_path(pgq_db: Database) -> None:

@@ -1,0 +1,75 @@
+"""What a consumer of a queue in another database has done in this one.
+
+Noted in the transaction that does it, so that both happen or neither:
+
+    with target.transaction():
+        if ext.set_batch_done(target, consumer, batch.id):
+            ...                                            apply the batch
+    batches.finish_batch(source, batch.id)                 a batch that comes again is not applied
+
+One function per SQL function of the schema ``pgq_ext``.  ``subconsumer`` is the name of a worker
+of a cooperative consumer, or of whatever else keeps a position of its own.
+"""
+
+from __future__ import annotations
+
+from londiste.db import call
+from londiste.db.connection import Connection
+
+
+def is_batch_done(conn: Connection, consumer: str, batch_id: int, subconsumer: str = "") -> bool:
+    """Whether this is the batch that was noted last; batches before it are forgotten."""
+    return bool(call.value(conn, "pgq_ext.is_batch_done", consumer, subconsumer, batch_id))
+
+
+def set_batch_done(conn: Connection, consumer: str, batch_id: int, subconsumer: str = "") -> bool:
+    """Notes that this transaction applies the batch; False when that was noted before."""
+    return bool(call.value(conn, "pgq_ext.set_batch_done", consumer, subconsumer, batch_id))
+
+
+def is_event_done(
+    conn: Connection, consumer: str, batch_id: int, event_id: int, subconsumer: str = ""
+) -> bool:
+    """Whether the event of the batch that is being worked on is dealt with."""
+    return bool(
+        call.value(conn, "pgq_ext.is_event_done", consumer, subconsumer, batch_id, event_id)
+    )
+
+
+def set_event_done(
+    conn: Connection, consumer: str, batch_id: int, event_id: int, subconsumer: str = ""
+) -> bool:
+    """Notes that an event is dealt with; False when that was noted before.
+
+    The first event of another batch forgets those of the batch before.
+    """
+    return bool(
+        call.value(conn, "pgq_ext.set_event_done", consumer, subconsumer, batch_id, event_id)
+    )
+
+
+def get_last_tick(conn: Connection, consumer: str, subconsumer: str = "") -> int | None:
+    """The tick up to which the consumer has applied everything; None when nothing is noted."""
+    tick = call.value(conn, "pgq_ext.get_last_tick", consumer, subconsumer)
+    return None if tick is None else int(tick)
+
+
+def set_last_tick(conn: Connection, consumer: str, tick: int | None, subconsumer: str = "") -> None:
+    """Notes the tick up to which this transaction has applied everything; None forgets it."""
+    call.value(conn, "pgq_ext.set_last_tick", consumer, subconsumer, tick)
+
+
+def version(conn: Connection) -> str:
+    """The release of the schema ``pgq_ext`` in the database."""
+    return str(call.value(conn, "pgq_ext.version"))
+
+
+__all__ = [
+    "get_last_tick",
+    "is_batch_done",
+    "is_event_done",
+    "set_batch_done",
+    "set_event_done",
+    "set_last_tick",
+    "version",
+]

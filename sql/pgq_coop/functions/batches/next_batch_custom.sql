@@ -1,0 +1,147 @@
+create or replace function pgq_coop.next_batch_custom(
+    i_queue_name text,
+    i_consumer_name text,
+    i_subconsumer_name text,
+    i_min_lag interval,
+    i_min_count int4,
+    i_min_interval interval,
+    i_dead_interval interval
+)
+returns int8
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Opens the worker's next batch and returns its id; null when there is none yet.
+ *
+ * Registers main consumer and worker when they are not there.  An open batch is answered again,
+ * which also tells the others that the worker lives.  Batches may be finished in any order.
+ *
+ * i_min_lag, i_min_count, i_min_interval -- as for pgq.next_batch_custom().
+ * i_dead_interval -- another worker that gave no sign of life for so long is unregistered, and
+ *     its batch becomes this worker's, with a new id: what the dead one does with the old id,
+ *     should it live after all, is not found any more.  Null takes nothing over.
+ *
+ * One batch is given at a time: the caller should commit before it works on it.
+ */
+declare
+    v_main pgq.subscription;
+    v_own pgq.subscription;
+    v_other pgq.subscription;
+    v_batch_id int8;
+    v_last_tick int8;
+    v_next_tick int8;
+begin
+    loop
+        v_main := pgq_coop._lock_main(i_queue_name, i_consumer_name);
+        select s.*
+        into v_own
+        from pgq.subscription s
+        join pgq.consumer c on c.co_id = s.sub_consumer
+        where s.sub_queue = v_main.sub_queue
+            and s.sub_id = v_main.sub_id
+            and c.co_name = i_consumer_name || '.' || i_subconsumer_name
+        for update of s;
+        exit when found;
+        perform pgq_coop.register_subconsumer(
+            i_queue_name, i_consumer_name, i_subconsumer_name
+        );
+    end loop;
+
+    if v_main.sub_next_tick is not null then
+        raise exception using
+            errcode = 'LD108',
+            message = 'main consumer has batch open?',
+            detail = format('batch %s of %s on queue %s was opened with pgq.next_batch()',
+                            v_main.sub_batch, i_consumer_name, i_queue_name),
+            hint = format('select pgq.finish_batch(%s) when its events are processed',
+                          v_main.sub_batch);
+    end if;
+
+    if v_own.sub_batch is not null then
+        update pgq.subscription
+        set sub_active = clock_timestamp()
+        where sub_queue = v_own.sub_queue and sub_consumer = v_own.sub_consumer;
+        return v_own.sub_batch;
+    end if;
+
+    if i_dead_interval is not null then
+        -- Those with a batch first.  A row that is locked is being used by a worker that lives.
+        select s.*
+        into v_other
+        from pgq.subscription s
+        where s.sub_queue = v_main.sub_queue
+            and s.sub_id = v_main.sub_id
+            and s.sub_consumer not in (v_main.sub_consumer, v_own.sub_consumer)
+            and s.sub_active + i_dead_interval < clock_timestamp()
+        order by s.sub_batch is null, s.sub_active
+        limit 1
+        for update skip locked;
+        if found then
+            perform pgq_coop._remove_subconsumer(v_other.sub_queue, v_other.sub_consumer);
+            if v_other.sub_batch is not null then
+                v_batch_id := nextval('pgq.batch_id_seq');
+                v_last_tick := v_other.sub_last_tick;
+                v_next_tick := v_other.sub_next_tick;
+            end if;
+        end if;
+    end if;
+
+    if v_batch_id is null then
+        select b.batch_id, b.prev_tick_id, b.cur_tick_id
+        into v_batch_id, v_last_tick, v_next_tick
+        from pgq.next_batch_custom(
+            i_queue_name, i_consumer_name, i_min_lag, i_min_count, i_min_interval
+        ) as b;
+        if v_batch_id is not null then
+            -- The position goes on at once, and the batch changes hands.
+            update pgq.subscription
+            set sub_last_tick = v_next_tick,
+                sub_next_tick = null,
+                sub_batch = null,
+                sub_active = clock_timestamp()
+            where sub_queue = v_main.sub_queue and sub_consumer = v_main.sub_consumer;
+        end if;
+    end if;
+
+    -- A worker that waits for work says that it lives, but not with a write per call.
+    if v_batch_id is not null
+        or v_own.sub_active + coalesce(i_dead_interval / 4, '10 seconds') < clock_timestamp()
+    then
+        update pgq.subscription
+        set sub_last_tick = v_last_tick,
+            sub_next_tick = v_next_tick,
+            sub_batch = v_batch_id,
+            sub_active = clock_timestamp()
+        where sub_queue = v_own.sub_queue and sub_consumer = v_own.sub_consumer;
+    end if;
+    return v_batch_id;
+end;
+$$;
+
+create or replace function pgq_coop.next_batch_custom(
+    i_queue_name text,
+    i_consumer_name text,
+    i_subconsumer_name text,
+    i_min_lag interval,
+    i_min_count int4,
+    i_min_interval interval
+)
+returns int8
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The same without taking anything over.
+ */
+    select pgq_coop.next_batch_custom(
+        i_queue_name,
+        i_consumer_name,
+        i_subconsumer_name,
+        i_min_lag,
+        i_min_count,
+        i_min_interval,
+        null
+    );
+$$;

@@ -1,0 +1,22 @@
+create or replace function pgq_coop._remove_subconsumer(i_queue_id int4, i_consumer_id int4)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Deletes the subscription of a worker, and its name when no other queue has it.
+ */
+begin
+    delete from pgq.subscription
+    where sub_queue = i_queue_id and sub_consumer = i_consumer_id;
+    begin
+        delete from pgq.consumer c
+        where c.co_id = i_consumer_id
+            and not exists (select 1 from pgq.subscription s where s.sub_consumer = c.co_id);
+    exception
+        when foreign_key_violation then
+            -- Registered elsewhere at this moment: the name stays.
+            null;
+    end;
+end;
+$$;

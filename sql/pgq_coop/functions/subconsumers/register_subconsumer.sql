@@ -1,0 +1,73 @@
+create or replace function pgq_coop.register_subconsumer(
+    i_queue_name text,
+    i_consumer_name text,
+    i_subconsumer_name text
+)
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Registers a subconsumer, and its main consumer if that is not there, at the end of the queue.
+ *
+ * Returns 1, or 0 when it was registered already; then nothing changes.
+ *
+ * It is a consumer named main.sub whose subscription has the number (sub_id) of the main one.
+ */
+declare
+    v_name text := i_consumer_name || '.' || i_subconsumer_name;
+    v_main pgq.subscription;
+    v_consumer_id int4;
+    v_sub_id int4;
+begin
+    v_main := pgq_coop._lock_main(i_queue_name, i_consumer_name);
+    if v_main.sub_id is null then
+        perform pgq.register_consumer(i_queue_name, i_consumer_name);
+        v_main := pgq_coop._lock_main(i_queue_name, i_consumer_name);
+    end if;
+    if i_subconsumer_name is null then
+        raise exception using
+            errcode = 'LD005',
+            message = 'Invalid NULL value',
+            hint = 'give the subconsumer a name';
+    end if;
+    if v_main.sub_id is null or pgq_coop._is_subconsumer(v_main) then
+        raise exception using
+            errcode = 'LD002',
+            message = 'main consumer not found',
+            detail = case when v_main.sub_id is null
+                then format('%s was unregistered from queue %s at this moment',
+                            i_consumer_name, i_queue_name)
+                else format('%s is a subconsumer itself', i_consumer_name) end,
+            hint = case when v_main.sub_id is null then 'register it again'
+                else 'name the consumer that the workers share, without the part behind the dot'
+                end;
+    end if;
+
+    -- The row lock keeps the name while another session unregisters it from another queue.
+    loop
+        select co_id into v_consumer_id from pgq.consumer where co_name = v_name for key share;
+        exit when found;
+        insert into pgq.consumer (co_name) values (v_name) on conflict (co_name) do nothing;
+    end loop;
+
+    select sub_id
+    into v_sub_id
+    from pgq.subscription
+    where sub_queue = v_main.sub_queue and sub_consumer = v_consumer_id;
+    if found and v_sub_id = v_main.sub_id then
+        return 0;
+    elsif found then
+        raise exception using
+            errcode = 'LD100',
+            message = format('consumer %s is registered for itself', v_name),
+            detail = format('it has a position of its own on queue %s', i_queue_name),
+            hint = format('give the subconsumer another name, or: select '
+                          'pgq.unregister_consumer(%L, %L)', i_queue_name, v_name);
+    end if;
+    insert into pgq.subscription (sub_id, sub_queue, sub_consumer, sub_last_tick, sub_active)
+    values (v_main.sub_id, v_main.sub_queue, v_consumer_id, null, clock_timestamp());
+    return 1;
+end;
+$$;

@@ -1,0 +1,47 @@
+create or replace function pgq_coop.unregister_subconsumer(
+    i_queue_name text,
+    i_consumer_name text,
+    i_subconsumer_name text,
+    i_batch_handling int4
+)
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Removes a subconsumer; the main consumer and the other workers stay.  Returns 1, 0 if unknown.
+ *
+ * i_batch_handling -- when the worker has a batch open: 0 refuses; 1 closes the batch, and nobody
+ *     gets its events again.  To have them processed let another worker take the batch over:
+ *     pgq_coop.next_batch() with a dead interval.
+ */
+declare
+    v_main pgq.subscription;
+    v_sub pgq.subscription;
+begin
+    v_main := pgq_coop._lock_main(i_queue_name, i_consumer_name);
+    select s.*
+    into v_sub
+    from pgq.subscription s
+    join pgq.consumer c on c.co_id = s.sub_consumer
+    where s.sub_queue = v_main.sub_queue
+        and s.sub_id = v_main.sub_id
+        and c.co_name = i_consumer_name || '.' || i_subconsumer_name
+    for update of s;
+    if not found then
+        return 0;
+    end if;
+    if v_sub.sub_batch is not null and i_batch_handling is distinct from 1 then
+        raise exception using
+            errcode = 'LD108',
+            message = 'subconsumer has active batch',
+            detail = format('batch %s of %s.%s on queue %s is open',
+                            v_sub.sub_batch, i_consumer_name, i_subconsumer_name, i_queue_name),
+            hint = format('select pgq_coop.finish_batch(%s) when its events are processed, or '
+                          'give up its events with i_batch_handling = 1', v_sub.sub_batch);
+    end if;
+    perform pgq_coop._remove_subconsumer(v_sub.sub_queue, v_sub.sub_consumer);
+    return 1;
+end;
+$$;

@@ -1,0 +1,34 @@
+create or replace function pgq_ext.is_batch_done(
+    a_consumer text,
+    a_subconsumer text,
+    a_batch_id int8
+)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Whether this is the batch that set_batch_done() noted last.  Batches before it are forgotten.
+ */
+begin
+    return exists (
+        select 1
+        from pgq_ext.completed_batch
+        where consumer_id = a_consumer
+            and subconsumer_id = a_subconsumer
+            and last_batch_id = a_batch_id
+    );
+end;
+$$;
+
+create or replace function pgq_ext.is_batch_done(a_consumer text, a_batch_id int8)
+returns boolean
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The same for a consumer without workers.
+ */
+    select pgq_ext.is_batch_done(a_consumer, '', a_batch_id);
+$$;

@@ -1,0 +1,11 @@
+create or replace function pgq_ext.version()
+returns text
+language sql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The release of the schema.
+ */
+    select '4.1.0'::text;
+$$;

@@ -1,0 +1,28 @@
+create or replace function pgq_ext.get_last_tick(a_consumer text, a_subconsumer text)
+returns int8
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The tick up to which a consumer has applied everything here; null when nothing is noted.
+ */
+begin
+    return (
+        select last_tick_id
+        from pgq_ext.completed_tick
+        where consumer_id = a_consumer and subconsumer_id = a_subconsumer
+    );
+end;
+$$;
+
+create or replace function pgq_ext.get_last_tick(a_consumer text)
+returns int8
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The same for a consumer without workers.
+ */
+    select pgq_ext.get_last_tick(a_consumer, '');
+$$;

@@ -1,0 +1,30 @@
+-- Who may call what in pgq_ext: everything is for writers, who apply events to this database.
+grant usage on schema pgq_ext to public;
+
+revoke all on
+    pgq_ext.completed_tick,
+    pgq_ext.completed_batch,
+    pgq_ext.completed_event,
+    pgq_ext.partial_batch
+from public;
+
+revoke all on all functions in schema pgq_ext from public;
+
+grant execute on function
+    pgq_ext.version()
+to public;
+
+grant execute on function
+    pgq_ext.is_batch_done(text, int8),
+    pgq_ext.is_batch_done(text, text, int8),
+    pgq_ext.set_batch_done(text, int8),
+    pgq_ext.set_batch_done(text, text, int8),
+    pgq_ext.is_event_done(text, int8, int8),
+    pgq_ext.is_event_done(text, text, int8, int8),
+    pgq_ext.set_event_done(text, int8, int8),
+    pgq_ext.set_event_done(text, text, int8, int8),
+    pgq_ext.get_last_tick(text),
+    pgq_ext.get_last_tick(text, text),
+    pgq_ext.set_last_tick(text, int8),
+    pgq_ext.set_last_tick(text, text, int8)
+to pgq_writer;
