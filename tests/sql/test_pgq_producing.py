@@ -228,6 +228,74 @@ def test_a_session_that_has_inserted_before_reaches_a_queue_created_since(queue:
         insert(writer, "e", "new")
 
 
+def test_what_a_session_remembers_of_a_queue_is_checked_for_every_event(queue: Database) -> None:
+    conn = queue.connect()
+    conn.execute("select pgq.set_queue_config('q', 'rotation_period', '0')")
+    setting = f"pgq.table_of_{value(conn, 'select queue_id from pgq.queue')}"
+    assert insert(conn, "remembers") == 1
+    assert value(conn, f"show {setting}") == "0"
+    assert rotate(conn)
+    assert insert(conn, "has rotated") == 2
+    assert value(conn, f"show {setting}") == "1"
+    for lie in ("0", "2", "7", "rubbish", ""):
+        conn.execute(f"set {setting} = '{lie}'")
+        insert(conn, lie)
+    stored = column(conn, "select tableoid::regclass::text from pgq.event_template order by ev_id")
+    assert [name[-1] for name in stored] == ["0", *"111111"]
+    ids = column(conn, "select ev_id from pgq.event_template order by ev_id")
+    assert ids == list(range(1, 8)), "no id is lost on the way"
+
+
+def test_a_session_that_has_inserted_before_learns_of_a_refusal_and_of_a_limit(
+    queue: Database,
+) -> None:
+    conn, other = queue.connect(autocommit=False), queue.connect()
+    for _ in range(3):
+        insert(conn, "e")
+    conn.commit()
+    other.execute("update pgq.queue set queue_disable_insert = true")
+    with refused("LD102", "Insert into queue disallowed"):
+        insert(conn, "e")
+    conn.rollback()
+    other.execute("update pgq.queue set queue_disable_insert = false, queue_per_tx_limit = 1")
+    insert(conn, "e")
+    with refused("LD102", "Queue 'q' allows max 1 events from one TX"):
+        insert(conn, "e")
+    conn.rollback()
+    other.execute("update pgq.queue set queue_per_tx_limit = null")
+    for _ in range(3):
+        insert(conn, "e")
+
+
+def test_names_of_queues_cannot_break_the_function_that_is_written_for_them(
+    queue: Database,
+) -> None:
+    conn = queue.connect()
+    names = ["$function$ x", "-- fast: end", "-- fast: begin", "o'hara\\", "%s %L $$", "*/ end;"]
+    for name in names:
+        conn.execute("select pgq.create_queue(%s)", [name])
+    source = "select prosrc from pg_proc where proname = 'insert_event' and pronargs = 7"
+    written = value(conn, source)
+    for name in names:
+        for expected in (1, 2):
+            assert value(conn, "select pgq.insert_event(%s, 't', 'd')", name) == expected
+    conn.execute("select pgq._generate_store_event()")
+    assert value(conn, source) == written
+    for name in reversed(names):
+        conn.execute("select pgq.drop_queue(%s)", [name])
+    assert value(conn, source).count("-- fast: ") == 2
+    assert insert(conn, "e") == 1
+
+
+def test_the_written_function_keeps_its_rights_and_its_search_path(queue: Database) -> None:
+    found = queue.execute(
+        "select prosecdef, proconfig, has_function_privilege('pgq_writer', oid, 'execute'),"
+        " has_function_privilege('pgq_reader', oid, 'execute')"
+        " from pg_proc where proname = 'insert_event' and pronargs = 7"
+    )
+    assert found == [(True, ["search_path=pg_catalog, pg_temp"], True, False)]
+
+
 def test_a_pinned_search_path_keeps_foreign_functions_out(queue: Database) -> None:
     conn = queue.connect()
     conn.execute(

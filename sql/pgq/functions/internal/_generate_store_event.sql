@@ -4,7 +4,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Writes the function pgq._store_event(), which puts an event into a table given by numbers.
+ * Writes the function pgq._store_event(), which puts an event into a table given by numbers,
+ * and the fast statements of pgq.insert_event().
  *
  * A statement whose text is built for every event is parsed and planned for every event, which
  * takes as long as everything else an event costs.  So each event table gets a statement of its
@@ -21,12 +22,22 @@ declare
     v_queue pgq.queue;
     v_nr int4;
     v_body text := '';
+    v_fast text := '';
+    v_insert record;
 begin
     -- Two sessions that replace one function at a time would fail.
     perform pg_advisory_xact_lock('pgq.queue'::regclass::oid::int4, 0);
 
     for v_queue in select * from pgq.queue order by queue_id limit 20 loop
         v_body := v_body || format(E'    if i_queue_id = %s then\n', v_queue.queue_id);
+        v_fast := v_fast || format(
+            E'    if queue_name = %L then\n'
+            '        v_next_id := nextval(%L);\n'
+            '        v_table := current_setting(%L, true);\n',
+            v_queue.queue_name,
+            v_queue.queue_event_seq,
+            'pgq.table_of_' || v_queue.queue_id
+        );
         for v_nr in 0 .. v_queue.queue_ntables - 1 loop
             v_body := v_body || format(
                 E'        if i_table_nr = %s then\n'
@@ -37,8 +48,29 @@ begin
                 v_columns,
                 v_values
             );
+            v_fast := v_fast || format(
+                E'        %s v_table = %L then\n'
+                '            insert into %s (ev_id, ev_time, ev_txid, ev_type, ev_data,\n'
+                '                ev_extra1, ev_extra2, ev_extra3, ev_extra4)\n'
+                '            select v_next_id, now(), v_txid,\n'
+                '                insert_event.ev_type, insert_event.ev_data,\n'
+                '                insert_event.ev_extra1, insert_event.ev_extra2,\n'
+                '                insert_event.ev_extra3, insert_event.ev_extra4\n'
+                '            from pgq.queue q\n'
+                '            where q.queue_id = %s and q.queue_cur_table = %s\n'
+                '                and not q.queue_disable_insert\n'
+                '                and q.queue_per_tx_limit is null;\n',
+                case v_nr when 0 then 'if' else 'elsif' end,
+                v_nr::text,
+                pgq.quote_fqname(v_queue.queue_data_pfx || '_' || v_nr),
+                v_queue.queue_id,
+                v_nr
+            );
         end loop;
         v_body := v_body || E'    end if;\n';
+        v_fast := v_fast
+            || E'        end if;\n        if found then\n            return v_next_id;\n'
+            || E'        end if;\n    end if;\n';
     end loop;
 
     execute format(
@@ -57,6 +89,22 @@ begin
             v_columns
         )
     );
+
+    -- insert_event() stays as its file has it, but for what lies between two remarks.  The name of
+    -- a queue may hold anything, also those remarks or the end of a dollar quote.
+    select
+        left(pg_get_functiondef(oid), strpos(pg_get_functiondef(oid), 'AS $function') - 1) as head,
+        split_part(prosrc, '-- fast: begin', 1) as before,
+        split_part(prosrc, '-- fast: end', -1) as after
+    into v_insert
+    from pg_proc
+    where oid = to_regprocedure('pgq.insert_event(text, text, text, text, text, text, text)')
+        and prosrc like '%-- fast: begin%-- fast: end%';
+    if found then
+        execute v_insert.head || 'as ' || quote_literal(
+            v_insert.before || E'-- fast: begin\n' || v_fast || '    -- fast: end' || v_insert.after
+        );
+    end if;
 end;
 $$;
 

@@ -48,13 +48,7 @@ begin
         perform pgq._raise_no_queue('No such queue', queue_name);
     end if;
     if v_disabled and current_setting('session_replication_role') <> 'replica' then
-        raise exception using
-            errcode = 'LD102',
-            message = 'Insert into queue disallowed',
-            detail = format('queue %s does not accept events in this database', queue_name),
-            hint = 'write on the root node of the cascade, or enable it: '
-                || format('select pgq.set_queue_config(%L, %L, %L)',
-                          queue_name, 'disable_insert', 'false');
+        perform pgq._raise_insert_disabled(queue_name);
     end if;
     -- Events that go back for a retry are moved, not produced.
     if v_limit is not null and ev_owner is null then
