@@ -91,6 +91,10 @@ class PositionLost(StateError):
     """The stored position and the queue do not fit each other."""
 
 
+class TooFewIds(StateError):
+    """The server has not handed out as many transaction ids as a restored queue needs."""
+
+
 class InstallError(LondisteError):
     """The SQL in the database does not fit this program."""
 
@@ -171,6 +175,7 @@ LD_CLASSES: dict[str, type[LondisteError]] = {
     "LD108": BatchOpen,
     "LD200": InstallError,
     "LD201": InstallError,  # transaction ids went backwards: restored database
+    "LD202": TooFewIds,
     "LD300": EventError,
 }
 

@@ -7,6 +7,7 @@ the database are raised as ours (``londiste.db.call``).
 from __future__ import annotations
 
 from datetime import datetime
+from uuid import UUID
 
 import psycopg
 from psycopg import sql
@@ -86,6 +87,18 @@ def version(conn: Connection) -> str:
     return str(call.value(conn, "pgq.version"))
 
 
+def queue_generation(conn: Connection, queue: str) -> UUID | None:
+    """The present generation of a queue; another one after it was rebased or made anew."""
+    found = call.value(conn, "pgq.queue_generation", queue)
+    return None if found is None else UUID(str(found))
+
+
+def cached_sequences(conn: Connection) -> list[tuple[str, str, int]]:
+    """Queue, sequence and cache size where ids come in blocks, which breaks their order."""
+    rows = call.rows(conn, "pgq.cached_sequences")
+    return [(row["queue_name"], row["sequence_name"], row["cache_size"]) for row in rows]
+
+
 # -- ticks ----------------------------------------------------------------------------------------
 
 
@@ -157,6 +170,7 @@ def maint_tables_to_vacuum(conn: Connection) -> list[str]:
 __all__ = [
     "FORCE_TICK_CHANNEL",
     "TICK_CHANNEL",
+    "cached_sequences",
     "create_queue",
     "current_event_table",
     "drop_queue",
@@ -171,6 +185,7 @@ __all__ = [
     "maint_rotate_tables_step1",
     "maint_rotate_tables_step2",
     "maint_tables_to_vacuum",
+    "queue_generation",
     "set_queue_config",
     "tick_at_snapshot",
     "ticker",

@@ -19,6 +19,9 @@ grant usage on sequence
     pgq.batch_id_seq
 to pgq_admin;
 
+revoke all on pgq.cluster_identity, pgq.queue_generation from public;
+grant select on pgq.cluster_identity, pgq.queue_generation to public, pgq_reader;
+
 revoke all on all functions in schema pgq from public;
 
 -- everybody
@@ -31,6 +34,9 @@ grant execute on function
     pgq.get_consumer_info(text, text),
     pgq.get_waiting_info(text, text),
     pgq.seq_getval(text),
+    pgq.queue_generation(text),
+    pgq.cached_sequences(),
+    pgq._is_at_home(),
     pgq.quote_fqname(text),
     pgq._raise_no_queue(text, text)
 to public;
@@ -41,6 +47,7 @@ grant execute on function
     pgq.register_consumer_at(text, text, int8),
     pgq.unregister_consumer(text, text),
     pgq.next_batch(text, text),
+    pgq.position_facts(text, text, uuid, int8),
     pgq.next_batch_info(text, text),
     pgq.next_batch_custom(text, text, interval, int4, interval),
     pgq.find_tick_helper(int4, int8, timestamptz, int8, int8, interval),
@@ -134,6 +141,9 @@ grant execute on function
     pgq.maint_rotate_tables_step1(text),
     pgq.maint_rotate_tables_step2(),
     pgq._rotation_due(text),
+    pgq._require_home(),
+    pgq.explain_rebase(),
+    pgq.rebase_queues(),
     pgq._require_read_committed(),
     pgq.maint_retry_events(),
     pgq.maint_tables_to_vacuum(),

@@ -21,6 +21,9 @@ PUBLIC = [
     "get_waiting_info(text,text)",
     "seq_getval(text)",
     "quote_fqname(text)",
+    "queue_generation(text)",
+    "cached_sequences()",
+    "_is_at_home()",
 ]
 READER = [
     "register_consumer(text,text)",
@@ -54,6 +57,7 @@ READER = [
     "failed_event_delete_all(text,text)",
     "finish_batch(bigint)",
     "force_tick(text)",
+    "position_facts(text,text,uuid,bigint)",
 ]
 WRITER = [
     "insert_event(text,text,text)",
@@ -85,8 +89,13 @@ ADMIN = [
     "upgrade_schema()",
     "lock_ticks(text)",
     "tick_at_snapshot(text,text)",
+    "_require_home()",
+    "explain_rebase()",
+    "rebase_queues()",
 ]
 DEFINER = [
+    "explain_rebase()",
+    "rebase_queues()",
     "create_queue(text)",
     "drop_queue(text,boolean)",
     "set_queue_config(text,text,text)",

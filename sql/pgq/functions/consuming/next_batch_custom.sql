@@ -40,7 +40,10 @@ begin
             last.tick_event_seq as last_seq,
             last.tick_id is null as is_lost,
             next.tick_time as next_time,
-            next.tick_event_seq as next_seq
+            next.tick_event_seq as next_seq,
+            txid_snapshot_xmax(coalesce(next.tick_snapshot, last.tick_snapshot)) as xmax,
+            -- pgq._is_at_home() without what it looks at when the answer is no.
+            (select i.row_xmin = i.xmin::text::int8 from pgq.cluster_identity i) as is_at_home
         into v_position
         from pgq.queue q
         join pgq.subscription s on s.sub_queue = q.queue_id
@@ -78,6 +81,25 @@ begin
                     then 'ask for its batch with pgq_coop.next_batch()'
                     else 'set the position with pgq.register_consumer_at(), and bring the '
                         'consumer''s data to that point' end;
+        end if;
+        if v_position.is_at_home is not true then
+            perform pgq._require_home();
+        end if;
+        if v_position.xmax > txid_snapshot_xmax(txid_current_snapshot()) then
+            raise exception using
+                errcode = 'LD201',
+                message = format(
+                    'Invalid PgQ state: old xmax=%s, cur txid=%s',
+                    v_position.xmax,
+                    txid_snapshot_xmax(txid_current_snapshot())
+                ),
+                detail = format(
+                    'consumer %s of queue %s stands at a tick of the future: the database was '
+                    'restored from another server',
+                    i_consumer_name,
+                    i_queue_name
+                ),
+                hint = 'londiste queue rebase, or select * from pgq.rebase_queues()';
         end if;
 
         prev_tick_id := v_position.sub_last_tick;

@@ -29,5 +29,6 @@ begin
                           i_queue_name, 'ticker_paused', 'false');
     end if;
     perform pgq._require_read_committed();
+    perform pgq._require_home();
 end;
 $$;

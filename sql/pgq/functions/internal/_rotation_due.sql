@@ -25,6 +25,7 @@ begin
     if not found then
         return false;
     end if;
+    perform pgq._require_home();
     if v_xmax < v_queue.queue_switch_step1 then
         raise exception using
             errcode = 'LD201',
@@ -36,8 +37,7 @@ begin
             ),
             detail = 'transaction ids went backwards since the last rotation: the database was '
                 'restored into another server',
-            hint = 'create the queue again in the restored database, or raise the transaction '
-                'ids of the server with pg_resetwal -e';
+            hint = 'londiste queue rebase, or select * from pgq.rebase_queues()';
     end if;
 
     select min(sub_last_tick)

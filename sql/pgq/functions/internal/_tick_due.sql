@@ -44,8 +44,7 @@ begin
                 v_last.tick_id,
                 (i_queue).queue_name
             ),
-            hint = 'create the queue again in the restored database, or raise the transaction '
-                'ids of the server with pg_resetwal -e';
+            hint = 'londiste queue rebase, or select * from pgq.rebase_queues()';
     end if;
     if txid_snapshot_xmax(v_last.tick_snapshot) > v_xmax then
         raise warning 'Dubious PgQ state: old xmax=%, cur txid=%',

@@ -57,6 +57,7 @@ begin
         );
     end loop;
 
+    insert into pgq.queue_generation (gen_queue) values (v_id);
     perform pgq._generate_store_event();
     perform pgq.grant_perms(i_queue_name);
     perform pgq.ticker(i_queue_name);

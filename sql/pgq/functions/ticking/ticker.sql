@@ -44,6 +44,7 @@ declare
     v_count int8 := 0;
 begin
     perform pgq._require_read_committed();
+    perform pgq._require_home();
     for v_queue in
         select *
         from pgq.queue
@@ -104,6 +105,7 @@ begin
                 || format('select * from pgq.get_queue_info(%L)', i_queue_name);
     end if;
 
+    perform pgq._require_home();
     perform pgq._make_commit_durable();
     insert into pgq.tick (tick_queue, tick_id, tick_time, tick_event_seq)
     values (v_queue.queue_id, i_tick_id, i_orig_timestamp, i_event_seq);

@@ -1,0 +1,116 @@
+"""Makes the queues of a database that was restored from another server work again.
+
+Ticks and events hold transaction ids, and those of two servers cannot be compared.
+docs/howto/restore-a-queue.md says when this is needed, docs/design/ticks-and-snapshots.md how it
+works.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+
+from londiste.db import call
+from londiste.db.connection import Connection, place, session
+from londiste.db.queries import query
+from londiste.errors import TooFewIds, from_database
+
+log = logging.getLogger(__name__)
+
+#: Seconds to wait for writers.  They wait behind us for as long.
+LOCK_TIMEOUT = 10.0
+#: More ids than needed: other sessions of the server run meanwhile.
+SPARE_IDS = 1000
+
+
+@dataclass(frozen=True)
+class Rebased:
+    """What was rewritten in one queue.
+
+    unread -- events of the dump that came after the last tick.
+    arrived -- events inserted here since the restore; they come last.
+    """
+
+    queue: str
+    reason: str
+    ticks: int
+    events: int
+    unread: int
+    arrived: int
+    generation: UUID
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Whether a queue needs it: the reason, or None; then also how much there is to rewrite."""
+
+    queue: str
+    reason: str | None
+    ticks: int | None
+    events: int | None
+
+
+def explain(conn: Connection) -> list[Finding]:
+    """What ``rebase`` would do, per queue; changes nothing, keeps nobody out."""
+    return call.records(conn, Finding, "pgq.explain_rebase")
+
+
+def rebase_queues(conn: Connection) -> list[Rebased]:
+    """Rewrites all queues that need it, in the caller's transaction; nothing when none does.
+
+    Raises TooFewIds when the server has not handed out enough transaction ids yet.
+    """
+    return call.records(conn, Rebased, "pgq.rebase_queues")
+
+
+def rebase(dsn: str, *, lock_timeout: float = LOCK_TIMEOUT) -> list[Rebased]:
+    """Rebases the database in one transaction, all queues or none.
+
+    A server that is too young for it is made to hand out the ids that are missing.
+
+    Raises LockTimeout when writers do not end in ``lock_timeout`` seconds, TooFewIds when a
+    long transaction somewhere on the server keeps its ids from counting as past.
+    """
+    try:
+        return _once(dsn, lock_timeout)
+    except TooFewIds as young:
+        missing = _missing(young)
+        if missing is None:
+            raise
+    log.info("%s: using up %d transaction ids", place(dsn), missing)
+    with session(dsn, name="londiste rebase: ids", autocommit=True) as conn:
+        _use_up_ids(conn, missing)
+    return _once(dsn, lock_timeout)
+
+
+def _once(dsn: str, lock_timeout: float) -> list[Rebased]:
+    milliseconds = max(1, round(lock_timeout * 1000))
+    with session(
+        dsn, name="londiste rebase", synchronous=True, lock_timeout_ms=milliseconds
+    ) as conn:
+        done = rebase_queues(conn)
+        conn.commit()
+    return done
+
+
+def _missing(young: TooFewIds) -> int | None:
+    """How many ids the error asks for; None when its text does not say."""
+    found = re.search(r"needs (\d+), below (\d+)", young.message)
+    return int(found[1]) - int(found[2]) + SPARE_IDS if found else None
+
+
+def _use_up_ids(conn: Connection, count: int) -> None:
+    try:
+        # DO takes no parameters.
+        text = sql.SQL(query("use_up_transaction_ids"))
+        conn.execute(text.format(count=sql.Literal(count)))
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+
+
+__all__ = ["LOCK_TIMEOUT", "Finding", "Rebased", "explain", "rebase", "rebase_queues"]

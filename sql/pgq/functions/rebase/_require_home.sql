@@ -1,0 +1,24 @@
+create or replace function pgq._require_home()
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Raises LD201 in a database that was restored from another server and not rebased.
+ *
+ * Transaction ids of two servers cannot be compared.  With higher ones here, old and new events
+ * would count as read; with lower ones, new events would turn up in old batches.
+ */
+begin
+    if pgq._is_at_home() then
+        return;
+    end if;
+    raise exception using
+        errcode = 'LD201',
+        message = format('database %s was restored from another server', current_database()),
+        detail = 'its ticks and events hold transaction ids of that server; producers may go '
+            'on, their events are delivered after the rebase',
+        hint = 'once the restore is complete: londiste queue rebase, '
+            'or select * from pgq.rebase_queues()';
+end;
+$$;

@@ -1,0 +1,34 @@
+create or replace function pgq.explain_rebase(
+    out queue_name text,
+    out reason text,
+    out ticks int8,
+    out events int8
+)
+returns setof record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * What rebase_queues() would do: a row per queue with the reason, null for a queue whose
+ * transaction ids fit this server.  Changes nothing and locks nobody out.
+ *
+ * ticks, events -- that would be rewritten, null where none would.
+ */
+declare
+    v_queue pgq.queue;
+begin
+    for v_queue in select q.* from pgq.queue q order by q.queue_name loop
+        queue_name := v_queue.queue_name;
+        reason := pgq._rebase_reason(v_queue);
+        ticks := null;
+        events := null;
+        if reason is not null then
+            select count(*) into ticks from pgq.tick t where t.tick_queue = v_queue.queue_id;
+            execute format('select count(*) from %s', pgq.quote_fqname(v_queue.queue_data_pfx))
+            into events;
+        end if;
+        return next;
+    end loop;
+end;
+$$;
