@@ -25,6 +25,7 @@ GROUPS = (
     "consuming",
     "ticking",
     "maintenance",
+    "rebase",
     "info",
     "triggers",
     "nodes",
@@ -40,7 +41,12 @@ GROUPS = (
     "fkeys",
     "internal",
 )
-TITLES = {"fkeys": "Foreign keys", "internal": "Helpers", "info": "Looking"}
+TITLES = {
+    "rebase": "Restored databases",
+    "fkeys": "Foreign keys",
+    "internal": "Helpers",
+    "info": "Looking",
+}
 
 _SAME_TYPE = {
     "bigint": "int8",

@@ -30,6 +30,7 @@ COMMANDS: dict[str, Entry] = {
     "install": Entry("ticking", "Bring the SQL of the queue into a database.", UPKEEP),
     "tick": Entry("ticking", "Make a tick now.", UPKEEP),
     "maint": Entry("ticking", "Do the maintenance that is due now.", UPKEEP),
+    "rebase": Entry("restoring", "Make restored queues work on this server.", UPKEEP),
 }
 
 
