@@ -28,6 +28,20 @@ log = logging.getLogger(__name__)
 
 _ENV_PREFIX = "LONDISTE_"
 
+#: Keys of earlier versions whose purpose another setting serves.
+_INSTEAD = {
+    "use_skylog": "log_config",
+    "skylog_locations": "log_config",
+    "logfmt_console": "log_config",
+    "logfmt_console_verbose": "log_config",
+    "logfmt_file": "log_config",
+    "logfmt_file_verbose": "log_config",
+    "logdatefmt_console": "log_config",
+    "logdatefmt_file": "log_config",
+    "log_size": "log_config",
+    "log_count": "log_config",
+}
+
 #: Keys of earlier versions that are read without complaint and have no effect here (yet).
 WITHOUT_EFFECT = frozenset(
     {
@@ -71,7 +85,6 @@ WITHOUT_EFFECT = frozenset(
         "sql_retry_formula_cap",
         "sql_retry_max_count",
         "sql_retry_max_time",
-        "syslog",
         "table_filter",
         "threaded_copy_pool_size",
         "threaded_copy_tables",
@@ -91,6 +104,13 @@ class Settings(BaseSettings):
     sections: ClassVar[tuple[str, ...]] = ("londiste",)
 
     logfile: Path | None = Field(None, description="Log to this file as well.")
+    log_config: Path | None = Field(
+        None, description="Log as this file says: TOML, JSON or INI for Python's logging."
+    )
+    syslog: bool = Field(False, description="Log to syslog as well.")
+    syslog_ident: str = Field("", description="Name of the program in syslog; job_name if empty.")
+    syslog_facility: str = Field("daemon", description="Facility in syslog.")
+    syslog_address: str = Field("/dev/log", description="Socket of syslog, or HOST:PORT for UDP.")
     pidfile: Path | None = Field(None, description="Where a daemon keeps its process id.")
     lock_timeout: float = Field(
         10.0, ge=0, description="Seconds to wait for a lock on the source or the target."
@@ -323,12 +343,13 @@ def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
                 spark[name] = "true" if value is True else "false" if value is False else str(value)
                 continue
             if key in kind.model_fields and (own or key in {"db", "lock_timeout"}):
-                _refuse_readable_password(file, key, value, where)
+                refuse_readable_password(file, key, value, where)
                 yield key, _Value(value, where)
             elif not own or _known_elsewhere(key):
                 continue
             elif key in WITHOUT_EFFECT:
-                log.warning("%s: setting %s has no effect in this version", where, key)
+                instead = f"; use {_INSTEAD[key]}" if key in _INSTEAD else ""
+                log.warning("%s: setting %s has no effect in this version%s", where, key, instead)
             else:
                 raise _unknown(key, kind, where)
     if spark and "spark" in kind.model_fields:
@@ -462,7 +483,8 @@ def _bad_value(
     )
 
 
-def _refuse_readable_password(file: Path, key: str, value: Any, where: str) -> None:
+def refuse_readable_password(file: Path, key: str, value: Any, where: str) -> None:
+    """Raises BadOption for a password in a file that others can read."""
     if not isinstance(value, str) or not re.search(
         r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]*@", value
     ):

@@ -16,6 +16,7 @@ from londiste.copy import progress
 from londiste.copy.sides import Job
 from londiste.copy.worker import CopyProcess
 from londiste.daemon.child import die_with_parent
+from londiste.daemon.logging import Target
 from londiste.daemon.process import process
 from londiste.db.connection import session
 from londiste.db.names import TableName
@@ -71,7 +72,7 @@ def copy(
         return
     try:
         with process(
-            logfile=settings.logfile, quiet=context.quiet, verbose=context.verbose
+            log=Target.of(settings), quiet=context.quiet, verbose=context.verbose
         ) as signals:
             with _shown(settings, as_json=as_json, bars=not of_worker and not context.quiet):
                 work.run(signals)

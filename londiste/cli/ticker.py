@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
+from londiste.daemon.logging import Target
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.db.connection import session
@@ -81,7 +82,7 @@ def ticker(
     duty()
     with process(
         pid=settings.pidfile,
-        logfile=settings.logfile,
+        log=Target.of(settings),
         background=daemon,
         quiet=ctx.quiet,
         verbose=ctx.verbose,

@@ -8,6 +8,7 @@ from contextlib import closing
 import click
 
 from londiste.cli import options, output
+from londiste.daemon.logging import Target
 from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
 from londiste.daemon.signals import Signals
@@ -61,7 +62,7 @@ def worker(
             Worker(read, none).try_out()
     with process(
         pid=None if once else settings.pidfile,
-        logfile=settings.logfile,
+        log=Target.of(settings),
         background=daemon and not once,
         quiet=ctx.quiet,
         verbose=ctx.verbose,

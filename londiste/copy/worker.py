@@ -204,6 +204,7 @@ class CopyProcess:
                             "%s: %s",
                             name,
                             loop.describe(ours),
+                            extra={"error": ours},
                         )
                 with contextlib.suppress(LondisteError, psycopg.Error):
                     copy.note_error(ours)

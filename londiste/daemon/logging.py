@@ -1,19 +1,30 @@
-"""Where messages of a process go: stderr, and a file if there is one."""
+"""Where messages of a process go: stderr, a file, syslog; or what a file of the user's says."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import logging.handlers
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from londiste.daemon import logcontext
+from londiste.daemon import logconfig, logcontext
 from londiste.errors import BadOption
+from londiste.settings import Settings
 
 FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
 FORMAT_VERBOSE = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
+
+#: Loggers whose levels -q and -v set: ours, and the driver's.
+OWN_LEVELS = ("londiste", "psycopg")
+
+#: The file in force, as it was read.
+_applied: logconfig.Source | None = None
 
 
 class OneLine(logging.Formatter):
@@ -25,8 +36,17 @@ class OneLine(logging.Formatter):
     context -- append what is bound: ``[queue=q batch=3]``.
     """
 
-    def __init__(self, fmt: str | None = None, *, context: bool = False) -> None:
-        super().__init__(fmt)
+    def __init__(
+        self,
+        fmt: str | None = None,
+        datefmt: str | None = None,
+        style: Any = "%",
+        validate: bool = True,
+        *,
+        defaults: Mapping[str, Any] | None = None,
+        context: bool = True,
+    ) -> None:
+        super().__init__(fmt or FORMAT_VERBOSE, datefmt, style, validate, defaults=defaults)
         self.context = context
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- logging's name
@@ -75,40 +95,145 @@ class File(logging.handlers.WatchedFileHandler):
                 print(f"logfile {self.baseFilename}: {sys.exc_info()[1]}", file=sys.stderr)
 
 
+@dataclass(frozen=True)
+class Target:
+    """Where the log of a process goes.
+
+    logfile -- a file besides stderr.
+    config -- a file for ``logging.config``; it decides alone, the others count for nothing then.
+    syslog -- ident, facility and address; None for no syslog.
+    job -- fills ``%(job_name)s`` in the file.
+    """
+
+    logfile: Path | None = None
+    config: Path | None = None
+    syslog: tuple[str, str, str] | None = None
+    job: str = ""
+
+    @classmethod
+    def of(cls, settings: Settings) -> Target:
+        """What the settings of a process ask for."""
+        job = str(getattr(settings, "job_name", "") or settings.sections[0])
+        syslog = (settings.syslog_ident or job, settings.syslog_facility, settings.syslog_address)
+        return cls(settings.logfile, settings.log_config, syslog if settings.syslog else None, job)
+
+
 def setup(
-    *, quiet: bool = False, verbose: int = 0, logfile: Path | None = None, console: bool = True
+    *,
+    quiet: bool = False,
+    verbose: int = 0,
+    logfile: Path | None = None,
+    console: bool = True,
+    target: Target | None = None,
 ) -> None:
     """Messages from ``quiet`` (warnings and errors) to ``verbose`` (all; twice: of libraries, too).
 
     The file is opened again when something has moved it away, so log rotation needs no signal.
-    Raises BadOption when it cannot be written.
+    Raises BadOption when it cannot be written, or when ``target.config`` is wrong; then the log
+    goes on as it did.
     """
+    target = target or Target(logfile)
+    if target.config is None:
+        made = _plain(target, console=console, verbose=verbose)
+        _replace_ours(made)
+        rooted = False
+    else:
+        rooted = _by_file(target.config, target.job)
+    _levels(quiet=quiet, verbose=verbose, by_file=target.config is not None, rooted=rooted)
+
+
+def _plain(target: Target, *, console: bool, verbose: int) -> list[logging.Handler]:
+    """The handlers of a log without a file that configures it."""
     handlers: list[logging.Handler] = []
-    if console and not _is_stderr(logfile):
+    if console and not _is_stderr(target.logfile):
         handlers.append(logging.StreamHandler(sys.stderr))
-    if logfile is not None:
+    if target.logfile is not None:
         try:
-            handlers.append(File(logfile, encoding="utf-8"))
+            handlers.append(File(target.logfile, encoding="utf-8"))
         except OSError as error:
             raise BadOption(
-                f"logfile {logfile}: {error.strerror}", hint="correct the setting logfile"
+                f"logfile {target.logfile}: {error.strerror}", hint="correct the setting logfile"
             ) from None
-    formatter = OneLine(FORMAT_VERBOSE if verbose else FORMAT, context=bool(verbose))
+    for handler in handlers:
+        handler.setFormatter(OneLine(FORMAT_VERBOSE if verbose else FORMAT, context=bool(verbose)))
+    if target.syslog is not None:
+        handlers.append(_syslog(*target.syslog))
+    return handlers
+
+
+def _syslog(ident: str, facility: str, address: str) -> logging.Handler:
+    from londiste.daemon.loghandlers import Syslog
+
+    host, _, port = address.rpartition(":")
+    try:
+        where = (host, int(port)) if host and port.isdecimal() else address
+        handler = Syslog(where, facility, ident=ident)
+    except (OSError, ValueError) as error:
+        raise BadOption(
+            f"syslog {address}: {error}", hint="correct syslog_address and syslog_facility"
+        ) from None
+    handler.setFormatter(OneLine("%(levelname)s %(message)s", context=True))
+    return handler
+
+
+def _replace_ours(handlers: list[logging.Handler]) -> None:
     root = logging.getLogger()
     for old in root.handlers[:]:
         if getattr(old, "from_londiste", False):
             root.removeHandler(old)
             old.close()
     for handler in handlers:
-        handler.setFormatter(formatter)
         handler.addFilter(logcontext.Fields())
         handler.from_londiste = True  # type: ignore[attr-defined]
         root.addHandler(handler)
-    ours = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
-    logging.getLogger("londiste").setLevel(ours)
-    root.setLevel(logging.DEBUG if verbose > 1 else logging.WARNING)
+
+
+def _by_file(path: Path, job: str) -> bool:
+    global _applied
+    source = logconfig.read(path, job)
+    before, _applied = _applied, None
+    if before is not None:
+        logconfig.clear(logconfig.loggers(before))
+    levels = {name: logging.getLogger(name).level for name in (None, *OWN_LEVELS)}
+    for name in OWN_LEVELS:
+        logging.getLogger(name).setLevel(logging.NOTSET)
+    try:
+        rooted = logconfig.apply(copy.deepcopy(source), path)
+    except BadOption:
+        logconfig.clear(logconfig.loggers(source))
+        if before is not None:
+            # What was right when it was read is right still, or there is stderr.
+            with contextlib.suppress(BadOption):
+                logconfig.apply(copy.deepcopy(before), path)
+                _applied = before
+        for each, level in levels.items():
+            logging.getLogger(each).setLevel(level)
+        raise
+    # Those of a log without a file, which the file replaces.
+    _replace_ours([])
+    _applied = source
+    return rooted
+
+
+def _levels(*, quiet: bool, verbose: int, by_file: bool, rooted: bool) -> None:
+    """``-q`` and ``-v`` win over the file, the file over what is usual."""
+    root, ours, psycopg = (logging.getLogger(name) for name in (None, *OWN_LEVELS))
+    if not by_file:
+        root.setLevel(logging.WARNING)
+        ours.setLevel(logging.INFO)
+        psycopg.setLevel(logging.ERROR)
+    elif ours.level == logging.NOTSET and not rooted:
+        ours.setLevel(logging.INFO)
     # It warns of every refused statement in a pipeline, whose error comes to us anyhow.
-    logging.getLogger("psycopg").setLevel(logging.DEBUG if verbose > 1 else logging.ERROR)
+    if psycopg.level == logging.NOTSET:
+        psycopg.setLevel(logging.ERROR)
+    if quiet:
+        ours.setLevel(logging.WARNING)
+    elif verbose:
+        ours.setLevel(logging.DEBUG)
+    if verbose > 1:
+        root.setLevel(logging.DEBUG)
+        psycopg.setLevel(logging.DEBUG)
 
 
 def _is_stderr(logfile: Path | None) -> bool:

@@ -156,7 +156,8 @@ def report(error: LondisteError, trouble: Trouble | None = None) -> None:
     if trouble is not None and trouble.failures > 1 and trouble.since is not None:
         since = f" ({trouble.failures} times since {trouble.since:%Y-%m-%d %H:%M:%S})"
     with logcontext.bound(**logcontext.of(error)):
-        log.log(logging.WARNING if error.retry else logging.ERROR, "%s%s", describe(error), since)
+        level = logging.WARNING if error.retry else logging.ERROR
+        log.log(level, "%s%s", describe(error), since, extra={"error": error})
 
 
 def describe(error: LondisteError) -> str:

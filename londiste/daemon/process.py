@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from logging import getLogger
 from pathlib import Path
 
 from londiste.daemon import logging, pidfile
+from londiste.daemon.loop import describe
 from londiste.daemon.signals import Signals
+from londiste.errors import LondisteError
+
+log_of_process = getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -15,6 +20,7 @@ def process(
     *,
     pid: Path | None = None,
     logfile: Path | None = None,
+    log: logging.Target | None = None,
     background: bool = False,
     quiet: bool = False,
     verbose: int = 0,
@@ -24,11 +30,32 @@ def process(
 
     Enter it before opening connections and starting threads: with ``background`` the calling
     process ends in here, and only the daemon goes on.  Raises NodeBusy when the pid file
-    belongs to a living process.
+    belongs to a living process, BadOption when the log cannot be set up; nothing runs then.
+
+    log -- where the log goes (``Target.of(settings)``); a file that configures it is read again
+        after SIGHUP.
     """
-    with pidfile.owned(pid, background=background, logfile=logfile):
+    target = log or logging.Target(logfile)
+
+    def set_up(*, console: bool = not background) -> None:
         # In the background stderr is the logfile already.
-        logging.setup(quiet=quiet, verbose=verbose, logfile=logfile, console=not background)
-        signals = Signals(stop_timeout=stop_timeout)
+        logging.setup(quiet=quiet, verbose=verbose, console=console, target=target)
+
+    if target.config is not None:
+        # What is wrong with it is said to whoever starts a daemon.
+        set_up(console=True)
+    with pidfile.owned(pid, background=background, logfile=target.logfile):
+        set_up()
+        signals = Signals(stop_timeout=stop_timeout, on_reload=lambda: _again(set_up, target))
         with signals.handled():
             yield signals
+
+
+def _again(set_up: Callable[[], None], target: logging.Target) -> None:
+    """Reads the file that configures logging again; a wrong one changes nothing."""
+    if target.config is None:
+        return
+    try:
+        set_up()
+    except LondisteError as error:
+        log_of_process.error("log_config not read again, the old one stays: %s", describe(error))

@@ -12,7 +12,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
 #: A second SIGINT within this many seconds ends the process without finishing anything.
@@ -32,11 +32,15 @@ class Signals:
     """Flags that say what is asked, and a wait that ends when one of them changes.
 
     stopping -- SIGTERM, SIGINT or ``stop()`` has come: finish the unit of work, then end.
+    on_reload -- what the process itself reads again after SIGHUP; called by ``reload_wanted``.
     stop_timeout -- seconds for that; then Interrupted is raised in the main thread.
     """
 
-    def __init__(self, *, stop_timeout: float = 5.0) -> None:
+    def __init__(
+        self, *, stop_timeout: float = 5.0, on_reload: Callable[[], None] = lambda: None
+    ) -> None:
         self.stop_timeout = stop_timeout
+        self.on_reload = on_reload
         self._stop = threading.Event()
         self._reload = threading.Event()
         self._last_interrupt = -IMPATIENCE
@@ -58,6 +62,8 @@ class Signals:
         """Whether SIGHUP has come since the last call."""
         wanted = self._reload.is_set()
         self._reload.clear()
+        if wanted:
+            self.on_reload()
         return wanted
 
     def wake(self) -> None:

@@ -29,14 +29,15 @@ class Statistics:
         passed = time.monotonic() - self._since
         if passed < self.period:
             return
-        log.info(
-            "{count: %d, ignored: %d, batches: %d, duration: %.1f, idle: %.1f}",
-            self._events,
-            self._ignored,
-            self._batches,
-            self._seconds,
-            max(0.0, passed - self._seconds),
-        )
+        numbers = {
+            "count": self._events,
+            "ignored": self._ignored,
+            "batches": self._batches,
+            "duration": round(self._seconds, 1),
+            "idle": round(max(0.0, passed - self._seconds), 1),
+        }
+        text = ", ".join(f"{name}: {value}" for name, value in numbers.items())
+        log.info("{%s}", text, extra={"statistics": numbers})
         self._start()
 
     def _start(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import psycopg
 from psycopg import conninfo
@@ -137,6 +137,7 @@ class Service:
             total.ticks,
             total.retries,
             total.maintenance,
+            extra={"statistics": asdict(total)},
         )
 
 

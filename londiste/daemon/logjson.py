@@ -1,0 +1,132 @@
+"""A line of the log as one JSON object, for programs that read logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from londiste.daemon import logcontext
+
+#: More than this many characters of one text are cut off.
+LIMIT = 100_000
+
+#: What every record of logging has; the rest came with ``extra=`` or was bound.
+_OF_LOGGING = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+
+
+class Json(logging.Formatter):
+    """One object per line, in ASCII: nothing in a value can end the line or move a cursor.
+
+    time (ISO 8601 with zone), level, logger, message, pid, host, job, queue, consumer, batch,
+    tick are always there, null when nothing is bound; error, sqlstate, detail, hint, exception,
+    and whatever was given as ``extra=``, when there are any.
+
+    limit -- characters after which a text is cut; ``"cut": true`` says so.
+    """
+
+    def __init__(
+        self,
+        fmt: str | None = None,
+        datefmt: str | None = None,
+        style: Any = "%",
+        validate: bool = True,
+        *,
+        defaults: Mapping[str, Any] | None = None,
+        limit: int = LIMIT,
+    ) -> None:
+        # The arguments of logging.Formatter are what a configuration file hands over.
+        super().__init__()
+        self.limit = limit
+        self._host = socket.gethostname()
+
+    def format(self, record: logging.LogRecord) -> str:
+        return encoded(self.fields(record), self.limit)
+
+    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        """What is known about a record, by name."""
+        when = datetime.fromtimestamp(record.created).astimezone()
+        fields: dict[str, Any] = {
+            "time": when.isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _message(record),
+            "pid": record.process,
+            "host": self._host,
+            **{name: getattr(record, name, None) for name in logcontext.FIELDS},
+        }
+        error = getattr(record, "error", None)
+        if error is None and record.exc_info:
+            error = record.exc_info[1]
+        if isinstance(error, BaseException):
+            fields.update(_of_error(error))
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        elif record.exc_text:
+            fields["exception"] = record.exc_text
+        if record.stack_info:
+            fields["stack"] = self.formatStack(record.stack_info)
+        for name, value in record.__dict__.items():
+            if name not in _OF_LOGGING and name not in fields and name != "error":
+                fields[name] = value
+        return fields
+
+
+def encoded(fields: Mapping[str, Any], limit: int = LIMIT, size: int | None = None) -> str:
+    """The object as one line of ASCII; texts are cut to ``limit``, and then to fit into ``size``.
+
+    Never raises for a value that JSON does not have: it is written as its text.
+    """
+    while True:
+        cut: list[bool] = []
+        plain = {name: _plain(value, limit, cut) for name, value in fields.items()}
+        if cut:
+            plain["cut"] = True
+        line = json.dumps(plain)
+        if size is None or len(line) <= size:
+            return line
+        if limit == 0:
+            # So many fields that not even their names fit.
+            return json.dumps({"level": plain.get("level"), "cut": True})
+        limit //= 2
+
+
+def _plain(value: Any, limit: int, cut: list[bool]) -> Any:
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else str(value)
+    if isinstance(value, Mapping):
+        return {_plain(str(k), limit, cut): _plain(v, limit, cut) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v, limit, cut) for v in value]
+    # Half of a pair of surrogates is no text for most readers of JSON.
+    text = str(value).encode("utf-8", "backslashreplace").decode("utf-8")
+    if len(text) > limit:
+        cut.append(True)
+        return text[:limit]
+    return text
+
+
+def _of_error(error: BaseException) -> dict[str, Any]:
+    fields: dict[str, Any] = {"error": type(error).__name__}
+    for name in ("detail", "hint"):
+        if getattr(error, name, None):
+            fields[name] = getattr(error, name)
+    for each in (error, error.__cause__):
+        state = getattr(each, "sqlstate", None)
+        if state:
+            fields["sqlstate"] = state
+            break
+    return fields
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except Exception as error:
+        # A wrong call of somebody's library shall not cost the line.
+        return f"{record.msg} (not formatted: {error})"
