@@ -7,7 +7,8 @@ do not exist are met with the one that was meant, and what a change destroys is 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +16,15 @@ import psycopg
 
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
-from londiste.errors import BadOption, LondisteError, UnknownConsumer, UnknownQueue, from_database
-from londiste.pgq import batches, queues
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    StateError,
+    UnknownConsumer,
+    UnknownQueue,
+    from_database,
+)
+from londiste.pgq import batches, coop, queues
 from londiste.pgq.types import ConsumerInfo, QueueInfo
 
 
@@ -65,54 +73,73 @@ def new_name(what: str, name: str) -> str:
     return name
 
 
+# -- changes --------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
-class Registration:
-    """Where a consumer begins.
+class Change:
+    """One thing to do, and how it is told; made by functions that have checked it."""
 
-    tick -- behind which; None: behind the newest.
-    before -- its position until now; None: it is not registered.
-    skipped -- most events that it will not see, because it moves forward.
-    """
-
-    queue: str
-    consumer: str
-    tick: int | None
-    before: ConsumerInfo | None = None
-    skipped: int = 0
+    text: str
+    act: Callable[[Connection], object]
 
     def describe(self) -> str:
-        """What will be done, in one line."""
-        at = "the end of the queue" if self.tick is None else f"tick {self.tick}"
-        if self.before is None:
-            return f"register consumer {self.consumer} on queue {self.queue} at {at}"
-        text = f"move consumer {self.consumer} of queue {self.queue}"
-        text += f" from tick {self.before.last_tick} to {at}"
-        if self.before.current_batch is not None:
-            text += f", dropping its open batch {self.before.current_batch}"
-        if self.skipped:
-            text += f", past up to {self.skipped} events that it will not see"
-        return text
-
-    @property
-    def needed(self) -> bool:
-        """False for a consumer that is registered and shall stay where it is."""
-        return self.before is None or self.tick is not None
-
-    def carry_out(self, conn: Connection) -> None:
-        batches.register_consumer_at(conn, self.queue, self.consumer, self.tick)
+        return self.text
 
 
-def registration(
+def creating(
+    conn: Connection, name: str, values: Mapping[str, str | None] | None = None
+) -> list[Change]:
+    """Creates a queue with these parameters; nothing for one that is there."""
+    if queues.get_queue_info(conn, name):
+        return []
+    new_name("queue", name)
+    create = Change(f"create queue {name}", functools.partial(queues.create_queue, queue=name))
+    return [create, *configuring(name, values or {})]
+
+
+def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Change]:
+    """Drops queues.  StateError when something of value goes and ``force`` is not given."""
+    found = [find_queue(conn, name).queue_name for name in dict.fromkeys(names)]
+    lost = [line for name in found for line in losses(conn, name)]
+    if lost and not force:
+        raise StateError(
+            f"cannot drop {', '.join(found)}: consumers or a node would be lost",
+            detail="; ".join(lost),
+            hint=f"londiste queue drop --force {' '.join(found)}",
+        )
+    return [
+        Change(
+            f"drop queue {name} with {event_bytes(conn, name)} bytes of events",
+            functools.partial(queues.drop_queue, queue=name, force=force),
+        )
+        for name in found
+    ]
+
+
+def configuring(queue: str, values: Mapping[str, str | None]) -> list[Change]:
+    """Sets parameters of a queue; ``config.value`` has checked them."""
+    return [
+        Change(
+            f"set {key} of queue {queue} to {'null' if text is None else text}",
+            functools.partial(queues.set_queue_config, queue=queue, param=key, value=text),
+        )
+        for key, text in values.items()
+    ]
+
+
+def registering(
     conn: Connection,
     queue: str,
     consumer: str,
     *,
     at: int | None = None,
     copy: str | None = None,
-) -> Registration:
-    """Plans to register a consumer, or to move one that is there.
+) -> list[Change]:
+    """Registers a consumer, or moves one that is there; nothing when it may stay where it is.
 
-    at -- a tick of the queue; copy -- another consumer of it, whose position is taken.
+    at -- behind this tick of the queue; copy -- where this consumer is; else behind the newest
+        tick.  Moving drops an open batch; what it will not see any more is told.
     """
     find_queue(conn, queue)
     if at is not None and copy is not None:
@@ -128,10 +155,100 @@ def registration(
         _require_tick(conn, queue, tick)
     found = queues.get_consumer_info(conn, queue, new_name("consumer", consumer))
     before = found[0] if found else None
-    skipped = 0
-    if before is not None and tick is not None and before.last_tick is not None:
+    if before is not None and tick is None:
+        return []
+    where = "the end of the queue" if tick is None else f"tick {tick}"
+    text = f"register consumer {consumer} on queue {queue} at {where}"
+    if before is not None:
+        text = f"move consumer {consumer} of queue {queue} from tick {before.last_tick} to {where}"
+        if before.current_batch is not None:
+            text += f", dropping its open batch {before.current_batch}"
         skipped = _events_between(conn, queue, before.last_tick, tick)
-    return Registration(queue, consumer, tick, before, skipped)
+        if skipped:
+            text += f", past up to {skipped} events that it will not see"
+    register = functools.partial(
+        batches.register_consumer_at, queue=queue, consumer=consumer, tick=tick
+    )
+    return [Change(text, register)]
+
+
+def unregistering(
+    conn: Connection, queue: str, names: Sequence[str], *, every: bool = False
+) -> list[Change]:
+    """Forgets consumers, or all of them with ``every``."""
+    find_queue(conn, queue)
+    if every:
+        found = queues.get_consumer_info(conn, queue)
+    else:
+        found = [find_consumer(conn, queue, name) for name in dict.fromkeys(names)]
+    return [
+        Change(
+            f"unregister consumer {one.consumer_name} of queue {queue} at tick {one.last_tick}"
+            + (f", dropping its open batch {one.current_batch}" if one.current_batch else ""),
+            functools.partial(batches.unregister_consumer, queue=queue, consumer=one.consumer_name),
+        )
+        for one in found
+    ]
+
+
+def registering_worker(conn: Connection, queue: str, consumer: str, worker: str) -> list[Change]:
+    """Registers a cooperative consumer; nothing when it is there."""
+    find_queue(conn, queue)
+    new_name("consumer", consumer)
+    new_name("cooperative consumer", worker)
+    if queues.get_consumer_info(conn, queue, f"{consumer}.{worker}"):
+        return []
+    return [
+        Change(
+            f"register cooperative consumer {worker} of consumer {consumer} on queue {queue}",
+            functools.partial(
+                coop.register_subconsumer, queue=queue, consumer=consumer, subconsumer=worker
+            ),
+        )
+    ]
+
+
+def unregistering_worker(
+    conn: Connection, queue: str, consumer: str, worker: str, *, close_batch: bool = False
+) -> list[Change]:
+    """Forgets a cooperative consumer, or all of a consumer for ``*``.
+
+    close_batch -- also with an open batch, whose events nobody gets then; else StateError.
+    """
+    find_consumer(conn, queue, consumer)
+    names = workers(conn, queue, consumer) if worker == "*" else [worker]
+    changes = []
+    for name in names:
+        one = find_consumer(conn, queue, f"{consumer}.{name}")
+        if one.current_batch is not None and not close_batch:
+            raise StateError(
+                f"cooperative consumer {name} has batch {one.current_batch} open",
+                detail="its events would reach nobody",
+                hint="let another take it over, or close it: --close-batch (close batch)",
+            )
+        changes.append(
+            Change(
+                f"unregister cooperative consumer {name} of consumer {consumer} of queue {queue}"
+                + (f", closing its batch {one.current_batch}" if one.current_batch else ""),
+                functools.partial(
+                    coop.unregister_subconsumer,
+                    queue=queue,
+                    consumer=consumer,
+                    subconsumer=name,
+                    drop_batch=close_batch,
+                ),
+            )
+        )
+    return changes
+
+
+def workers(conn: Connection, queue: str, consumer: str) -> list[str]:
+    """The cooperative consumers of a consumer, by the second part of their names."""
+    rows = _all(conn, "cooperative_consumers", queue=queue, consumer=consumer)
+    return [str(name) for (name,) in rows]
+
+
+# -- looking --------------------------------------------------------------------------------------
 
 
 def losses(conn: Connection, queue: str) -> list[str]:
@@ -171,7 +288,7 @@ def _require_tick(conn: Connection, queue: str, tick: int) -> None:
         )
 
 
-def _events_between(conn: Connection, queue: str, first: int, last: int) -> int:
+def _events_between(conn: Connection, queue: str, first: int | None, last: int | None) -> int:
     row = _first(conn, "tick_distance", queue=queue, first=first, last=last)
     return 0 if row is None or row[0] is None else max(0, int(row[0]))
 
@@ -190,18 +307,32 @@ def _first(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...]
         raise from_database(error, where=whereabouts(conn)) from error
 
 
+def _all(conn: Connection, name: str, **parameters: object) -> list[tuple[Any, ...]]:
+    try:
+        return conn.execute(query(name), parameters).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+
+
 def _meant(name: str, known: Iterable[str], otherwise: str) -> str:
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {close[0]}?" if close else otherwise
 
 
 __all__ = [
-    "Registration",
+    "Change",
+    "configuring",
+    "creating",
+    "dropping",
     "event_bytes",
     "find_consumer",
     "find_queue",
     "find_queues",
     "losses",
     "new_name",
-    "registration",
+    "registering",
+    "registering_worker",
+    "unregistering",
+    "unregistering_worker",
+    "workers",
 ]

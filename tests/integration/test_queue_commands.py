@@ -10,7 +10,7 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
-from londiste.pgq import batches, producer, queues
+from londiste.pgq import batches, coop, producer, queues
 from tests.fix_cascade import Answer
 from tests.fix_cluster import Database
 
@@ -223,6 +223,26 @@ def test_consumers_are_listed_and_forgotten(conn: Connection, queue: Queue) -> N
     assert queue("unregister", "q", "a").code == 0
     assert queue("unregister", "q", "--all").code == 0
     assert consumers(conn) == {}
+
+
+def test_cooperative_consumers_come_and_go_and_an_open_batch_is_not_lost_silently(
+    conn: Connection, queue: Queue
+) -> None:
+    assert queue("register", "q", "c", "--sub", "w1", "--sub", "w2").code == 0
+    assert sorted(consumers(conn)) == ["c", "c.w1", "c.w2"]
+    assert "is registered" in queue("register", "q", "c", "--sub", "w1").err
+    assert queue("register", "q", "c", "--sub", "w3", "--at", "1").code == 2
+    fill(conn, "one")
+    opened = coop.next_batch(conn, "q", "c", "w1")
+    assert opened is not None
+    refused = queue("unregister", "q", "c", "--sub", "*")
+    assert (refused.code, "close-batch" in refused.err) == (3, True)
+    assert queue("unregister", "q", "c", "--sub", "nope").code == 2
+    assert sorted(consumers(conn)) == ["c", "c.w1", "c.w2"]
+    assert queue("unregister", "q", "c", "--sub", "w2").code == 0
+    done = queue("unregister", "q", "c", "--sub", "*", "--close-batch")
+    assert f"closing its batch {opened.id}" in done.err
+    assert sorted(consumers(conn)) == ["c"]
 
 
 def test_events_are_looked_at_without_consuming_them(conn: Connection, queue: Queue) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 from londiste.cli import options, output
 from londiste.db.connection import Connection, session
+from londiste.pgq.manage import Change
 from londiste.settings import DatabaseSettings
 
 
@@ -15,17 +15,6 @@ def opened(ctx: options.Context, db: str | None) -> AbstractContextManager[Conne
     """The database of the settings or of ``--db``, for the length of a with block; autocommit."""
     settings = ctx.settings(DatabaseSettings, db=db)
     return session(settings.db, name="londiste queue", autocommit=True, synchronous=True)
-
-
-@dataclass(frozen=True)
-class Change:
-    """One thing to do, and how it is told."""
-
-    text: str
-    act: Callable[[Connection], object]
-
-    def describe(self) -> str:
-        return self.text
 
 
 def carry_out(conn: Connection, changes: Sequence[Change], *, explain: bool, as_json: bool) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import Change, carry_out, opened
+from londiste.cli.queue.changes import carry_out, opened
 from londiste.errors import BadOption
-from londiste.pgq import batches, manage, queues
+from londiste.pgq import manage, queues
+from londiste.pgq.manage import Change
 from londiste.pgq.types import ConsumerInfo
 
 COLUMNS = [
@@ -25,6 +25,9 @@ COLUMNS = [
 ]
 
 _queue = click.argument("queue_name", metavar="QUEUE")
+_worker = click.option(
+    "--sub", "workers", multiple=True, metavar="NAME", help="A cooperative consumer of it."
+)
 
 
 @click.command()
@@ -58,6 +61,7 @@ def consumers(
 @click.argument("names", nargs=-1, required=True, metavar="CONSUMER...")
 @click.option("--at", type=int, metavar="TICK", help="Begin behind this tick, or move there.")
 @click.option("--copy", metavar="OTHER", help="Begin, or move, where this consumer is.")
+@_worker
 @options.database
 @options.explain
 @options.json_output
@@ -68,6 +72,7 @@ def register(
     names: Sequence[str],
     at: int | None,
     copy: str | None,
+    workers: Sequence[str],
     db: str | None,
     explain: bool,
     as_json: bool,
@@ -77,13 +82,24 @@ def register(
     They get the events after the newest tick, or after the one that is named.  A consumer that
     is registered moves if --at or --copy say so, and stays where it is otherwise.
     """
+    if workers and (at is not None or copy is not None):
+        raise BadOption(
+            "a cooperative consumer begins where its main consumer is",
+            hint="leave --at and --copy away, or move the main consumer",
+        )
     with opened(ctx, db) as conn:
         changes: list[Change] = []
         for name in dict.fromkeys(names):
-            plan = manage.registration(conn, queue_name, name, at=at, copy=copy)
-            if plan.needed:
-                changes.append(Change(plan.describe(), plan.carry_out))
+            if workers:
+                found = [
+                    change
+                    for worker in dict.fromkeys(workers)
+                    for change in manage.registering_worker(conn, queue_name, name, worker)
+                ]
             else:
+                found = manage.registering(conn, queue_name, name, at=at, copy=copy)
+            changes += found
+            if not found:
                 output.message(f"consumer {name} is registered on queue {queue_name}")
         carry_out(conn, changes, explain=explain, as_json=as_json)
 
@@ -92,6 +108,8 @@ def register(
 @_queue
 @click.argument("names", nargs=-1, metavar="CONSUMER...")
 @click.option("--all", "every", is_flag=True, help="All consumers of the queue.")
+@_worker
+@click.option("--close-batch", is_flag=True, help="Although its open batch is lost.")
 @options.database
 @options.explain
 @options.json_output
@@ -101,6 +119,8 @@ def unregister(
     queue_name: str,
     names: Sequence[str],
     every: bool,
+    workers: Sequence[str],
+    close_batch: bool,
     db: str | None,
     explain: bool,
     as_json: bool,
@@ -108,7 +128,7 @@ def unregister(
     """Forget consumers and their positions: all of them or none.
 
     With a main consumer go its cooperative consumers and the events that wait to be delivered to
-    it again.
+    it again.  With --sub only the cooperative ones that are named go, or all of them for *.
     """
     if bool(names) == every:
         raise BadOption(
@@ -116,23 +136,17 @@ def unregister(
             hint=f"londiste queue unregister {queue_name} CONSUMER..., or --all",
         )
     with opened(ctx, db) as conn:
-        manage.find_queue(conn, queue_name)
-        wanted = (
-            queues.get_consumer_info(conn, queue_name)
-            if every
-            else [manage.find_consumer(conn, queue_name, name) for name in dict.fromkeys(names)]
-        )
-        changes = [
-            Change(
-                f"unregister consumer {one.consumer_name} of queue {queue_name}"
-                f" at tick {one.last_tick}"
-                + (f", dropping its open batch {one.current_batch}" if one.current_batch else ""),
-                functools.partial(
-                    batches.unregister_consumer, queue=queue_name, consumer=one.consumer_name
-                ),
-            )
-            for one in wanted
-        ]
+        if workers:
+            changes = [
+                change
+                for name in dict.fromkeys(names)
+                for worker in dict.fromkeys(workers)
+                for change in manage.unregistering_worker(
+                    conn, queue_name, name, worker, close_batch=close_batch
+                )
+            ]
+        else:
+            changes = manage.unregistering(conn, queue_name, names, every=every)
         carry_out(conn, changes, explain=explain, as_json=as_json)
 
 

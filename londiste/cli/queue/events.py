@@ -10,10 +10,11 @@ import click
 from psycopg import sql
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import Change, carry_out, opened
+from londiste.cli.queue.changes import carry_out, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import batches, look, manage
+from londiste.pgq.manage import Change
 from londiste.pgq.types import Batch, Event
 
 COLUMNS = ["id", "time", "txid", "retry", "type", "data", "extra1", "extra2", "extra3", "extra4"]

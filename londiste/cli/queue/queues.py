@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import Change, carry_out, opened
-from londiste.db.connection import Connection
-from londiste.errors import BadOption, StateError
+from londiste.cli.queue.changes import carry_out, opened
+from londiste.errors import BadOption
 from londiste.pgq import config as parameters
 from londiste.pgq import manage, queues
+from londiste.pgq.manage import Change
 from londiste.pgq.types import QueueInfo
 
 _some = click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
@@ -41,15 +40,12 @@ def create(
     """
     values = parameters.assignments(list(assigned))
     with opened(ctx, db) as conn:
-        there = {queue.queue_name for queue in queues.get_queue_info(conn)}
         changes: list[Change] = []
         for name in dict.fromkeys(names):
-            if name in there:
+            found = manage.creating(conn, name, values)
+            changes += found
+            if not found:
                 output.message(f"queue {name} is there")
-                continue
-            manage.new_name("queue", name)
-            changes.append(Change(f"create queue {name}", functools.partial(_create, name=name)))
-            changes += _settings(name, values)
         carry_out(conn, changes, explain=explain, as_json=as_json)
 
 
@@ -73,23 +69,10 @@ def drop(
     One that has consumers, or belongs to a node, needs --force; what is lost is said.
     """
     with opened(ctx, db) as conn:
-        found = [manage.find_queue(conn, name).queue_name for name in dict.fromkeys(names)]
-        lost = [line for name in found for line in manage.losses(conn, name)]
-        if lost and not (force or explain):
-            raise StateError(
-                f"cannot drop {', '.join(found)}: consumers or a node would be lost",
-                detail="; ".join(lost),
-                hint=f"londiste queue drop --force {' '.join(found)}",
-            )
-        for line in lost:
-            output.warning(f"{line}: lost" if not explain else f"{line}: needs --force")
-        changes = [
-            Change(
-                f"drop queue {name} with {manage.event_bytes(conn, name)} bytes of events",
-                functools.partial(queues.drop_queue, queue=name, force=force),
-            )
-            for name in found
-        ]
+        changes = manage.dropping(conn, names, force=force or explain)
+        for name in names:
+            for line in manage.losses(conn, name):
+                output.warning(f"{line}: " + ("needs --force" if explain else "lost"))
         carry_out(conn, changes, explain=explain, as_json=as_json)
 
 
@@ -127,7 +110,7 @@ def config(
     with opened(ctx, db) as conn:
         names = manage.find_queues(conn, [name or "*"], every=every)
         if values:
-            changes = [change for one in names for change in _settings(one, values)]
+            changes = [change for one in names for change in manage.configuring(one, values)]
             carry_out(conn, changes, explain=explain, as_json=as_json)
             return
         known = parameters.read(conn)
@@ -168,17 +151,3 @@ def row(queue: QueueInfo, consumers: int) -> dict[str, object]:
         "ev_per_sec": None if queue.ev_per_sec is None else round(queue.ev_per_sec, 1),
         "ev_new": queue.ev_new,
     }
-
-
-def _create(conn: Connection, name: str) -> None:
-    queues.create_queue(conn, name)
-
-
-def _settings(queue: str, values: dict[str, str | None]) -> list[Change]:
-    return [
-        Change(
-            f"set {key} of queue {queue} to {'null' if text is None else text}",
-            functools.partial(queues.set_queue_config, queue=queue, param=key, value=text),
-        )
-        for key, text in values.items()
-    ]
