@@ -1,0 +1,163 @@
+"""``londiste queue status``: queues and consumers, and what is wrong with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.errors import report
+from londiste.cli.queue.changes import opened
+from londiste.db.connection import Connection
+from londiste.errors import BadOption, LondisteError
+from londiste.monitor import queue_facts
+from londiste.monitor import queues as judge
+from londiste.monitor.queues import Facts, Finding, Limits, Speed
+
+#: Of ``--check``, when nothing could be found out.
+EXIT_UNKNOWN = 3
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[QUEUE]")
+@click.option("--check", is_flag=True, help="For monitoring: exit code 0, 1, 2, or 3: unknown.")
+@click.option(
+    "--seconds", type=float, metavar="N", help="Look again after so long, and compare speeds."
+)
+@click.option("--max-lag", type=float, metavar="N", help="Seconds a consumer may be behind: 600.")
+@click.option("--max-idle", type=float, metavar="N", help="… may be without a sign: 3600.")
+@click.option("--max-transaction", type=float, metavar="N", help="… a transaction may last: 900.")
+@options.database
+@options.json_output
+@options.pass_context
+def status(
+    ctx: options.Context,
+    name: str | None,
+    check: bool,
+    seconds: float | None,
+    max_lag: float | None,
+    max_idle: float | None,
+    max_transaction: float | None,
+    db: str | None,
+    as_json: bool,
+) -> int:
+    """Show queues and consumers, and what is wrong: how bad, why, and what to do.
+
+    Needs no rights but to connect; what this user cannot see is said.
+    """
+    if any(n is not None and n <= 0 for n in (seconds, max_lag, max_idle, max_transaction)):
+        raise BadOption("a number of seconds has to be above 0", hint="leave the option away")
+    usual = Limits()
+    limits = dataclasses.replace(
+        usual,
+        lag=max_lag or usual.lag,
+        inactive=max_idle or usual.inactive,
+        transaction=max_transaction or usual.transaction,
+    )
+    try:
+        with opened(ctx, db) as conn:
+            facts, speed = _look(conn, name, seconds)
+    except LondisteError as error:
+        if not check:
+            raise
+        report(error)
+        return EXIT_UNKNOWN
+    found = judge.findings(facts, limits, speed)
+    if as_json:
+        output.as_json(_document(facts, found, speed))
+    else:
+        _print(facts, found, speed, check=check)
+    return int(judge.worst(found)) if check else 0
+
+
+def _look(conn: Connection, name: str | None, seconds: float | None) -> tuple[Facts, Speed | None]:
+    facts = queue_facts.collect(conn, name)
+    if seconds is None:
+        return facts, None
+    threading.Event().wait(seconds)
+    later = queue_facts.collect(conn, name)
+    return later, judge.compare(facts, later, seconds)
+
+
+def _print(facts: Facts, found: list[Finding], speed: Speed | None, *, check: bool) -> None:
+    if check:
+        # One line that a pager can show.
+        first = f": {found[0].what}" if found else ""
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        click.echo(f"{judge.worst(found).word}{first}{more}")
+    else:
+        output.table(
+            ["queue", "tick", "tick_age", "new_events", "ev_per_sec", "bytes", "rotated"],
+            [
+                [
+                    q.name,
+                    q.tick,
+                    None if q.tick_age is None else judge.span(q.tick_age),
+                    q.new_events,
+                    None if q.events_per_sec is None else round(q.events_per_sec, 1),
+                    judge.size(q.bytes),
+                    judge.span(q.switch_age),
+                ]
+                for q in facts.queues
+            ],
+        )
+        if facts.consumers:
+            click.echo("")
+            output.table(
+                ["queue", "consumer", "lag", "last_seen", "pending", "batch", "dead", "retries"],
+                [
+                    [
+                        c.queue,
+                        c.name,
+                        None if c.lag is None else judge.span(c.lag),
+                        judge.span(c.last_seen),
+                        c.pending,
+                        c.batch,
+                        c.dead_letters,
+                        c.retries,
+                    ]
+                    for c in facts.consumers
+                ],
+            )
+        if speed is not None:
+            click.echo("")
+            output.table(
+                ["queue", "consumer", "events_per_sec"],
+                [
+                    *([q, "(written)", round(n, 1)] for q, n in speed.produced.items()),
+                    *([q, c, round(n, 1)] for (q, c), n in speed.consumed.items()),
+                ],
+            )
+    for one in found:
+        click.echo("")
+        click.echo(f"{one.severity.word}: {output.cell(one.what)}")
+        click.echo(f"  why: {output.cell(one.why)}")
+        click.echo(f"  do:  {output.cell(one.do)}")
+    for text in facts.unseen:
+        output.warning(f"not seen: {text}")
+    if not found and not check:
+        output.message("nothing is wrong")
+
+
+def _document(facts: Facts, found: list[Finding], speed: Speed | None) -> dict[str, object]:
+    return {
+        "database": facts.database,
+        "severity": judge.worst(found).word,
+        "findings": [{**dataclasses.asdict(one), "severity": one.severity.word} for one in found],
+        "queues": [dataclasses.asdict(one) for one in facts.queues],
+        "consumers": [dataclasses.asdict(one) for one in facts.consumers],
+        "ticker_sessions": facts.ticker_sessions,
+        "not_seen": list(facts.unseen),
+        "speed": None
+        if speed is None
+        else {
+            "seconds": speed.seconds,
+            "written": speed.produced,
+            "read": [
+                {"queue": queue, "consumer": consumer, "events_per_sec": number}
+                for (queue, consumer), number in speed.consumed.items()
+            ],
+        },
+    }
