@@ -22,6 +22,27 @@ class Event(NamedTuple):
     extra4: str | None
 
 
+class ReceivedEvent(NamedTuple):
+    """One row of ``pgq_coop.receive``: an event, and the batch to settle it in."""
+
+    batch_id: int
+    id: int
+    time: datetime
+    txid: int
+    retry: int | None
+    type: str | None
+    data: str | None
+    extra1: str | None
+    extra2: str | None
+    extra3: str | None
+    extra4: str | None
+
+    @property
+    def event(self) -> Event:
+        """The event alone."""
+        return Event(*self[1:])
+
+
 @dataclass(frozen=True)
 class Batch:
     """What lies between two ticks of a queue, open for one consumer.

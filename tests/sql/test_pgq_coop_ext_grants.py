@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from londiste.db import connection
+from londiste.db.connection import Connection
 from londiste.embedded.postgres import Cluster
 from londiste.errors import InstallError
 from londiste.install import apply, remove
@@ -23,6 +24,11 @@ READER = {
     "pgq_coop.next_batch_custom(text,text,text,interval,integer,interval)",
     "pgq_coop.next_batch_custom(text,text,text,interval,integer,interval,interval)",
     "pgq_coop.finish_batch(bigint)",
+    "pgq_coop.receive(text,text,text,integer,interval,text)",
+    "pgq_coop.receive_again(bigint)",
+    "pgq_coop.ack(bigint,bigint)",
+    "pgq_coop.ack_events(bigint,bigint[])",
+    "pgq_coop.nack(bigint,bigint,integer,text,integer)",
 }
 WRITER_DEFINER = {
     "pgq_ext.is_batch_done(text,text,bigint)",
@@ -97,7 +103,24 @@ def test_a_reader_works_together_with_others(pgq_db: Database) -> None:
     batch = value(conn, "select pgq_coop.next_batch('q', 'c', '1')")
     assert value(conn, "select ev_data from pgq.get_batch_events(%s)", batch) == "a"
     assert value(conn, "select pgq_coop.finish_batch(%s)", batch) == 1
+    batches_of(conn)
+    batch, event = conn.execute(RECEIVE).fetchone() or (None, None)
+    assert value(conn, "select pgq_coop.receive_again(%s)", batch) == 1
+    assert conn.execute(RECEIVE).fetchall() == [(batch, event)]
+    assert value(conn, "select pgq_coop.nack(%s, %s, 0)", batch, event) == "retry"
+    batches_of(conn)
+    batch, event = conn.execute(RECEIVE).fetchone() or (None, None)
+    assert value(conn, "select pgq_coop.ack(%s, %s)", batch, event) == 1
     assert value(conn, "select pgq_coop.unregister_subconsumer('q', 'c', '1', 0)") == 1
+
+
+RECEIVE = "select batch_id, ev_id from pgq_coop.receive('q', 'c', '1', 10)"
+
+
+def batches_of(conn: Connection) -> None:
+    conn.execute("reset role")
+    batches(conn, "b")
+    conn.execute("set role pgq_reader")
 
 
 def test_a_writer_keeps_books_and_a_reader_does_not(pgq_db: Database) -> None:

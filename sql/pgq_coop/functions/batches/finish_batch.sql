@@ -11,20 +11,14 @@ as $$
  * taken it over.  Who processes events and finishes in one transaction has to roll back then.
  */
 declare
-    v_sub pgq.subscription;
+    v_own record;
 begin
-    -- Waits for a takeover that is under way, and then finds nothing.
-    select * into v_sub from pgq.subscription where sub_batch = i_batch_id for update;
-    if not found or not pgq_coop._is_subconsumer(v_sub) then
+    v_own := pgq_coop._lock_batch(i_batch_id);
+    if v_own.sub_queue is null then
         raise warning 'coop_finish_batch: batch % not found', i_batch_id;
         return 0;
     end if;
-    update pgq.subscription
-    set sub_last_tick = null,
-        sub_next_tick = null,
-        sub_batch = null,
-        sub_active = clock_timestamp()
-    where sub_queue = v_sub.sub_queue and sub_consumer = v_sub.sub_consumer;
+    perform pgq_coop._close_batch(i_batch_id, v_own.sub_queue, v_own.sub_consumer);
     return 1;
 end;
 $$;

@@ -26,7 +26,7 @@ as $$
  * One batch is given at a time: the caller should commit before it works on it.
  */
 declare
-    v_main pgq.subscription;
+    v_main record;
     v_own pgq.subscription;
     v_other pgq.subscription;
     v_batch_id int8;
@@ -84,6 +84,12 @@ begin
                 v_batch_id := nextval('pgq.batch_id_seq');
                 v_last_tick := v_other.sub_last_tick;
                 v_next_tick := v_other.sub_next_tick;
+                -- What the dead one has settled stays settled, the rest is handed out anew.
+                update pgq_coop.delivery
+                set batch_id = v_batch_id,
+                    receiver = null,
+                    handed_id = null
+                where batch_id = v_other.sub_batch;
             end if;
         end if;
     end if;

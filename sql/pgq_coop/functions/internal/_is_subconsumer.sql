@@ -1,4 +1,8 @@
-create or replace function pgq_coop._is_subconsumer(i_subscription pgq.subscription)
+create or replace function pgq_coop._is_subconsumer(
+    i_sub_id int4,
+    i_queue_id int4,
+    i_consumer_id int4
+)
 returns boolean
 language sql
 stable
@@ -12,10 +16,10 @@ as $$
         select 1
         from pgq.subscription s
         join pgq.consumer main on main.co_id = s.sub_consumer
-        join pgq.consumer own on own.co_id = i_subscription.sub_consumer
-        where s.sub_queue = i_subscription.sub_queue
-            and s.sub_id = i_subscription.sub_id
-            and s.sub_consumer <> i_subscription.sub_consumer
+        join pgq.consumer own on own.co_id = i_consumer_id
+        where s.sub_queue = i_queue_id
+            and s.sub_id = i_sub_id
+            and s.sub_consumer <> i_consumer_id
             and starts_with(own.co_name, main.co_name || '.')
     );
 $$;

@@ -1,23 +1,28 @@
-create or replace function pgq_coop._lock_main(i_queue_name text, i_consumer_name text)
-returns pgq.subscription
+create or replace function pgq_coop._lock_main(
+    i_queue_name text,
+    i_consumer_name text,
+    out sub_id int4,
+    out sub_queue int4,
+    out sub_consumer int4,
+    out sub_batch int8,
+    out sub_next_tick int8
+)
+returns record
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The subscription of a main consumer, locked to the end of the transaction; null if none.
+ * The subscription of a main consumer, locked to the end of the transaction; all null if none.
  *
  * Whoever gives or takes batches of this consumer's workers holds this lock.
  */
-declare
-    v_main pgq.subscription;
 begin
-    select s.*
-    into v_main
+    select s.sub_id, s.sub_queue, s.sub_consumer, s.sub_batch, s.sub_next_tick
+    into sub_id, sub_queue, sub_consumer, sub_batch, sub_next_tick
     from pgq.subscription s
     join pgq.queue q on q.queue_id = s.sub_queue
     join pgq.consumer c on c.co_id = s.sub_consumer
     where q.queue_name = i_queue_name and c.co_name = i_consumer_name
     for update of s;
-    return v_main;
 end;
 $$;

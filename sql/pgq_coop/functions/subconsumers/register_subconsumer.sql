@@ -17,7 +17,7 @@ as $$
  */
 declare
     v_name text := i_consumer_name || '.' || i_subconsumer_name;
-    v_main pgq.subscription;
+    v_main record;
     v_consumer_id int4;
     v_sub_id int4;
 begin
@@ -32,7 +32,9 @@ begin
             message = 'Invalid NULL value',
             hint = 'give the subconsumer a name';
     end if;
-    if v_main.sub_id is null or pgq_coop._is_subconsumer(v_main) then
+    if v_main.sub_id is null or pgq_coop._is_subconsumer(
+        v_main.sub_id, v_main.sub_queue, v_main.sub_consumer
+    ) then
         raise exception using
             errcode = 'LD002',
             message = 'main consumer not found',

@@ -17,7 +17,7 @@ as $$
  *     pgq_coop.next_batch() with a dead interval.
  */
 declare
-    v_main pgq.subscription;
+    v_main record;
     v_sub pgq.subscription;
 begin
     v_main := pgq_coop._lock_main(i_queue_name, i_consumer_name);
@@ -41,6 +41,7 @@ begin
             hint = format('select pgq_coop.finish_batch(%s) when its events are processed, or '
                           'give up its events with i_batch_handling = 1', v_sub.sub_batch);
     end if;
+    perform pgq_coop._drop_delivery(v_sub.sub_batch);
     perform pgq_coop._remove_subconsumer(v_sub.sub_queue, v_sub.sub_consumer);
     return 1;
 end;

@@ -1,0 +1,36 @@
+create or replace function pgq_coop._open_delivery(i_batch_id int8)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Copies the events of an open batch to where they are handed out from.
+ */
+begin
+    -- What is left of batches that ended otherwise, as when their consumer was unregistered.
+    -- No batch is opened twice, so nobody needs it; what another session removes is skipped.
+    with gone as (
+        delete from pgq_coop.delivery
+        where batch_id in (
+            select d.batch_id
+            from pgq_coop.delivery d
+            where not exists (select 1 from pgq.subscription s where s.sub_batch = d.batch_id)
+            for update skip locked
+        )
+        returning content_id
+    )
+    delete from pgq_coop.delivery_event e using gone where e.content_id = gone.content_id;
+
+    insert into pgq_coop.delivery (batch_id, content_id) values (i_batch_id, i_batch_id);
+    -- An id twice is an event and its retry, after the consumer was moved back; one will do.
+    insert into pgq_coop.delivery_event (
+        content_id, ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
+        ev_extra1, ev_extra2, ev_extra3, ev_extra4
+    )
+    select
+        i_batch_id, b.ev_id, b.ev_time, b.ev_txid, b.ev_retry, b.ev_type, b.ev_data,
+        b.ev_extra1, b.ev_extra2, b.ev_extra3, b.ev_extra4
+    from pgq.get_batch_events(i_batch_id) as b
+    on conflict on constraint delivery_event_pkey do nothing;
+end;
+$$;

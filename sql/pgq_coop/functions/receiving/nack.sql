@@ -1,0 +1,48 @@
+create or replace function pgq_coop.nack(
+    i_batch_id int8,
+    i_event_id int8,
+    i_retry_seconds int4,
+    i_reason text default null,
+    i_max_attempts int4 default null
+)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Settles an event that receive() has handed out: it could not be processed.  Returns 'retry'
+ * when it comes again to one of the workers after so many seconds, behind events that are newer
+ * now; 'failed' when that were too many attempts and it is with the failed events.
+ *
+ * i_max_attempts, i_reason -- as for pgq.event_retry_or_fail().
+ *
+ * Null and a warning as for the 0 of ack().  Reads the batch once, so a call costs more the more
+ * events the batch has.
+ */
+declare
+    v_own record;
+    v_done text;
+begin
+    v_own := pgq_coop._lock_batch(i_batch_id);
+    if v_own.sub_queue is null then
+        raise warning 'nack: batch % not found', i_batch_id;
+        return null;
+    end if;
+    if exists (
+        select 1
+        from pgq_coop.delivery d
+        join pgq_coop.delivery_event e on e.content_id = d.content_id
+        where d.batch_id = i_batch_id and e.ev_id = i_event_id
+    ) then
+        v_done := pgq.event_retry_or_fail(
+            i_batch_id, i_event_id, i_retry_seconds, i_max_attempts, i_reason
+        );
+    end if;
+    perform pgq_coop._settle(
+        'nack', i_batch_id, array[i_event_id],
+        v_own.sub_queue, v_own.sub_consumer, v_own.sub_active
+    );
+    return v_done;
+end;
+$$;
