@@ -6,7 +6,10 @@ consumers read there, those of the restored and rebased one must read, in the sa
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -296,3 +299,30 @@ def test_the_ticker_stops_with_the_remedy(make: Callable[..., Database]) -> None
         queues.ticker(target.connect())
     assert caught.value.exit_code == 4
     assert "londiste queue rebase" in caught.value.hint
+
+
+def command(database: Database, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "londiste", "queue", "rebase", "--db", database.dsn, *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_explains_does_and_has_nothing_more_to_do(
+    make: Callable[..., Database],
+) -> None:
+    source, target = make("old", pgq=True), make("young")
+    lived_in(source)
+    restore(dump(source), target)
+    explained = json.loads(command(target, "--explain", "--json").stdout)
+    assert [(row["queue"], row["events"] > 0) for row in explained] == [("q", True)]
+    done = json.loads(command(target, "--json").stdout)
+    assert done[0]["generation"] == target.value("select pgq.queue_generation('q')::text")
+    again = command(target)
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "nothing to do" in again.stderr
+    wrong = command(target, "--lock-timeout", "0")
+    assert wrong.returncode == 2 and wrong.stderr.startswith("error: --lock-timeout")
