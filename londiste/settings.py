@@ -92,7 +92,12 @@ WITHOUT_EFFECT = frozenset(
     }
 )
 
-_OTHER_NAMES = {"pgq_queue_name": "queue_name", "pgq_consumer_id": "consumer_name"}
+_OTHER_NAMES = {
+    "pgq_queue_name": "queue_name",
+    "pgq_consumer_id": "consumer_name",
+    "src_db": "db",
+    "dst_db": "target_db",
+}
 
 
 class Settings(BaseSettings):
@@ -226,6 +231,88 @@ class WorkerSettings(NodeSettings):
         return value
 
 
+class ConsumerSettings(DatabaseSettings):
+    """A consumer of one queue; subclass it for settings of your own."""
+
+    sections: ClassVar[tuple[str, ...]] = ("consumer",)
+
+    queue_name: str = Field(description="The queue (required).")
+    job_name: str = Field("", description="Name of this job; the file's name when empty.")
+    consumer_name: str = Field("", description="Name of the consumer; job_name if empty.")
+    subconsumer_name: str = Field(
+        "", description="Share the consumer with other processes; this one's own name among them."
+    )
+    subconsumer_timeout: str | None = Field(
+        None, description="Take over the batch of a sharing process silent for this interval."
+    )
+    target_db: str | None = Field(
+        None, description="Connection string of the database of the effects; db if empty."
+    )
+    local_tracking_file: Path | None = Field(
+        None, description="File of the position, for delivery by local file."
+    )
+    table_filter: tuple[str, ...] = Field(
+        (), description="Only events of these tables, which triggers write into ev_extra1."
+    )
+    event_types: tuple[str, ...] = Field((), description="Only events of these types.")
+    max_attempts: int | None = Field(
+        None, ge=1, description="Failing events become dead letters after so many deliveries."
+    )
+    retry_seconds: int = Field(
+        60, ge=0, description="Seconds after which a failed event is delivered again."
+    )
+    loop_delay: float = Field(
+        1.0, gt=0, description="Seconds between looks when nobody wakes the consumer."
+    )
+    notify: bool = Field(True, description="Be woken by ticks; looks go on underneath.")
+    exception_sleep: float = Field(
+        20.0, gt=0, description="Longest pause in seconds after an error; it starts at 0.1."
+    )
+    stop_timeout: float = Field(
+        60.0, gt=0, description="Seconds to finish the batch after a stop, then it is broken off."
+    )
+    pgq_lazy_fetch: int = Field(5000, ge=0, description="Events fetched at a time; 0 for all.")
+    pgq_batch_collect_events: int | None = Field(
+        None, ge=1, description="Join ticks until a batch has this many events."
+    )
+    pgq_batch_collect_interval: str | None = Field(
+        None, description="Join ticks until a batch spans this interval."
+    )
+    pgq_keep_lag: str | None = Field(
+        None, description="Stay this interval behind; PostgreSQL's notation."
+    )
+    stats_period: float = Field(30.0, gt=0, description="Seconds between lines of statistics.")
+    keepalive_stats: float = Field(
+        300.0, gt=0, description="Seconds between lines of statistics while nothing happens."
+    )
+
+    @field_validator("queue_name", "job_name", "consumer_name", "subconsumer_name")
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        if re.search(r"[\x00-\x1f\x7f]", value):
+            raise ValueError("control characters in a name")
+        return value
+
+    @field_validator("queue_name")
+    @classmethod
+    def _some_name(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("the queue needs a name")
+        return value
+
+    @field_validator("table_filter", "event_types", mode="before")
+    @classmethod
+    def _comma_separated(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(word.strip() for word in re.split(r"[,\n]", value) if word.strip())
+        return value
+
+    @property
+    def consumer(self) -> str:
+        """The consumer on the queue."""
+        return self.consumer_name or self.job_name
+
+
 class TickerSettings(Settings):
     """The ticker, for one or several databases."""
 
@@ -257,16 +344,23 @@ class TickerSettings(Settings):
 S = TypeVar("S", bound=Settings)
 
 
-def load(kind: type[S], file: Path | None, given: Mapping[str, Any] | None = None) -> S:
+def load(
+    kind: type[S],
+    file: Path | None,
+    given: Mapping[str, Any] | None = None,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+) -> S:
     """Reads the settings of one kind.
 
     file -- TOML, or INI when the name ends in ``.ini``; None for environment and options only.
     given -- from the command line; wins over everything.
+    defaults -- from the program, in place of those of the kind.
 
     Raises BadOption, with file and line where there is one, for an unknown key, a missing
     required one, or a value that does not fit.
     """
-    found: dict[str, _Value] = {}
+    found = {key: _Value(value, "the program") for key, value in (defaults or {}).items()}
     if file is not None:
         for key, value in _read(kind, file):
             found[key] = value
@@ -325,7 +419,7 @@ def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
     except (OSError, UnicodeDecodeError) as error:
         raise BadOption(f"{file}: cannot be read: {error}", hint="check the file") from None
     sections = _ini(file, text) if file.suffix == ".ini" else _toml_sections(file, text)
-    known = {name for cls in _kinds() for name in cls.sections} | {"spark"}
+    known = {name for cls in (*_kinds(), kind) for name in cls.sections} | {"spark"}
     for section in sections:
         if section and section not in known:
             raise BadOption(
@@ -345,11 +439,13 @@ def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
             if key in kind.model_fields and (own or key in {"db", "lock_timeout"}):
                 refuse_readable_password(file, key, value, where)
                 yield key, _Value(value, where)
-            elif not own or _known_elsewhere(key):
+            elif not own:
                 continue
             elif key in WITHOUT_EFFECT:
                 instead = f"; use {_INSTEAD[key]}" if key in _INSTEAD else ""
                 log.warning("%s: setting %s has no effect in this version%s", where, key, instead)
+            elif _known_elsewhere(key):
+                continue
             else:
                 raise _unknown(key, kind, where)
     if spark and "spark" in kind.model_fields:
@@ -440,7 +536,7 @@ def _line(text: str, section: str, key: str | None) -> int:
 
 
 def _kinds() -> list[type[Settings]]:
-    return [DatabaseSettings, NodeSettings, WorkerSettings, TickerSettings]
+    return [DatabaseSettings, NodeSettings, WorkerSettings, TickerSettings, ConsumerSettings]
 
 
 def _known_elsewhere(key: str) -> bool:

@@ -9,11 +9,12 @@ from londiste import settings
 KINDS: dict[str, type[settings.Settings]] = {
     "worker": settings.WorkerSettings,
     "ticker": settings.TickerSettings,
+    "consumer": settings.ConsumerSettings,
 }
 
 
 @click.command()
 @click.argument("kind", type=click.Choice(list(KINDS)), default="worker")
 def config(kind: str) -> None:
-    """Print an annotated configuration file for a worker or a ticker."""
+    """Print an annotated configuration file for a worker, a ticker or a consumer."""
     click.echo(settings.annotated(KINDS[kind]))

@@ -41,6 +41,17 @@ POINTS: dict[str, str] = {
     "copy.wanna-sync": "the state is wanna-sync",
     "copy.before-ok": "the copy stands at the hand-over tick, the state is still do-sync",
     "copy.after-ok": "the state is ok, the copy's consumer is still registered",
+    "consumer.before-batch": "a consumer has connected and asked for no batch",
+    "consumer.after-next-batch": "the consumer's batch is open, no event is processed",
+    "consumer.mid-batch": "one event of the batch is processed, or one list of them",
+    "consumer.after-effect": "once per event: the side effect is done, its mark is not written",
+    "consumer.after-mark": "once per event: the mark of one event is committed",
+    "consumer.processed": "all events are processed, position and outcomes are not written",
+    "consumer.before-commit": "effects and position are written together, not committed",
+    "consumer.after-commit": "effects or position are stored, the queue does not know it",
+    "consumer.before-finish": "the finishing transaction has not begun",
+    "consumer.mid-finish": "retries, dead letters and the batch's end are written, not committed",
+    "consumer.after-finish": "the batch is finished on the queue",
 }
 
 

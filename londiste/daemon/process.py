@@ -25,6 +25,7 @@ def process(
     quiet: bool = False,
     verbose: int = 0,
     stop_timeout: float = 5.0,
+    break_off_on_second: bool = False,
 ) -> Iterator[Signals]:
     """What stands around the work of every daemon; gives the signals its loop obeys.
 
@@ -46,7 +47,11 @@ def process(
         set_up(console=True)
     with pidfile.owned(pid, background=background, logfile=target.logfile):
         set_up()
-        signals = Signals(stop_timeout=stop_timeout, on_reload=lambda: _again(set_up, target))
+        signals = Signals(
+            stop_timeout=stop_timeout,
+            on_reload=lambda: _again(set_up, target),
+            break_off_on_second=break_off_on_second,
+        )
         with signals.handled():
             yield signals
 

@@ -34,13 +34,19 @@ class Signals:
     stopping -- SIGTERM, SIGINT or ``stop()`` has come: finish the unit of work, then end.
     on_reload -- what the process itself reads again after SIGHUP; called by ``reload_wanted``.
     stop_timeout -- seconds for that; then Interrupted is raised in the main thread.
+    break_off_on_second -- a second stop does not wait for that time.
     """
 
     def __init__(
-        self, *, stop_timeout: float = 5.0, on_reload: Callable[[], None] = lambda: None
+        self,
+        *,
+        stop_timeout: float = 5.0,
+        on_reload: Callable[[], None] = lambda: None,
+        break_off_on_second: bool = False,
     ) -> None:
         self.stop_timeout = stop_timeout
         self.on_reload = on_reload
+        self.break_off_on_second = break_off_on_second
         self._stop = threading.Event()
         self._reload = threading.Event()
         self._last_interrupt = -IMPATIENCE
@@ -128,6 +134,8 @@ class Signals:
             if now - self._last_interrupt < IMPATIENCE:
                 os._exit(EXIT_INTERRUPTED)
             self._last_interrupt = now
+        if self._stop.is_set() and self.break_off_on_second:
+            self._on_timeout(number, frame)
         if not self._stop.is_set():
             signal.setitimer(signal.ITIMER_REAL, self.stop_timeout)
         self.stop()

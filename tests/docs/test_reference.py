@@ -76,7 +76,7 @@ def test_help_lists_every_command_without_importing_spark_or_command_modules() -
 
 def test_every_setting_is_documented_with_its_description() -> None:
     page = text("reference/settings.md")
-    for kind in (settings.WorkerSettings, settings.TickerSettings):
+    for kind in (settings.WorkerSettings, settings.TickerSettings, settings.ConsumerSettings):
         for key, field in kind.model_fields.items():
             assert f"| `{key}` |" in page, key
             assert field.description and field.description in page, key

@@ -12,7 +12,7 @@ import pytest
 import londiste
 from londiste.daemon import crash
 from tests.fix_cluster import Server
-from tests.scenarios import oracles, writers
+from tests.scenarios import oracles, test_consumer_contracts, writers
 from tests.scenarios.harness import Cascade, Node
 
 #: One per daemon and per side of a commit; the others are in the slow run.
@@ -54,6 +54,8 @@ COPY = (
     "copy.before-ok",
     "copy.after-ok",
 )
+#: Killed by tests of their own, one for each contract.
+CONSUMER = tuple(test_consumer_contracts.POINTS)
 TABLES = (*writers.KEYED, *writers.KEYLESS, "scenario.bulk")
 
 
@@ -62,7 +64,7 @@ def _chosen(points: tuple[str, ...]) -> list[object]:
 
 
 def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> None:
-    assert set(TICKER) | set(WORKER) | set(COPY) == set(crash.POINTS)
+    assert set(TICKER) | set(WORKER) | set(COPY) | set(CONSUMER) == set(crash.POINTS)
     answer = json.loads(cascade.londiste(None, "debug", "crash-points", "--json").out)
     assert [item["point"] for item in answer] == list(crash.POINTS)
 

@@ -1,0 +1,137 @@
+"""The command line of somebody's consumer: ``MyConsumer.main()``.
+
+The options are those of the family's scripts: a settings file in front, ``-d -r -s -k`` for the
+daemon, ``--register`` and ``--unregister``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from londiste import settings as settings_module
+from londiste.cli import options, output
+from londiste.cli.errors import run
+from londiste.daemon.logging import Target
+from londiste.daemon.pidfile import control, running
+from londiste.daemon.process import process
+
+if TYPE_CHECKING:
+    from londiste.consumer import Consumer, ConsumerSettings
+
+
+def main(kind: type[Consumer], argv: Sequence[str] | None = None) -> None:
+    """Runs the program and ends the process with the exit code of its result."""
+    sys.exit(run(command(kind), list(sys.argv[1:] if argv is None else argv)))
+
+
+def command(kind: type[Consumer]) -> click.Command:
+    """The command of a consumer class."""
+
+    def body(**given: Any) -> None:
+        Program(kind, **given).run()
+
+    text = (kind.__doc__ or "").strip().splitlines()
+    help_text = text[0] if text else f"Consumer {kind.name or kind.__name__}."
+    result = click.command(
+        name=kind.name or kind.__name__,
+        help=help_text,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )(body)
+    for option in reversed(_OPTIONS):
+        result = option(result)
+    return options.daemon(result)
+
+
+_OPTIONS = (
+    click.argument("file", metavar="[FILE]", required=False),
+    click.option("-c", "--config", metavar="FILE", help="Settings: TOML, or an INI file."),
+    click.option("-q", "--quiet", is_flag=True, help="Warnings and errors only."),
+    click.option("-v", "--verbose", count=True, help="More messages; twice for all."),
+    click.option(
+        "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one setting."
+    ),
+    click.option("--db", metavar="DSN", help="Connection string of the queue's database."),
+    click.option("--once", is_flag=True, help="Work until there is no batch, then end."),
+    click.option("--register", "registering", is_flag=True, help="Register the consumer, end."),
+    click.option("--at", "at", type=int, metavar="TICK", help="With --register: behind this tick."),
+    click.option("--like", metavar="CONSUMER", help="With --register: where this one stands."),
+    click.option("--unregister", is_flag=True, help="Forget the consumer and its position, end."),
+    click.option("--rewind", is_flag=True, help="Move the queue to the stored position, end."),
+    click.option("--reset", is_flag=True, help="Store the position of the queue, end."),
+    click.option("--config-template", is_flag=True, help="Print an annotated settings file."),
+)
+
+
+class Program:
+    """One call of a consumer's program."""
+
+    def __init__(self, kind: type[Consumer], **given: Any) -> None:
+        self.kind = kind
+        self.given = given
+        self.context = options.Context.make(
+            given["config"] or given["file"],
+            quiet=given["quiet"],
+            verbose=given["verbose"],
+            overrides=given["overrides"],
+        )
+
+    def read(self) -> ConsumerSettings:
+        """The settings: class, then file, environment, ``--set``, ``--db``."""
+        db = {"db": self.given["db"]} if self.given["db"] else {}
+        return settings_module.load(
+            self.kind.settings_class,
+            self.context.config,
+            {**self.context.overrides, **db},
+            defaults=self.kind.defaults(),
+        )
+
+    def run(self) -> None:
+        """Does what the options ask for."""
+        given = self.given
+        if given["config_template"]:
+            click.echo(settings_module.annotated(self.kind.settings_class))
+            return
+        settings = self.read()
+        pid = control(
+            settings.pidfile, reload=given["reload"], stop=given["stop"], kill=given["kill"]
+        )
+        if pid is not None:
+            output.message(f"process {pid} was signalled")
+            return
+        consumer = self.kind(settings=self.read)
+        who = f"consumer {settings.consumer} of queue {settings.queue_name}"
+        if given["registering"]:
+            new = consumer.register(given["at"], like=given["like"])
+            output.message(f"{who} {'registered' if new else 'was registered already'}")
+        elif given["unregister"]:
+            there = consumer.unregister()
+            output.message(f"{who} {'unregistered' if there else 'was not registered'}")
+        elif given["rewind"]:
+            output.message(f"{who}: the queue begins at tick {consumer.rewind()}")
+        elif given["reset"]:
+            output.message(f"{who}: the position is tick {consumer.reset()}")
+        else:
+            self._work(consumer, settings)
+
+    def _work(self, consumer: Consumer, settings: ConsumerSettings) -> None:
+        once, background = self.given["once"], self.given["daemon"] and not self.given["once"]
+        if background and settings.pidfile and running(settings.pidfile) is None:
+            # What is wrong at the start is said here, not in a log that nobody reads yet.
+            consumer.try_out()
+        with process(
+            pid=None if once else settings.pidfile,
+            log=Target.of(settings),
+            background=background,
+            quiet=self.context.quiet,
+            verbose=self.context.verbose,
+            stop_timeout=settings.stop_timeout,
+            break_off_on_second=True,
+        ) as signals:
+            if once:
+                consumer.run_once(signals)
+            else:
+                consumer.run(signals)

@@ -1,0 +1,44 @@
+"""Consumers and producers: what programs that use the queue are written with.
+
+Read docs/howto/write-a-consumer.md first; here ``consumer.py``, then ``contracts.py``.
+"""
+
+from londiste.consumer.consumer import Consumer
+from londiste.consumer.context import Context
+from londiste.consumer.delivery import (
+    AT_LEAST_ONCE,
+    AT_MOST_ONCE,
+    EXACTLY_ONCE_ELSEWHERE,
+    EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
+    EXACTLY_ONCE_HERE,
+    LOCAL_FILE,
+    ONCE_PER_EVENT,
+    Delivery,
+)
+from londiste.consumer.function import consumer
+from londiste.consumer.outcome import Dead, Retry
+from londiste.consumer.producer import Producer
+from londiste.consumer.reading import Events
+from londiste.pgq.types import Batch, Event
+from londiste.settings import ConsumerSettings
+
+__all__ = [
+    "AT_LEAST_ONCE",
+    "AT_MOST_ONCE",
+    "EXACTLY_ONCE_ELSEWHERE",
+    "EXACTLY_ONCE_ELSEWHERE_BY_BATCH",
+    "EXACTLY_ONCE_HERE",
+    "LOCAL_FILE",
+    "ONCE_PER_EVENT",
+    "Batch",
+    "Consumer",
+    "ConsumerSettings",
+    "Context",
+    "Dead",
+    "Delivery",
+    "Event",
+    "Events",
+    "Producer",
+    "Retry",
+    "consumer",
+]

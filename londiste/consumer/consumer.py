@@ -1,0 +1,321 @@
+"""A consumer of a queue: subclass it, or decorate a function with ``consume``.
+
+A subclass says queue, name and delivery, and has ``process_event`` or ``process_batch``:
+
+    class Greeter(londiste.Consumer):
+        queue = "signups"
+        name = "greeter"
+
+        def process_event(self, event, ctx):
+            print("hello", event.data)
+
+    Greeter("dbname=shop").run()        until it is stopped
+    Greeter.main()                      as a program with its own command line
+
+Sessions, source and progress are made in ``parts.py``, the loop's body is ``runner.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from psycopg import sql
+
+from londiste import settings as settings_module
+from londiste.consumer import parts
+from londiste.consumer.context import Context
+from londiste.consumer.delivery import Delivery
+from londiste.consumer.reading import Events
+from londiste.consumer.runner import Runner
+from londiste.consumer.source import usable
+from londiste.daemon.logcontext import bound
+from londiste.daemon.loop import Loop
+from londiste.daemon.signals import Signals
+from londiste.errors import (
+    BadOption,
+    EventError,
+    InstallError,
+    LondisteError,
+    PositionLost,
+    Superseded,
+    UnknownConsumer,
+    UnknownQueue,
+)
+from londiste.pgq.types import Batch, Event
+from londiste.settings import ConsumerSettings
+
+log = logging.getLogger(__name__)
+
+#: What no further try can mend; the loop ends with it, the position stays.
+FATAL = (
+    Superseded,
+    EventError,
+    PositionLost,
+    UnknownConsumer,
+    UnknownQueue,
+    BadOption,
+    InstallError,
+)
+
+
+class Consumer:
+    """Base of consumers.
+
+    queue, name -- the queue, and the consumer registered on it; the settings ``queue_name`` and
+        ``consumer_name`` win.
+    delivery -- what is promised: docs/howto/write-a-consumer.md compares them.
+    types -- only events of these types; the setting ``event_types`` wins.
+    where -- only events for which this SQL condition over ``ev_type``, ``ev_data``, … holds.
+    max_attempts -- an event whose function fails is delivered again, and is a dead letter after
+        so many times; None: the consumer stops in front of it.
+    settings_class -- a subclass of ConsumerSettings with keys of your own.
+    """
+
+    queue: ClassVar[str] = ""
+    name: ClassVar[str] = ""
+    delivery: ClassVar[Delivery] = Delivery.AT_LEAST_ONCE
+    types: ClassVar[Sequence[str]] = ()
+    where: ClassVar[str | sql.Composable] = ""
+    max_attempts: ClassVar[int | None] = None
+    settings_class: ClassVar[type[ConsumerSettings]] = ConsumerSettings
+    #: A second process of the same name ends at its start; False: only when it gets in the way.
+    alone: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        db: str | None = None,
+        *,
+        settings: ConsumerSettings | Callable[[], ConsumerSettings] | None = None,
+        **given: Any,
+    ) -> None:
+        """Connects to nothing yet.
+
+        db -- connection string of the queue's database.
+        settings -- all settings, or a function that reads them, at the start and after SIGHUP.
+        given -- or single settings by their names: ``target_db=…``, ``loop_delay=0.1``.
+
+        Raises BadOption for settings that do not fit each other or the class.
+        """
+        if isinstance(settings, ConsumerSettings):
+            fixed = settings
+            self._read: Callable[[], ConsumerSettings] = lambda: fixed
+        else:
+            chosen = given if db is None else {"db": db, **given}
+            self._read = settings or (
+                lambda: settings_module.load(
+                    self.settings_class, None, chosen, defaults=self.defaults()
+                )
+            )
+        self.settings = self._read()
+        self.signals: Signals | None = None
+        self._parts = parts.Parts(type(self), self.settings, self._stopping)
+        self._runner: Runner | None = None
+        self._started = False
+
+    # -- to be overridden ------------------------------------------------------------------
+
+    def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
+        """Works on the events of a batch, in the order of their ids.
+
+        This one gives each event to ``process_event``.  Override it to work on many at a time;
+        the events are read while you take them, once.
+        """
+        ctx.each(events, self.process_event)
+
+    def process_event(self, event: Event, ctx: Context) -> None:
+        """Works on one event.
+
+        Raise ``Retry(seconds)`` to get it again later, ``Dead(reason)`` to put it aside for
+        people.  Any other exception ends the consumer in front of the event (see max_attempts),
+        unless the database may answer better next time: then the batch is tried again.
+        """
+        raise NotImplementedError(f"{type(self).__name__}: write process_event or process_batch")
+
+    def startup(self) -> None:
+        """Called once, connected and registered, before the first batch."""
+
+    def shutdown(self) -> None:
+        """Called once at the end, also after an error."""
+
+    def reload(self) -> None:
+        """Called after SIGHUP, when ``self.settings`` are the new ones."""
+
+    # -- running ---------------------------------------------------------------------------
+
+    def run(self, signals: Signals | None = None) -> None:
+        """Works until it is asked to stop: SIGTERM, SIGINT, or ``signals.stop()``.
+
+        Finishes the batch then; a second signal breaks it off.  What is wrong at the start is
+        raised at once: not registered, another process, no connection.  Later the loop tries
+        again what may get better, and raises what cannot: EventError, PositionLost, Superseded.
+        """
+        own = None
+        if signals is None:
+            signals = own = Signals(
+                stop_timeout=self.settings.stop_timeout, break_off_on_second=True
+            )
+        self.signals = signals
+        try:
+            with signals.handled(), self._bound():
+                self._start()
+                Loop(
+                    self.work,
+                    signals=signals,
+                    delay=self.settings.loop_delay,
+                    longest_pause=self.settings.exception_sleep,
+                    on_reload=self._reload,
+                    files=self._files,
+                    recover=self._recover,
+                    fatal=FATAL,
+                ).run()
+        finally:
+            self.close()
+            self.signals = None
+            if own is not None:
+                own.close()
+
+    def run_once(self, signals: Signals | None = None) -> int:
+        """Works until there is no batch; how many there were.  Raises the first error."""
+        count = 0
+        self.signals = signals
+        try:
+            with self._bound():
+                while not self._stopping() and self.work():
+                    count += 1
+        finally:
+            self.close()
+        return count
+
+    def try_out(self) -> None:
+        """Begins as ``run`` does, and ends: raises what is wrong at the start."""
+        try:
+            with self._bound():
+                self._parts.begin(self._running().source)
+        finally:
+            self.close()
+
+    def work(self) -> bool:
+        """Works on one batch, if there is one; whether there was."""
+        with self._bound():
+            self._start()
+            runner = self._running()
+            # What arrives from here on is looked at after the batch.
+            runner.source.wakened()
+            if self._parts.paused(runner.source):
+                runner.statistics.log_when_due()
+                return False
+            try:
+                batch = runner.batch()
+            except LondisteError:
+                self._recover(None)
+                raise
+            runner.statistics.log_when_due()
+            return batch is not None or runner.source.wakened()
+
+    def close(self) -> None:
+        """Ends the sessions; ``work`` opens them again."""
+        try:
+            if self._started:
+                self._started = False
+                self.shutdown()
+        finally:
+            if self._runner is not None:
+                self._runner.statistics.log_when_due(now=True)
+                self._runner.close()
+                self._runner = None
+
+    # -- registration ----------------------------------------------------------------------
+
+    def register(self, tick: int | None = None, *, like: str | None = None) -> bool:
+        """Registers the consumer; False when it was there, then nothing changes.
+
+        tick -- its events are those after this tick; None: those after the newest.
+        like -- begin where this other consumer of the queue stands.
+
+        Raises UnknownQueue, StateError when the queue has not this tick, UnknownConsumer.
+        """
+        return self._parts.register(tick, like)
+
+    def unregister(self) -> bool:
+        """Forgets the consumer and every stored position; False when it was not there."""
+        return self._parts.unregister()
+
+    def rewind(self) -> int:
+        """Moves the queue to the position stored with the effects; the tick.
+
+        For when the queue is elsewhere than the data: a restored backup, a new registration.
+        """
+        return self._parts.rewind()
+
+    def reset(self) -> int:
+        """Stores the queue's position with the effects, giving up what it was; the tick."""
+        return self._parts.reset()
+
+    @classmethod
+    def main(cls, argv: Sequence[str] | None = None) -> None:
+        """Runs the consumer as a program with a command line of its own, and ends the process."""
+        # The command line is above this package; the table of names in front leads there.
+        import londiste
+
+        londiste.run_program(cls, argv)
+
+    @classmethod
+    def defaults(cls) -> Mapping[str, Any]:
+        """The settings that the class itself gives."""
+        given = {
+            "queue_name": cls.queue,
+            "consumer_name": cls.name,
+            "event_types": tuple(cls.types),
+            "max_attempts": cls.max_attempts,
+        }
+        return {key: value for key, value in given.items() if value}
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _bound(self) -> Any:
+        settings = self.settings
+        return bound(
+            job=settings.job_name or settings.consumer,
+            queue=settings.queue_name,
+            consumer=settings.consumer,
+        )
+
+    def _stopping(self) -> bool:
+        return self.signals is not None and self.signals.stopping
+
+    def _running(self) -> Runner:
+        if self._runner is None:
+            self._runner = self._parts.runner(self.process_batch)
+        return self._runner
+
+    def _start(self) -> None:
+        runner = self._running()
+        if not usable(runner.source._conn):
+            self._parts.begin(runner.source)
+        if not self._started:
+            self.startup()
+            self._started = True
+
+    def _reload(self) -> None:
+        new = self._read()
+        fixed = ("db", "queue_name", "consumer", "subconsumer_name")
+        if any(getattr(new, key) != getattr(self.settings, key) for key in fixed):
+            log.warning("db, queue and consumer change with a restart only")
+            return
+        self._parts = parts.Parts(type(self), new, self._stopping)
+        self.settings = new
+        if self._runner is not None:
+            self._runner.close()
+            self._runner = None
+        self.reload()
+
+    def _files(self) -> Sequence[int]:
+        listener = self._runner.source.listener if self._runner is not None else None
+        return [listener.fileno()] if listener is not None else []
+
+    def _recover(self, error: LondisteError | None) -> None:
+        """A transaction that was left open ends with its session; the next batch has new ones."""
+        if self._runner is not None:
+            self._runner.close()

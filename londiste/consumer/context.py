@@ -1,0 +1,97 @@
+"""What a consumer's function gets beside the events: a session, the batch, ways to say more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from londiste.consumer.delivery import Delivery
+from londiste.consumer.outcome import RETRY_SECONDS, Outcome
+from londiste.db.connection import Connection
+from londiste.errors import StateError
+from londiste.pgq.types import Batch, Event
+
+EventFunction: TypeAlias = "Callable[[Event, Context], object]"
+
+
+class Context:
+    """Belongs to one batch; made anew when a batch is tried again.
+
+    batch -- the batch.
+    stats -- numbers for the line of statistics: ``ctx.stats["mails"] += 1``.
+    """
+
+    def __init__(
+        self,
+        batch: Batch,
+        delivery: Delivery,
+        db: Callable[[], Connection],
+        *,
+        one: Callable[[Event, EventFunction, Context], None],
+        attempts: int | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.batch = batch
+        self.stats: Counter[str] = Counter()
+        self.outcomes: dict[int, Outcome] = {}
+        self._delivery = delivery
+        self._db = db
+        self._one = one
+        self._attempts = attempts
+        self._stopping = stopping
+
+    @property
+    def db(self) -> Connection:
+        """The session for effects.
+
+        Exactly once: the one whose transaction also has the position, so that only what is
+        written here is exactly once; it commits when the batch is done.  Once per event: its
+        transaction has the event's mark.  Otherwise a session in autocommit mode.  It leads to
+        ``target_db`` if that is set, and to the queue's database if not.  Names are found by the
+        user's own search_path.
+        """
+        return self._db()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the process is asked to stop when this batch is done."""
+        return self._stopping()
+
+    def each(self, events: Iterable[Event], function: EventFunction) -> None:
+        """Calls ``function(event, ctx)`` for every event, as ``process_event`` is called.
+
+        With all that belongs to it: Retry and Dead, the limit of attempts, errors that name the
+        event, and marks under delivery once per event.
+        """
+        for event in events:
+            self._one(event, function, self)
+
+    def retry(self, event: Event, seconds: int = RETRY_SECONDS, reason: str = "") -> None:
+        """Has the event delivered to this consumer again after so many seconds.
+
+        Raises StateError where the delivery contract has no room for it.
+        """
+        self._require(self._delivery.may_retry, event, "deliver it again")
+        if seconds < 0:
+            raise StateError(
+                f"event {event.id}: again in {seconds} seconds", hint="give 0 or more seconds"
+            )
+        self.outcomes[event.id] = Outcome(event.id, seconds, reason, self._attempts)
+
+    def dead(self, event: Event, reason: str) -> None:
+        """Puts the event among the dead letters, where people find it with the reason.
+
+        Raises StateError where the delivery contract has no room for it.
+        """
+        self._require(self._delivery.may_bury, event, "make it a dead letter")
+        self.outcomes[event.id] = Outcome(event.id, None, reason)
+
+    def _require(self, allowed: bool, event: Event, what: str) -> None:
+        if not allowed:
+            raise StateError(
+                f"event {event.id}: cannot {what} under delivery {self._delivery.value!r}",
+                detail=f"queue {self.batch.queue}, batch {self.batch.id}, type {event.type}",
+                hint="handle the failure in the function, or choose another delivery contract:"
+                " docs/howto/write-a-consumer.md",
+            )

@@ -1,0 +1,186 @@
+"""One event: the user's function, and what follows from its failure.
+
+By default a failure ends the consumer in front of the event, with its name: nothing is skipped
+without a person asking.  Asking is ``Retry``, ``Dead``, or a limit of attempts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+
+from londiste.consumer.context import Context, EventFunction
+from londiste.consumer.outcome import RETRY_SECONDS, Dead, Retry
+from londiste.daemon import crash
+from londiste.db.connection import Connection
+from londiste.errors import EventError, LondisteError, StateError, Superseded, from_database
+from londiste.pgq import ext
+from londiste.pgq.types import Batch, Event
+
+#: One event through the user's function; the difference is in transactions and marks.
+One = Callable[[Event, EventFunction, Context], None]
+
+
+class NeedsSavepoints(Exception):
+    """An event failed whose effects must go while those of others stay: once more, with care."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What happens to an event whose function fails.
+
+    attempts -- deliveries after which it goes to the dead letters; None: the consumer stops.
+    seconds -- until the next attempt.
+    """
+
+    attempts: int | None = None
+    seconds: int = RETRY_SECONDS
+
+
+def plainly(policy: Policy) -> One:
+    """Effects are committed by whoever makes them."""
+
+    def one(event: Event, function: EventFunction, ctx: Context) -> None:
+        try:
+            function(event, ctx)
+        except Exception as error:
+            _decide(error, event, ctx, policy)
+
+    return one
+
+
+def hopefully() -> One:
+    """In the batch's transaction, without savepoints: most batches need none."""
+
+    def one(event: Event, function: EventFunction, ctx: Context) -> None:
+        try:
+            function(event, ctx)
+        except Exception as error:
+            if transient(error) is not None:
+                raise
+            raise NeedsSavepoints from error
+
+    return one
+
+
+def carefully(policy: Policy) -> One:
+    """In the batch's transaction, each event with a savepoint."""
+
+    def one(event: Event, function: EventFunction, ctx: Context) -> None:
+        try:
+            with ctx.db.transaction():
+                function(event, ctx)
+        except Exception as error:
+            _decide(error, event, ctx, policy)
+
+    return one
+
+
+def marked(policy: Policy, conn: Callable[[], Connection], consumer: str, sub: str) -> One:
+    """Each event in a transaction of its own, with the mark that it is done."""
+
+    def one(event: Event, function: EventFunction, ctx: Context) -> None:
+        try:
+            with conn().transaction():
+                if ext.is_event_done(conn(), consumer, ctx.batch.id, event.id, sub):
+                    return
+                function(event, ctx)
+                crash.point("consumer.after-effect")
+                if event.id not in ctx.outcomes and not ext.set_event_done(
+                    conn(), consumer, ctx.batch.id, event.id, sub
+                ):
+                    raise Superseded(
+                        f"event {event.id} of batch {ctx.batch.id} was done by another process",
+                        detail=f"queue {ctx.batch.queue}, consumer {consumer}",
+                        hint="let one process run for each consumer name",
+                    )
+        except Exception as error:
+            _decide(error, event, ctx, policy)
+        crash.point("consumer.after-mark")
+
+    return one
+
+
+def transient(error: Exception) -> LondisteError | None:
+    """The error as one worth another try of the whole batch; None when it is the event's."""
+    ours = from_database(error) if isinstance(error, psycopg.Error) else error
+    return ours if isinstance(ours, LondisteError) and ours.retry else None
+
+
+@contextmanager
+def whole(batch: Batch) -> Iterator[None]:
+    """Around ``process_batch``: its errors name the batch."""
+    try:
+        yield
+    except (EventError, NeedsSavepoints, StateError):
+        raise
+    except (Retry, Dead) as error:
+        raise EventError(
+            f"{_place(batch)}: {type(error).__name__} was raised outside process_event",
+            detail=error.message,
+            hint="in process_batch say which event: ctx.retry(event), ctx.dead(event, reason), or"
+            " give your function to ctx.each(events, function)",
+            queue=batch.queue,
+            batch_id=batch.id,
+        ) from error
+    except Exception as error:
+        again = transient(error)
+        if again is not None:
+            raise again from error
+        raise EventError(
+            f"{_place(batch)}: process_batch failed: {said(error)}",
+            detail=f"ticks {batch.prev_tick_id} to {batch.tick_id}",
+            hint="correct the function and start the consumer again: the batch comes again",
+            queue=batch.queue,
+            batch_id=batch.id,
+        ) from error
+
+
+def said(error: Exception) -> str:
+    """An exception in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _decide(error: Exception, event: Event, ctx: Context, policy: Policy) -> None:
+    """Stores the outcome of a failure in the context, or raises what ends the batch."""
+    if isinstance(error, Superseded):
+        raise error
+    again = transient(error)
+    if again is not None:
+        raise again from error
+    try:
+        if isinstance(error, Retry):
+            ctx.retry(event, error.seconds, error.reason)
+            return
+        if isinstance(error, Dead):
+            ctx.dead(event, error.reason)
+            return
+    except StateError as refused:
+        raise _failed(refused, event, ctx.batch) from error
+    if policy.attempts is None:
+        raise _failed(error, event, ctx.batch) from error
+    ctx.retry(event, policy.seconds, said(error))
+
+
+def _failed(error: Exception, event: Event, batch: Batch) -> EventError:
+    attempt = f"delivered {(event.retry or 0) + 1} times" if event.retry else "first delivery"
+    hint = "correct the function or the data and start the consumer again: the event comes again;"
+    hint += " or decide what becomes of it: raise Dead or Retry, set max_attempts"
+    if isinstance(error, StateError) and error.hint:
+        hint = error.hint
+    return EventError(
+        f"{_place(batch)}, event {event.id} of type {event.type}: {said(error)}",
+        detail=f"{attempt}, inserted {event.time:%F %T%z}",
+        hint=hint,
+        queue=batch.queue,
+        batch_id=batch.id,
+        event_id=event.id,
+    )
+
+
+def _place(batch: Batch) -> str:
+    return f"queue {batch.queue}, consumer {batch.consumer}, batch {batch.id}"

@@ -1,0 +1,47 @@
+"""Which events of a queue a consumer wants, as one SQL condition.
+
+The server leaves out the others before they travel.  They are finished with their batch like
+those that were processed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from psycopg import sql
+
+from londiste.db.names import TableName
+
+
+def condition(
+    *, types: Iterable[str] = (), tables: Iterable[str] = (), where: str | sql.Composable = ""
+) -> sql.Composed | None:
+    """The condition over the columns of an event; None when all are wanted.
+
+    types -- values of ``ev_type``.
+    tables -- tables in ``ev_extra1``, where triggers write them; without a schema in ``public``.
+    where -- a condition over ``ev_id``, ``ev_type``, … in SQL: text of the program, or composed
+        with ``psycopg.sql`` when values are part of it.
+    """
+    parts: list[sql.Composable] = []
+    if wanted := list(dict.fromkeys(types)):
+        parts.append(sql.SQL("ev_type = any ({}::text[])").format(sql.Literal(wanted)))
+    if names := _tables(tables):
+        parts.append(sql.SQL("ev_extra1 = any ({}::text[])").format(sql.Literal(names)))
+    if isinstance(where, sql.Composable):
+        parts.append(where)
+    elif where.strip():
+        parts.append(sql.SQL(where))
+    if not parts:
+        return None
+    # The line breaks keep a comment at the end of a condition from swallowing the rest.
+    return sql.SQL(" and ").join(sql.SQL("(\n{}\n)").format(part) for part in parts)
+
+
+def _tables(tables: Iterable[str]) -> list[str]:
+    """Each name as it was given and with its schema: producers by hand write either."""
+    found: dict[str, None] = {}
+    for text in tables:
+        found[text] = None
+        found[str(TableName.parse(text))] = None
+    return list(found)

@@ -1,0 +1,291 @@
+"""Source, progress and sessions out of a consumer's settings, and what is done with them once.
+
+Registration and position are the only things here that change anything.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from londiste.consumer import filters, source
+from londiste.consumer.delivery import Delivery
+from londiste.consumer.each import Policy
+from londiste.consumer.progress import BatchProgress, FileProgress, Progress, TickProgress
+from londiste.consumer.runner import BatchFunction, Effects, Runner
+from londiste.consumer.source import CoopSource, QueueSource, Wish
+from londiste.consumer.statistics import Statistics
+from londiste.db.connection import Connection, place, session
+from londiste.db.queries import query
+from londiste.errors import BadOption, PositionLost, StateError, from_database
+from londiste.settings import ConsumerSettings
+
+if TYPE_CHECKING:
+    from londiste.consumer.consumer import Consumer
+
+log = logging.getLogger(__name__)
+
+
+class Parts:
+    """The pieces of one consumer.  Raises BadOption when settings and contract do not fit."""
+
+    def __init__(
+        self, kind: type[Consumer], settings: ConsumerSettings, stopping: Callable[[], bool]
+    ) -> None:
+        self.kind = kind
+        self.settings = settings
+        self.delivery = kind.delivery
+        self.stopping = stopping
+        self.effects_dsn = settings.target_db or settings.db
+        _check(kind, settings)
+
+    # -- for the loop ----------------------------------------------------------------------
+
+    def runner(self, function: BatchFunction) -> Runner:
+        """A loop body with sessions of its own."""
+        settings = self.settings
+        return Runner(
+            source=self.source(),
+            effects=Effects(self.effects_dsn, settings.consumer, settings.lock_timeout),
+            delivery=self.delivery,
+            function=function,
+            policy=Policy(settings.max_attempts, settings.retry_seconds),
+            statistics=Statistics(settings.stats_period, settings.keepalive_stats),
+            progress=self._progress() if self.delivery in _KEEPING else None,
+            key=(settings.consumer, settings.subconsumer_name),
+            stopping=self.stopping,
+        )
+
+    def source(self, **options: bool) -> QueueSource:
+        """Where batches come from.  Connects to read the intervals of the settings, if any."""
+        settings = self.settings
+        wish = Wish(
+            where=filters.condition(
+                types=settings.event_types, tables=settings.table_filter, where=self.kind.where
+            ),
+            fetch=settings.pgq_lazy_fetch,
+            min_lag=self._interval("pgq_keep_lag", settings.pgq_keep_lag),
+            min_count=settings.pgq_batch_collect_events,
+            min_interval=self._interval(
+                "pgq_batch_collect_interval", settings.pgq_batch_collect_interval
+            ),
+        )
+        options = {"alone": self.kind.alone, "notify": settings.notify, **options}
+        if settings.subconsumer_name:
+            return CoopSource(
+                settings.db,
+                settings.queue_name,
+                settings.consumer,
+                settings.subconsumer_name,
+                wish,
+                dead_interval=self._interval("subconsumer_timeout", settings.subconsumer_timeout),
+                lock_timeout=settings.lock_timeout,
+                own_names=self.delivery is Delivery.EXACTLY_ONCE_HERE,
+                **options,
+            )
+        return QueueSource(
+            settings.db,
+            settings.queue_name,
+            settings.consumer,
+            wish,
+            lock_timeout=settings.lock_timeout,
+            own_names=self.delivery is Delivery.EXACTLY_ONCE_HERE,
+            **options,
+        )
+
+    def begin(self, on: QueueSource) -> None:
+        """Connects, and says at once what would keep the loop from working."""
+        conn = on.conn
+        tick = source.position(conn, on.queue, on.consumer, on.dsn)
+        if self.delivery is Delivery.LOCAL_FILE:
+            self._follow_file(on, tick)
+
+    def paused(self, on: QueueSource) -> bool:
+        """Whether somebody has paused the consumer."""
+        return False
+
+    # -- registration and position ---------------------------------------------------------
+
+    def register(self, tick: int | None, like: str | None) -> bool:
+        """``Consumer.register``."""
+        if tick is not None and like is not None:
+            raise BadOption("a tick and another consumer", hint="give one of them")
+        on = self.source()
+        if like is not None:
+            with session(on.dsn, name="londiste consumer", autocommit=True) as conn:
+                tick = source.position(conn, on.queue, like, on.dsn)
+        new = on.register(tick)
+        if self.delivery in _POSITIONED:
+            with self._stored() as stored:
+                if new or stored.tick() is None:
+                    stored.set(_some(on.tick()))
+        return new
+
+    def unregister(self) -> bool:
+        """``Consumer.unregister``."""
+        there = self.source().unregister()
+        if self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE:
+            with self._stored() as stored:
+                stored.forget()
+        elif self.delivery is Delivery.LOCAL_FILE:
+            self._file().forget()
+        return there
+
+    def rewind(self) -> int:
+        """``Consumer.rewind``."""
+        with self._stored() as stored:
+            tick = stored.tick()
+        if tick is None:
+            raise PositionLost(
+                f"consumer {self.settings.consumer} has no stored position",
+                detail=f"in {self._stored_place()}",
+                hint="accept the position of the queue: --reset",
+            )
+        self.source().register(tick)
+        return tick
+
+    def reset(self) -> int:
+        """``Consumer.reset``."""
+        tick = _some(self.source().tick())
+        with self._stored() as stored:
+            stored.set(tick)
+        return tick
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _progress(self) -> Callable[[Callable[[], Connection]], Progress]:
+        settings = self.settings
+
+        def make(db: Callable[[], Connection]) -> Progress:
+            if self.delivery is Delivery.LOCAL_FILE:
+                return self._file()
+            if self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE:
+                return TickProgress(db, settings.consumer)
+            return BatchProgress(db, settings.consumer, settings.subconsumer_name)
+
+        return make
+
+    def _file(self) -> FileProgress:
+        settings = self.settings
+        return FileProgress(_path(settings), settings.queue_name, settings.consumer)
+
+    @contextmanager
+    def _stored(self) -> Iterator[TickProgress | FileProgress]:
+        """The stored position.  Raises StateError where there is none beside the queue's."""
+        if self.delivery is Delivery.LOCAL_FILE:
+            yield self._file()
+        elif self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE:
+            with session(
+                self.effects_dsn, name="londiste consumer", autocommit=True, synchronous=True
+            ) as conn:
+                yield TickProgress(lambda: conn, self.settings.consumer)
+        else:
+            raise StateError(
+                f"delivery {self.delivery.value!r} has no position beside the queue's",
+                hint="move the consumer on the queue: register(tick=…)",
+            )
+
+    def _stored_place(self) -> str:
+        if self.delivery is Delivery.LOCAL_FILE:
+            return str(_path(self.settings))
+        return place(self.effects_dsn)
+
+    def _follow_file(self, on: QueueSource, tick: int | None) -> None:
+        """Puts the queue where the file is, if it has that tick."""
+        stored = self._file().tick()
+        if stored is None or stored == tick:
+            return
+        try:
+            on.register(stored)
+        except StateError as error:
+            raise PositionLost(
+                f"{_path(self.settings)} is at tick {stored}, which queue {on.queue} has not",
+                detail=f"the queue has consumer {on.consumer} at tick {tick}; {error.message}",
+                hint="put back the file that belongs to this queue; or accept the queue's"
+                " position, leaving out or repeating what lies between: --reset",
+            ) from error
+        log.warning("moved to tick %d of the file; the queue had tick %s", stored, tick)
+
+    def _interval(self, key: str, text: str | None) -> timedelta | None:
+        if text is None or not text.strip():
+            return None
+        with session(self.settings.db, name="londiste consumer", autocommit=True) as conn:
+            try:
+                row = conn.execute(query("interval"), [text]).fetchone()
+            except psycopg.DataError as error:
+                raise BadOption(
+                    f"{key}: not an interval: {text}",
+                    hint="write it as PostgreSQL does: 30 seconds, 2 minutes",
+                ) from error
+            except psycopg.Error as error:
+                raise from_database(error, where=place(self.settings.db)) from error
+        assert row is not None
+        interval: timedelta = row[0]
+        return interval
+
+
+_POSITIONED = {Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.LOCAL_FILE}
+_KEEPING = {*_POSITIONED, Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH}
+
+
+def _check(kind: type[Consumer], settings: ConsumerSettings) -> None:
+    """Raises BadOption for what cannot keep its promise."""
+    delivery = kind.delivery
+    if not settings.consumer:
+        raise BadOption(
+            f"{kind.__name__} has no consumer name",
+            hint='write name = "…" in the class, or set consumer_name',
+        )
+    if delivery is Delivery.LOCAL_FILE:
+        _path(settings)
+    if delivery is Delivery.EXACTLY_ONCE_HERE and settings.target_db:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} and target_db",
+            detail="effects are written in the queue's database",
+            hint="leave target_db out, or choose EXACTLY_ONCE_ELSEWHERE",
+        )
+    if settings.subconsumer_name and delivery in {
+        *_POSITIONED,
+        Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
+    }:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} and subconsumer_name",
+            detail="processes that share a consumer finish batches in any order, and take over"
+            " each other's: one position cannot say what is done",
+            hint="choose EXACTLY_ONCE_HERE, AT_LEAST_ONCE or ONCE_PER_EVENT, or leave"
+            " subconsumer_name out",
+        )
+    if not delivery.may_retry and settings.max_attempts is not None:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} and max_attempts",
+            detail="events cannot be delivered again under it",
+            hint="handle failures in the function, or choose another delivery contract",
+        )
+    own_batches = "process_batch" in {name for base in kind.__mro__[:-2] for name in vars(base)}
+    if delivery is Delivery.ONCE_PER_EVENT and own_batches:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} and process_batch",
+            detail="only single events can be marked",
+            hint="write process_event instead",
+        )
+
+
+def _path(settings: ConsumerSettings) -> Path:
+    if settings.local_tracking_file is None:
+        raise BadOption(
+            "delivery by local file needs a file",
+            hint="set local_tracking_file in the file (-c FILE), or with --set",
+        )
+    return settings.local_tracking_file.expanduser()
+
+
+def _some(tick: int | None) -> int:
+    if tick is None:
+        raise StateError("a process that shares a consumer has no position of its own")
+    return tick

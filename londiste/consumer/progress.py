@@ -1,0 +1,215 @@
+"""Where it is remembered which batches are done, when it is not the queue alone.
+
+The database of the effects (``pgq_ext``), so that both are committed together, or a local file.
+A batch that the queue hands out again after a crash is then seen to be done, and only finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+
+from londiste.db.connection import Connection, place
+from londiste.db.queries import query
+from londiste.errors import BadOption, LondisteError, PositionLost, StateError, from_database
+from londiste.pgq import ext
+from londiste.pgq.types import Batch
+
+
+class Progress(Protocol):
+    """What the loop needs; ``seen`` and ``completed`` in one transaction of their database."""
+
+    def seen(self, batch: Batch) -> bool:
+        """Whether the batch is done.  Keeps others of the same name out until the end of the
+        transaction, if there is one.  Raises PositionLost when queue and progress do not fit.
+        """
+
+    def completed(self, batch: Batch) -> None:
+        """Remembers that the batch is done.  Raises Superseded when somebody else did."""
+
+
+class TickProgress:
+    """The last finished tick, in ``pgq_ext`` of the database of the effects.
+
+    db -- gives the session; ``seen`` and ``completed`` are called inside its transaction.
+    """
+
+    def __init__(self, db: Callable[[], Connection], consumer: str) -> None:
+        self.db = db
+        self.consumer = consumer
+
+    def tick(self) -> int | None:
+        """Everything up to this tick is in the database; None when nothing was stored yet."""
+        return ext.get_last_tick(self.db(), self.consumer)
+
+    def seen(self, batch: Batch) -> bool:
+        _keep_out(self.db(), self.consumer)
+        tick = self.tick()
+        if tick is None:
+            raise missing(batch, place(self.db().info.dsn))
+        if tick == batch.prev_tick_id:
+            return False
+        if tick == batch.tick_id:
+            return True
+        raise lost(batch, tick, place(self.db().info.dsn))
+
+    def completed(self, batch: Batch) -> None:
+        ext.set_last_tick(self.db(), self.consumer, batch.tick_id)
+
+    def set(self, tick: int) -> None:
+        """Sets the position, whatever it was."""
+        ext.set_last_tick(self.db(), self.consumer, tick)
+
+    def forget(self) -> None:
+        """Removes the position."""
+        ext.set_last_tick(self.db(), self.consumer, None)
+
+
+class BatchProgress:
+    """The last finished batch, in ``pgq_ext`` of the database of the effects."""
+
+    def __init__(self, db: Callable[[], Connection], consumer: str, subconsumer: str = "") -> None:
+        self.db = db
+        self.consumer = consumer
+        self.subconsumer = subconsumer
+
+    def seen(self, batch: Batch) -> bool:
+        _keep_out(self.db(), f"{self.consumer}\n{self.subconsumer}")
+        return ext.is_batch_done(self.db(), self.consumer, batch.id, self.subconsumer)
+
+    def completed(self, batch: Batch) -> None:
+        if not ext.set_batch_done(self.db(), self.consumer, batch.id, self.subconsumer):
+            raise StateError(
+                f"batch {batch.id} was done already while it was processed",
+                detail=f"consumer {self.consumer} in {place(self.db().info.dsn)}",
+            )
+
+
+class FileProgress:
+    """The last finished tick in a small JSON file, replaced as a whole.
+
+    The file says whose position it holds; one of another queue or consumer is refused.
+    """
+
+    def __init__(self, path: Path, queue: str, consumer: str) -> None:
+        self.path = path
+        self.queue = queue
+        self.consumer = consumer
+
+    def tick(self) -> int | None:
+        """The tick in the file; None when there is no file.  Raises StateError for another's."""
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadOption(
+                f"{self.path}: cannot be read: {error}", hint="correct local_tracking_file"
+            ) from None
+        try:
+            stored = json.loads(text)
+            if isinstance(stored, int):
+                # The form of earlier versions: the number alone.
+                return stored
+            owner, tick = (stored["queue"], stored["consumer"]), int(stored["tick"])
+        except (ValueError, KeyError, TypeError):
+            raise PositionLost(
+                f"{self.path}: not a position file",
+                detail="it is written as a whole or not at all, so something else has changed it",
+                hint="put the file back, or accept the queue's position with --reset",
+            ) from None
+        if owner != (self.queue, self.consumer):
+            raise StateError(
+                f"{self.path}: is the position of consumer {owner[1]} on queue {owner[0]}",
+                detail=f"not of {self.consumer} on {self.queue}",
+                hint="give each consumer a local_tracking_file of its own",
+            )
+        return tick
+
+    def seen(self, batch: Batch) -> bool:
+        tick = self.tick()
+        if tick is None:
+            raise missing(batch, str(self.path))
+        if tick == batch.prev_tick_id:
+            return False
+        if tick == batch.tick_id:
+            return True
+        raise lost(batch, tick, str(self.path))
+
+    def completed(self, batch: Batch) -> None:
+        self.set(batch.tick_id)
+
+    def set(self, tick: int) -> None:
+        """Replaces the file; after a crash of the machine it is the old one or the new one."""
+        stored = {"queue": self.queue, "consumer": self.consumer, "tick": tick}
+        try:
+            _replace(self.path, json.dumps(stored) + "\n")
+        except OSError as error:
+            raise LondisteError(
+                f"{self.path}: cannot be written: {error.strerror}",
+                detail="the batch is not finished and comes again",
+                hint="make room, or correct local_tracking_file",
+            ) from error
+
+    def forget(self) -> None:
+        """Removes the file."""
+        self.path.unlink(missing_ok=True)
+
+
+def lost(batch: Batch, tick: int, where: str) -> PositionLost:
+    """The error of a position that is neither the beginning nor the end of the batch."""
+    return PositionLost(
+        f"consumer {batch.consumer} of queue {batch.queue} is at tick {tick} in {where},"
+        f" the queue hands out ticks {batch.prev_tick_id} to {batch.tick_id}",
+        detail="one of the two was restored from a backup, or the consumer was registered again",
+        hint="to begin where the data is: --rewind; to accept where the queue is, leaving out"
+        " or repeating what lies between: --reset",
+    )
+
+
+def missing(batch: Batch, where: str) -> PositionLost:
+    """The error of a consumer that is registered on the queue and has no stored position."""
+    return PositionLost(
+        f"consumer {batch.consumer} of queue {batch.queue} has no position in {where}",
+        detail="the data there was lost or never begun; registering stores a position",
+        hint="if what is there fits the queue's position: --reset; else register it anew:"
+        " --unregister, then --register",
+    )
+
+
+def _keep_out(conn: Connection, name: str) -> None:
+    """No other session works for this consumer until the transaction ends.
+
+    A process that was cut off and comes back finds the lock taken, or the position moved; one
+    whose session has ended cannot commit.
+    """
+    try:
+        conn.execute(query("consumer_position_lock"), [name])
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    file, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(file, "w", encoding="utf-8") as output:
+            output.write(text)
+            output.flush()
+            os.fsync(output.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

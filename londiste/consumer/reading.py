@@ -1,0 +1,70 @@
+"""The events of a batch as ``process_batch`` gets them: read as they are taken, once.
+
+At most one list of events is in memory, whatever the size of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from londiste.daemon import crash
+from londiste.errors import StateError
+from londiste.pgq.types import Batch, Event
+
+
+class Events:
+    """One pass over the events of a batch, in the order of their ids.
+
+    Iterate over events, or over ``chunks()`` for whole lists.  ``count`` says how many came so
+    far: all of them once the pass is over.
+    """
+
+    def __init__(self, batch: Batch, chunks: Iterator[list[Event]]) -> None:
+        self.batch = batch
+        self.count = 0
+        self._chunks = chunks
+        self._begun = False
+        self._over = False
+
+    def __iter__(self) -> Iterator[Event]:
+        for chunk in self._begin():
+            self.count += len(chunk)
+            for event in chunk:
+                yield event
+                crash.point("consumer.mid-batch")
+
+    def chunks(self) -> Iterator[list[Event]]:
+        """Lists of events, as they are fetched.  Raises StateError at the second pass."""
+        for chunk in self._begin():
+            self.count += len(chunk)
+            yield chunk
+            crash.point("consumer.mid-batch")
+
+    def _begin(self) -> Iterator[list[Event]]:
+        if self._begun:
+            raise StateError(
+                f"the events of batch {self.batch.id} were read already",
+                detail="a batch is read once, so that it never has to be in memory as a whole",
+                hint="keep what you need of it, or turn it into a list: list(events)",
+            )
+        self._begun = True
+        return self._to_the_end()
+
+    def skip_rest(self) -> None:
+        """Says that the events not read yet are left out on purpose."""
+        self._begun = self._over = True
+
+    def require_read(self) -> None:
+        """Raises StateError when events were left unread and nobody said that this is meant."""
+        if self._over or (not self._begun and next(self._chunks, None) is None):
+            return
+        raise StateError(
+            f"process_batch left events of batch {self.batch.id} of queue {self.batch.queue}"
+            " unread",
+            detail="it returned before the end; finishing the batch would skip the others",
+            hint="read them all, or call events.skip_rest()",
+        )
+
+    def _to_the_end(self) -> Iterator[list[Event]]:
+        yield from self._chunks
+        self._over = True

@@ -1,0 +1,164 @@
+"""The loop over batches: sessions, one batch at a time, errors, numbers.
+
+Made by ``Consumer`` from its settings; it knows source and progress and nothing of where they
+come from.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from londiste.consumer import each
+from londiste.consumer.context import Context, EventFunction
+from londiste.consumer.contracts import STEPS, Chunks, Job
+from londiste.consumer.delivery import Delivery
+from londiste.consumer.each import NeedsSavepoints, One, Policy
+from londiste.consumer.progress import Progress
+from londiste.consumer.reading import Events
+from londiste.consumer.source import QueueSource, usable, use_own_names
+from londiste.consumer.statistics import Statistics
+from londiste.daemon import crash
+from londiste.daemon.logcontext import bound
+from londiste.db.connection import Connection, connect
+from londiste.pgq.types import Batch
+
+log = logging.getLogger(__name__)
+
+#: ``process_batch`` of the user.
+BatchFunction = Callable[[Batch, Events, Context], object]
+
+
+class Effects:
+    """The session for effects, opened when it is first needed."""
+
+    def __init__(self, dsn: str, name: str, lock_timeout: float) -> None:
+        self.dsn = dsn
+        self.name = name
+        self.lock_timeout = lock_timeout
+        self._conn: Connection | None = None
+
+    def open(self) -> Connection:
+        """A session that is in no transaction."""
+        if not usable(self._conn):
+            self.close()
+            name = f"londiste consumer {self.name}"[:40] + f" {os.getpid()}@{socket.gethostname()}"
+            conn = connect(
+                self.dsn,
+                name=name,
+                autocommit=True,
+                lock_timeout_ms=round(self.lock_timeout * 1000),
+                synchronous=True,
+            )
+            use_own_names(conn)
+            self._conn = conn
+        assert self._conn is not None
+        return self._conn
+
+    def current(self) -> Connection:
+        """The session as it is, also inside a transaction."""
+        return self._conn if self._conn is not None and not self._conn.closed else self.open()
+
+    def close(self) -> None:
+        """Ends the session."""
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+
+@dataclass
+class Runner:
+    """One batch after the other.
+
+    progress -- makes the progress for a session of the effects; None when the queue is enough.
+    key -- consumer and subconsumer, as the marks of events know them.
+    """
+
+    source: QueueSource
+    effects: Effects
+    delivery: Delivery
+    function: BatchFunction
+    policy: Policy
+    statistics: Statistics
+    progress: Callable[[Callable[[], Connection]], Progress] | None = None
+    key: tuple[str, str] = ("", "")
+    stopping: Callable[[], bool] = lambda: False
+    #: Whether something runs around it that keeps the number of events of the last batch.
+    count: int = 0
+
+    def batch(self) -> Batch | None:
+        """Works on one batch; None when there is none now."""
+        crash.point("consumer.before-batch")
+        batch = self.source.next_batch()
+        if batch is None:
+            return None
+        with bound(batch=batch.id, tick=batch.tick_id):
+            crash.point("consumer.after-next-batch")
+            started = time.monotonic()
+            self.count = 0
+            try:
+                done = STEPS[self.delivery](self._job(batch, careful=False), batch)
+            except NeedsSavepoints:
+                # Everything was rolled back; the batch is still open and is read again.
+                done = STEPS[self.delivery](self._job(batch, careful=True), batch)
+            self.statistics.count(self.count, time.monotonic() - started, done)
+        return batch
+
+    def close(self) -> None:
+        """Ends the sessions."""
+        self.source.close()
+        self.effects.close()
+
+    # -- the pieces ------------------------------------------------------------------------
+
+    def _job(self, batch: Batch, *, careful: bool) -> Job:
+        def process(batch: Batch, chunks: Chunks) -> Context:
+            ctx = Context(
+                batch,
+                self.delivery,
+                self._db,
+                one=self._one(careful),
+                attempts=self.policy.attempts,
+                stopping=self.stopping,
+            )
+            events = Events(batch, chunks)
+            with each.whole(batch):
+                self.function(batch, events, ctx)
+            events.require_read()
+            self.count = events.count
+            return ctx
+
+        progress = self.progress(self._db) if self.progress is not None else None
+        return Job(self.source, process, self._transaction, progress)
+
+    def _db(self) -> Connection:
+        if self.delivery is Delivery.EXACTLY_ONCE_HERE:
+            return self.source.conn_in_use()
+        return self.effects.current()
+
+    def _transaction(self) -> AbstractContextManager[object]:
+        return self.effects.open().transaction()
+
+    def _one(self, careful: bool) -> One:
+        if self.delivery is Delivery.ONCE_PER_EVENT:
+            return each.marked(self.policy, self.effects.current, *self.key)
+        if not self.delivery.one_transaction:
+            return each.plainly(self.policy)
+        return each.carefully(self.policy) if careful else each.hopefully()
+
+
+def by_event(function: EventFunction) -> BatchFunction:
+    """A function for a batch out of one for an event."""
+
+    def over(batch: Batch, events: Events, ctx: Context) -> None:
+        ctx.each(events, function)
+
+    return over
+
+
+__all__ = ["BatchFunction", "Effects", "Runner", "by_event"]

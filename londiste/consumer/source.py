@@ -1,0 +1,390 @@
+"""Where batches come from: a queue, alone or shared with other processes.
+
+A source has two sessions on the queue's database: one that opens and finishes batches and hears
+of new ticks, and one that reads events, so that the first stays usable while a batch is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from londiste.consumer.outcome import Outcome
+from londiste.db.connection import Connection, connect, place
+from londiste.db.notify import Listener
+from londiste.db.queries import query
+from londiste.errors import NodeBusy, Superseded, UnknownConsumer, from_database
+from londiste.pgq import batches, coop, queues
+from londiste.pgq.types import Batch, Event
+
+log = logging.getLogger(__name__)
+
+#: Seconds to wait for the session of a consumer that was killed a moment ago.
+LOCK_PATIENCE = 3.0
+
+
+class Source(Protocol):
+    """What the loop needs of a source."""
+
+    queue: str
+    consumer: str
+
+    @property
+    def conn(self) -> Connection:
+        """The session that opens and finishes batches, in autocommit mode between them."""
+
+    def next_batch(self) -> Batch | None:
+        """The batch that is open, or the next one; None when there is none yet."""
+
+    def chunks(self, batch: Batch) -> Iterator[list[Event]]:
+        """The events of an open batch in the order of their ids, in lists of bounded size.
+
+        Reads in a session of its own.  Once the first list was taken the batch may be finished,
+        the others still come.
+        """
+
+    def return_events(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+        """Retries and dead letters, in the transaction of ``conn``."""
+
+    def finish(self, batch: Batch) -> None:
+        """Finishes the batch, in the transaction of ``conn``.
+
+        Raises Superseded when another process has.
+        """
+
+    def is_open(self, batch: Batch) -> bool:
+        """Whether nobody has finished the batch yet."""
+
+    def close(self) -> None:
+        """Ends the sessions."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How batches are to be cut and read.
+
+    where -- condition over the columns of an event; None for all events.
+    fetch -- events in a list, at most; 0 for a whole batch in one list.
+    min_lag, min_count, min_interval -- as in ``pgq.batches.next_batch``.
+    """
+
+    where: sql.Composed | None = None
+    fetch: int = 5000
+    min_lag: timedelta | None = None
+    min_count: int | None = None
+    min_interval: timedelta | None = None
+
+
+class QueueSource:
+    """A consumer of a queue that has its batches for itself.
+
+    alone -- take a lock as long as the session lives, so that a second process of the same name
+        says so at its start instead of doing the same work.
+    own_names -- the session finds unqualified names as its user does; for effects in it.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        queue: str,
+        consumer: str,
+        wish: Wish | None = None,
+        *,
+        lock_timeout: float = 10.0,
+        synchronous: bool = True,
+        own_names: bool = False,
+        alone: bool = True,
+        notify: bool = True,
+    ) -> None:
+        self.dsn = dsn
+        self.queue = queue
+        self.consumer = consumer
+        self.wish = wish or Wish()
+        self.lock_timeout = lock_timeout
+        self.synchronous = synchronous
+        self.own_names = own_names
+        self.alone = alone
+        self.notify = notify
+        self.listener: Listener | None = None
+        self._conn: Connection | None = None
+        self._reader: Connection | None = None
+
+    # -- sessions --------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """What the lock and messages call this consumer."""
+        return self.consumer
+
+    @property
+    def conn(self) -> Connection:
+        if not usable(self._conn):
+            self.close()
+            conn = self._open("consumer")
+            try:
+                if self.own_names:
+                    use_own_names(conn)
+                if self.alone:
+                    _become_the_one(conn, self.queue, self.name)
+                self.listener = Listener(conn, [queues.TICK_CHANNEL]) if self.notify else None
+            except BaseException:
+                conn.close()
+                raise
+            self._conn = conn
+        assert self._conn is not None
+        return self._conn
+
+    def close(self) -> None:
+        for conn in (self._conn, self._reader):
+            if conn is not None:
+                conn.close()
+        self._conn = self._reader = self.listener = None
+
+    def wakened(self) -> bool:
+        """Whether this queue had a tick since the last call."""
+        if self.listener is None:
+            return False
+        return any(queue == self.queue[:1000] for _, queue in self.listener.drain())
+
+    def _open(self, what: str) -> Connection:
+        name = f"londiste {what} {self.name}"[:40] + f" {os.getpid()}@{socket.gethostname()}"
+        return connect(
+            self.dsn,
+            name=name,
+            autocommit=True,
+            lock_timeout_ms=round(self.lock_timeout * 1000),
+            synchronous=self.synchronous,
+        )
+
+    def _reading(self) -> Connection:
+        if not usable(self._reader):
+            if self._reader is not None:
+                self._reader.close()
+            self._reader = self._open("reader")
+        assert self._reader is not None
+        return self._reader
+
+    # -- batches ---------------------------------------------------------------------------
+
+    def next_batch(self) -> Batch | None:
+        wish = self.wish
+        try:
+            return batches.next_batch(
+                self.conn,
+                self.queue,
+                self.consumer,
+                min_lag=wish.min_lag,
+                min_count=wish.min_count,
+                min_interval=wish.min_interval,
+            )
+        except UnknownConsumer as error:
+            raise not_registered(self.queue, self.consumer, self.dsn) from error
+
+    def chunks(self, batch: Batch) -> Iterator[list[Event]]:
+        reader = self._reading()
+        where = self.wish.where.as_string(reader) if self.wish.where is not None else None
+        if self.wish.fetch:
+            yield from batches.events(reader, batch, chunk=self.wish.fetch, where=where)
+            return
+        whole = [e for chunk in batches.events(reader, batch, where=where) for e in chunk]
+        if whole:
+            yield whole
+
+    def return_events(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+        return_events(self.conn_in_use(), batch, outcomes)
+
+    def finish(self, batch: Batch) -> None:
+        if not batches.finish_batch(self.conn_in_use(), batch.id):
+            raise superseded(batch)
+
+    def is_open(self, batch: Batch) -> bool:
+        return batches.get_batch_info(self.conn_in_use(), batch.id) is not None
+
+    def conn_in_use(self) -> Connection:
+        """The session as it is, also inside a transaction; a new one would not be in it."""
+        return self._conn if self._conn is not None else self.conn
+
+    # -- registration ----------------------------------------------------------------------
+
+    def register(self, tick: int | None = None) -> bool:
+        """Registers the consumer behind a tick (the newest if None); False when it was there."""
+        with self._administering() as conn:
+            if tick is None:
+                return bool(batches.register_consumer(conn, self.queue, self.consumer))
+            return bool(batches.register_consumer_at(conn, self.queue, self.consumer, tick))
+
+    def unregister(self) -> bool:
+        """Forgets the consumer and its position; False when it was not there."""
+        with self._administering() as conn:
+            return bool(batches.unregister_consumer(conn, self.queue, self.consumer))
+
+    def tick(self) -> int | None:
+        """The last finished tick.  Raises UnknownConsumer."""
+        with self._administering() as conn:
+            return position(conn, self.queue, self.consumer, self.dsn)
+
+    @contextlib.contextmanager
+    def _administering(self) -> Iterator[Connection]:
+        """A session that neither listens nor competes for the lock."""
+        conn = self._open("consumer")
+        try:
+            yield conn
+        finally:
+            conn.close()
+
+
+def position(conn: Connection, queue: str, consumer: str, dsn: str) -> int | None:
+    """The last finished tick of a consumer.  Raises UnknownConsumer."""
+    found = queues.get_consumer_info(conn, queue, consumer)
+    if not found:
+        raise not_registered(queue, consumer, dsn)
+    return found[0].last_tick
+
+
+def not_registered(queue: str, consumer: str, dsn: str) -> UnknownConsumer:
+    """The error of a consumer that nobody has registered."""
+    return UnknownConsumer(
+        f"consumer {consumer} is not registered on queue {queue}",
+        detail=f"in {place(dsn)}",
+        hint="register it where its events are to begin, now: --register, or in a program"
+        " consumer.register()",
+    )
+
+
+def superseded(batch: Batch) -> Superseded:
+    """The error of a process whose batch another one has finished."""
+    return Superseded(
+        f"batch {batch.id} of queue {batch.queue} was finished by another process",
+        detail=f"consumer {batch.consumer}, ticks {batch.prev_tick_id} to {batch.tick_id}",
+        hint="let one process run for each consumer name; several share work as cooperative"
+        " consumers: subconsumer_name",
+    )
+
+
+def return_events(conn: Connection, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+    """Stores retries and dead letters of an open batch, in the caller's transaction."""
+    for outcome in outcomes:
+        if outcome.seconds is None:
+            from londiste.pgq import failed
+
+            failed.event_failed(conn, batch.id, outcome.event_id, outcome.reason)
+        elif outcome.attempts is not None:
+            from londiste.pgq import failed
+
+            failed.event_retry_or_fail(
+                conn,
+                batch.id,
+                outcome.event_id,
+                outcome.seconds,
+                max_attempts=outcome.attempts,
+                reason=outcome.reason,
+            )
+        else:
+            batches.event_retry(conn, batch.id, outcome.event_id, outcome.seconds)
+
+
+def use_own_names(conn: Connection) -> None:
+    """Unqualified names and row security are the user's business in a session for effects."""
+    conn.execute("reset search_path")
+    conn.execute("reset row_security")
+
+
+def usable(conn: Connection | None) -> bool:
+    """Whether a session can go on: it is open, and no transaction is left open in it."""
+    return (
+        conn is not None
+        and not conn.closed
+        and conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    )
+
+
+def _become_the_one(conn: Connection, queue: str, name: str) -> None:
+    key = f"{queue}\n{name}"
+    deadline = time.monotonic() + LOCK_PATIENCE
+    try:
+        while True:
+            row = conn.execute(query("consumer_lock"), [key]).fetchone()
+            if row is not None and row[0]:
+                return
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.1)
+        with conn.cursor(row_factory=dict_row) as cursor:
+            holder = cursor.execute(query("consumer_lock_holder"), [key]).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    detail = "its session ended just now"
+    if holder is not None:
+        detail = (
+            f"server process {holder['pid']}, from {holder['client']},"
+            f" application {holder['application_name']}, since {holder['backend_start']:%F %T%z}"
+        )
+    raise NodeBusy(
+        f"consumer {name} of queue {queue} runs already in {place(conn.info.dsn)}",
+        detail=detail,
+        hint="stop that one; several processes share work as cooperative consumers:"
+        " subconsumer_name",
+    )
+
+
+class CoopSource(QueueSource):
+    """One of several processes that share a consumer; each batch goes to one of them.
+
+    dead_interval -- take over the batch of a process that gave no sign of life for so long.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        queue: str,
+        consumer: str,
+        subconsumer: str,
+        wish: Wish | None = None,
+        *,
+        dead_interval: timedelta | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(dsn, queue, consumer, wish, **options)
+        self.subconsumer = subconsumer
+        self.dead_interval = dead_interval
+
+    @property
+    def name(self) -> str:
+        return f"{self.consumer}.{self.subconsumer}"
+
+    def next_batch(self) -> Batch | None:
+        # The functions of cooperative consumers register by themselves; we ask for it to be said.
+        position(self.conn, self.queue, self.consumer, self.dsn)
+        wish = self.wish
+        return coop.next_batch(
+            self.conn,
+            self.queue,
+            self.consumer,
+            self.subconsumer,
+            dead_interval=self.dead_interval,
+            min_lag=wish.min_lag,
+            min_count=wish.min_count,
+            min_interval=wish.min_interval,
+        )
+
+    def finish(self, batch: Batch) -> None:
+        if not coop.finish_batch(self.conn_in_use(), batch.id):
+            raise superseded(batch)
+
+    def unregister_this(self) -> bool:
+        """Forgets this process; the others go on.  Raises BatchOpen while it has a batch."""
+        with self._administering() as conn:
+            return bool(
+                coop.unregister_subconsumer(conn, self.queue, self.consumer, self.subconsumer)
+            )

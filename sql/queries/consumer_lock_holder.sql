@@ -1,0 +1,16 @@
+-- The session that is the one process of a consumer in this database.
+-- Parameter: queue and consumer, one text.
+select
+    a.pid,
+    coalesce(a.client_hostname, host(a.client_addr), 'local socket') as client,
+    a.application_name,
+    a.usename,
+    a.backend_start
+from pg_catalog.hashtextextended('londiste consumer ' || %s::text, 0) as k(key)
+join pg_catalog.pg_locks l
+    on l.locktype = 'advisory'
+    and l.granted
+    and l.objsubid = 1
+    and l.database = (select oid from pg_catalog.pg_database where datname = current_database())
+    and ((l.classid::int8 << 32) | l.objid::int8) = k.key
+join pg_catalog.pg_stat_activity a on a.pid = l.pid

@@ -1,0 +1,2 @@
+-- An interval as PostgreSQL writes it.  Parameter: its text.
+select %s::text::interval

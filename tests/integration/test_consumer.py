@@ -1,0 +1,400 @@
+"""Consumers over a real queue: every contract, failures, filters, registration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import londiste
+from londiste import Batch, Consumer, Context, Dead, Delivery, Event, Events, Retry
+from londiste.errors import (
+    BadOption,
+    EventError,
+    NodeBusy,
+    PositionLost,
+    StateError,
+    UnknownConsumer,
+)
+from londiste.pgq import failed, queues
+from tests.fix_cluster import Database
+
+QUEUE = "q"
+ALL = list(Delivery)
+ELSEWHERE = [Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH]
+
+
+@pytest.fixture
+def db(pgq_db: Database) -> Database:
+    pgq_db.execute("create table effects (ev_id int8, data text)")
+    with londiste.Producer(pgq_db.dsn, QUEUE):
+        queues.create_queue(pgq_db.connect(), QUEUE)
+    return pgq_db
+
+
+def send(db: Database, *data: str, type: str = "t", extra1: str | None = None) -> None:
+    """Events in one batch of their own."""
+    with londiste.Producer(db.dsn, QUEUE) as producer:
+        for text in data:
+            producer.send(type, text, extra1)
+    tick(db)
+
+
+def tick(db: Database) -> int:
+    conn = db.connect()
+    queues.force_tick(conn, QUEUE)
+    made = queues.ticker(conn, QUEUE)
+    conn.close()
+    assert made is not None
+    return made
+
+
+def effects(db: Database) -> list[str]:
+    return [data for (data,) in db.execute("select data from effects order by ev_id")]
+
+
+def store(event: Event, ctx: Context) -> None:
+    ctx.db.execute("insert into effects values (%s, %s)", [event.id, event.data])
+
+
+class Storing(Consumer):
+    """Stores what it gets; fails where a test says so."""
+
+    queue = QUEUE
+    name = "storing"
+    fail: Callable[[Event], Any] | None = None
+
+    def process_event(self, event: Event, ctx: Context) -> None:
+        store(event, ctx)
+        if self.fail is not None:
+            self.fail(event)
+
+
+def make(
+    db: Database, delivery: Delivery, tmp_path: Path, kind: type[Consumer] = Storing, **given: Any
+) -> Any:
+    cls = type(kind.__name__, (kind,), {"delivery": delivery})
+    if delivery is Delivery.LOCAL_FILE:
+        given.setdefault("local_tracking_file", tmp_path / "position")
+    return cls(db.dsn, loop_delay=0.05, exception_sleep=0.1, **given)
+
+
+@pytest.mark.parametrize("delivery", ALL)
+def test_every_event_arrives_once_under_every_contract(
+    db: Database, tmp_path: Path, delivery: Delivery
+) -> None:
+    consumer = make(db, delivery, tmp_path)
+    assert consumer.register()
+    assert not consumer.register()
+    send(db, "a", "b")
+    send(db, "c")
+    tick(db)
+    assert consumer.run_once() == 3
+    send(db, "d")
+    assert consumer.run_once() == 1
+    assert effects(db) == ["a", "b", "c", "d"]
+    assert consumer.unregister()
+    assert not consumer.unregister()
+    assert db.value("select count(*) from pgq.subscription") == 0
+
+
+@pytest.mark.parametrize("delivery", ALL)
+def test_a_consumer_that_nobody_has_registered_says_how_to(
+    db: Database, tmp_path: Path, delivery: Delivery
+) -> None:
+    with pytest.raises(UnknownConsumer, match="consumer storing is not registered on queue q") as e:
+        make(db, delivery, tmp_path).run_once()
+    assert "--register" in e.value.hint
+
+
+@pytest.mark.parametrize("delivery", ALL)
+def test_a_failing_event_stops_the_consumer_with_its_name(
+    db: Database, tmp_path: Path, delivery: Delivery
+) -> None:
+    consumer = make(db, delivery, tmp_path)
+    consumer.register()
+    send(db, "a", "bad", "c")
+
+    def fail(event: Event) -> None:
+        if event.data == "bad":
+            raise ZeroDivisionError("so it is")
+
+    consumer.fail = fail
+    with pytest.raises(EventError, match=r"queue q.*batch \d+, event \d+ of type t: ZeroDiv") as e:
+        consumer.run_once()
+    assert e.value.event_id is not None
+    consumer.fail = None
+    consumer.run_once()
+    if delivery.one_transaction or delivery is Delivery.ONCE_PER_EVENT:
+        assert effects(db) == ["a", "bad", "c"]
+    elif delivery is Delivery.AT_MOST_ONCE:
+        assert effects(db) == ["a", "bad"]
+    else:
+        assert effects(db) == ["a", "a", "bad", "bad", "c"]
+
+
+@pytest.mark.parametrize("delivery", [d for d in ALL if d.may_retry])
+def test_an_event_is_delivered_again_and_leaves_nothing_of_the_failed_attempt(
+    db: Database, tmp_path: Path, delivery: Delivery
+) -> None:
+    consumer = make(db, delivery, tmp_path)
+    consumer.register()
+    send(db, "a", "b", "c")
+
+    def fail(event: Event) -> None:
+        if event.data == "b" and event.retry is None:
+            raise Retry(0)
+
+    consumer.fail = fail
+    assert consumer.run_once() == 1
+    if delivery is not Delivery.AT_LEAST_ONCE:
+        assert effects(db) == ["a", "c"]
+    db.execute("select pgq.maint_retry_events()")
+    tick(db)
+    assert consumer.run_once() == 1
+    assert sorted(set(effects(db))) == ["a", "b", "c"]
+    if delivery is not Delivery.AT_LEAST_ONCE:
+        assert len(effects(db)) == 3
+
+
+@pytest.mark.parametrize("delivery", [d for d in ALL if d.may_bury])
+def test_a_dead_letter_is_kept_with_its_reason(
+    db: Database, tmp_path: Path, delivery: Delivery
+) -> None:
+    consumer = make(db, delivery, tmp_path)
+    consumer.register()
+    send(db, "a", "b")
+
+    def fail(event: Event) -> None:
+        if event.data == "b":
+            raise Dead("nobody wants it")
+
+    consumer.fail = fail
+    consumer.run_once()
+    (letter,) = failed.failed_event_list(db.connect(), QUEUE, "storing")
+    assert (letter.data, letter.failed_reason) == ("b", "nobody wants it")
+
+
+@pytest.mark.parametrize("delivery", [d for d in ALL if not d.may_retry])
+def test_a_retry_that_a_contract_has_no_room_for_stops_loudly(
+    db: Database, tmp_path: Path, delivery: Delivery
+) -> None:
+    consumer = make(db, delivery, tmp_path)
+    consumer.register()
+    send(db, "a")
+
+    def fail(event: Event) -> None:
+        raise Retry(5)
+
+    consumer.fail = fail
+    with pytest.raises(EventError, match="cannot deliver it again under delivery"):
+        consumer.run_once()
+
+
+def test_the_last_attempt_makes_a_dead_letter(db: Database, tmp_path: Path) -> None:
+    consumer = make(db, Delivery.EXACTLY_ONCE_HERE, tmp_path, max_attempts=2, retry_seconds=0)
+    consumer.register()
+    send(db, "a", "b")
+
+    def fail(event: Event) -> None:
+        if event.data == "a":
+            raise ValueError("never")
+
+    consumer.fail = fail
+    consumer.run_once()
+    assert failed.failed_event_count(db.connect(), QUEUE, "storing") == 0
+    db.execute("select pgq.maint_retry_events()")
+    tick(db)
+    consumer.run_once()
+    (letter,) = failed.failed_event_list(db.connect(), QUEUE, "storing")
+    assert (letter.data, letter.failed_reason) == ("a", "ValueError: never")
+    assert effects(db) == ["b"]
+
+
+@pytest.mark.parametrize("delivery", ELSEWHERE)
+def test_effects_and_position_are_in_another_database(
+    db: Database, new_database: Callable[..., Database], tmp_path: Path, delivery: Delivery
+) -> None:
+    other = new_database(pgq=True)
+    other.execute("create table effects (ev_id int8, data text)")
+    consumer = make(db, delivery, tmp_path, target_db=other.dsn)
+    consumer.register()
+    send(db, "a", "b")
+    assert consumer.run_once() == 1
+    assert (effects(db), effects(other)) == ([], ["a", "b"])
+
+
+def test_a_batch_is_given_as_a_whole_and_read_once(db: Database, tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    class Counting(Consumer):
+        queue = QUEUE
+        name = "counting"
+
+        def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
+            seen.append([len(chunk) for chunk in events.chunks()])
+            with pytest.raises(StateError, match="were read already"):
+                list(events)
+            seen.append(events.count)
+
+    consumer = Counting(db.dsn, pgq_lazy_fetch=2)
+    consumer.register()
+    send(db, "a", "b", "c")
+    consumer.run_once()
+    assert seen == [[2, 1], 3]
+
+
+def test_a_batch_that_was_not_read_is_not_finished(db: Database) -> None:
+    class Lazy(Consumer):
+        queue = QUEUE
+        name = "lazy"
+        skip = False
+
+        def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
+            for _ in events:
+                break
+            if self.skip:
+                events.skip_rest()
+
+    consumer = Lazy(db.dsn)
+    consumer.register()
+    tick(db)
+    assert consumer.run_once() == 1
+    send(db, "a", "b")
+    with pytest.raises(StateError, match="left events of batch"):
+        consumer.run_once()
+    consumer.skip = True
+    assert consumer.run_once() == 1
+
+
+def test_filters_keep_events_on_the_server(db: Database) -> None:
+    got: list[str | None] = []
+
+    @londiste.consume(queue=QUEUE, name="filtered", types=["t"], where="ev_data <> 'b' -- no")
+    def filtered(event: Event) -> None:
+        got.append(event.data)
+
+    consumer = filtered(db.dsn, table_filter="one,other.two")
+    consumer.register()
+    send(db, "a", "b", extra1="public.one")
+    send(db, "c", extra1="public.three")
+    send(db, "d", extra1="other.two")
+    send(db, "e", extra1="other.two", type="u")
+    assert consumer.run_once() == 4
+    assert got == ["a", "d"]
+
+
+def test_a_second_process_of_the_same_name_is_refused(db: Database, tmp_path: Path) -> None:
+    one, two = (make(db, Delivery.AT_LEAST_ONCE, tmp_path) for _ in range(2))
+    one.register()
+    assert not one.work()
+    with pytest.raises(NodeBusy, match="consumer storing of queue q runs already"):
+        two.work()
+    one.close()
+    assert not two.work()
+    two.close()
+
+
+def test_a_position_that_does_not_fit_is_seen_and_mended(db: Database, tmp_path: Path) -> None:
+    consumer = make(db, Delivery.EXACTLY_ONCE_ELSEWHERE, tmp_path)
+    consumer.register()
+    send(db, "a")
+    send(db, "b")
+    consumer.run_once()
+    db.execute("select pgq.register_consumer_at('q', 'storing', 1)")
+    with pytest.raises(PositionLost, match="is at tick 3"):
+        consumer.run_once()
+    assert consumer.rewind() == 3
+    assert consumer.run_once() == 0
+    db.execute("select pgq.register_consumer_at('q', 'storing', 1)")
+    assert consumer.reset() == 1
+    assert consumer.run_once() == 2
+    assert effects(db) == ["a", "a", "b", "b"]
+    db.execute("select pgq_ext.set_last_tick('storing', null)")
+    send(db, "c")
+    with pytest.raises(PositionLost, match="has no position in"):
+        consumer.run_once()
+
+
+def test_the_queue_follows_the_local_file(db: Database, tmp_path: Path) -> None:
+    consumer = make(db, Delivery.LOCAL_FILE, tmp_path)
+    consumer.register()
+    send(db, "a")
+    send(db, "b")
+    consumer.run_once()
+    (tmp_path / "position").write_text('{"queue": "q", "consumer": "storing", "tick": 2}\n')
+    assert consumer.run_once() == 1
+    assert effects(db) == ["a", "b", "b"]
+    (tmp_path / "position").write_text('{"queue": "q", "consumer": "storing", "tick": 99}\n')
+    with pytest.raises(PositionLost, match="is at tick 99, which queue q has not"):
+        consumer.run_once()
+    assert consumer.reset() == 3
+    assert consumer.run_once() == 0
+    (tmp_path / "position").write_text('{"queue": "q", "consumer": "else", "tick": 2}\n')
+    with pytest.raises(StateError, match="is the position of consumer else"):
+        consumer.run_once()
+    (tmp_path / "position").write_text("gibberish")
+    with pytest.raises(PositionLost, match="not a position file"):
+        consumer.run_once()
+
+
+def test_registration_begins_at_a_tick_or_where_another_stands(
+    db: Database, tmp_path: Path
+) -> None:
+    one = make(db, Delivery.AT_LEAST_ONCE, tmp_path)
+    one.register()
+    send(db, "a")
+    send(db, "b")
+    one.work()
+    one.close()
+    like = make(db, Delivery.EXACTLY_ONCE_ELSEWHERE, tmp_path, consumer_name="two")
+    assert like.register(like="storing")
+    assert like.run_once() == 1
+    at = make(db, Delivery.AT_LEAST_ONCE, tmp_path, consumer_name="three")
+    with pytest.raises(StateError, match="tick not found"):
+        at.register(77)
+    with pytest.raises(BadOption):
+        at.register(1, like="two")
+    assert at.register(1)
+    assert at.run_once() == 2
+    assert sorted(effects(db)) == ["a", "a", "b", "b"]
+
+
+def test_settings_that_break_a_promise_are_refused(db: Database, tmp_path: Path) -> None:
+    for delivery, given, message in (
+        (Delivery.EXACTLY_ONCE_HERE, {"target_db": "dbname=x"}, "and target_db"),
+        (Delivery.EXACTLY_ONCE_ELSEWHERE, {"subconsumer_name": "x"}, "and subconsumer_name"),
+        (Delivery.AT_MOST_ONCE, {"max_attempts": 3}, "and max_attempts"),
+        (Delivery.AT_LEAST_ONCE, {"consumer_name": ""}, "has no consumer name"),
+        (Delivery.AT_LEAST_ONCE, {"queue_name": " "}, "the queue needs a name"),
+        (Delivery.LOCAL_FILE, {"local_tracking_file": None}, "needs a file"),
+    ):
+        with pytest.raises(BadOption, match=message):
+            make(db, delivery, tmp_path, **given)
+
+    class Whole(Consumer):
+        queue, name, delivery = QUEUE, "whole", Delivery.ONCE_PER_EVENT
+
+        def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None: ...
+
+    with pytest.raises(BadOption, match="and process_batch"):
+        Whole(db.dsn)
+    with pytest.raises(BadOption, match="cannot be a consumer"):
+        londiste.consume(queue=QUEUE)(lambda a, b, c, d: None)
+
+
+def test_processes_share_a_consumer(db: Database, tmp_path: Path) -> None:
+    one, two = (
+        make(db, Delivery.EXACTLY_ONCE_HERE, tmp_path, subconsumer_name=name)
+        for name in ("one", "two")
+    )
+    one.register()
+    for text in "abcdef":
+        send(db, text)
+    while one.work() | two.work():
+        pass
+    one.close()
+    two.close()
+    assert effects(db) == list("abcdef")
