@@ -17,7 +17,7 @@ from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import UnknownQueue, from_database
-from londiste.pgq.types import ConsumerInfo, QueueInfo
+from londiste.pgq.types import ConsumerInfo, QueueInfo, QueueParameter
 
 #: The ticker tells here which queue has a new tick, for consumers that LISTEN.
 TICK_CHANNEL = "pgq_tick"
@@ -39,8 +39,17 @@ def drop_queue(conn: Connection, queue: str, force: bool = False) -> None:
 
 
 def set_queue_config(conn: Connection, queue: str, param: str, value: str | None) -> None:
-    """Sets a parameter, given as text; ``ticker_max_lag`` and so on.  Raises BadOption."""
+    """Sets a parameter, given as text; ``ticker_max_lag`` and so on.
+
+    Raises UnknownQueue, BadOption, and StateError when ``ntables`` would take away a table that
+    is needed.
+    """
     call.value(conn, "pgq.set_queue_config", queue, param, value)
+
+
+def get_queue_config(conn: Connection, queue: str) -> list[QueueParameter]:
+    """All parameters of a queue, as ``set_queue_config`` takes them.  Raises UnknownQueue."""
+    return call.records(conn, QueueParameter, "pgq.get_queue_config", queue)
 
 
 def get_queue_info(conn: Connection, queue: str | None = None) -> list[QueueInfo]:
@@ -156,8 +165,19 @@ def maint_rotate_tables_step2(conn: Connection) -> None:
 
 
 def maint_retry_events(conn: Connection) -> int:
-    """Puts some events back whose retry is due; how many.  Call it until it answers 0."""
+    """Puts some events into their queues whose time has come; how many.  Call it until 0."""
     return int(call.value(conn, "pgq.maint_retry_events"))
+
+
+def maint_purge_keys(conn: Connection, queue: str) -> int:
+    """Forgets some keys of producers that are too old; how many.  Call it until it answers 0."""
+    return int(call.value(conn, "pgq.maint_purge_keys", queue))
+
+
+def next_due(conn: Connection) -> datetime | None:
+    """When ``maint_retry_events`` will have something to do; None when nothing waits."""
+    due: datetime | None = call.value(conn, "pgq.next_due")
+    return due
 
 
 def maint_tables_to_vacuum(conn: Connection) -> list[str]:
@@ -178,13 +198,16 @@ __all__ = [
     "external_ticker",
     "force_tick",
     "get_consumer_info",
+    "get_queue_config",
     "get_queue_info",
     "lock_ticks",
     "maint_operations",
+    "maint_purge_keys",
     "maint_retry_events",
     "maint_rotate_tables_step1",
     "maint_rotate_tables_step2",
     "maint_tables_to_vacuum",
+    "next_due",
     "queue_generation",
     "set_queue_config",
     "tick_at_snapshot",

@@ -129,3 +129,40 @@ class WaitingInfo:
     next_retry: datetime | None
     failed_events: int
     last_failed: datetime | None
+
+
+class DelayedEvent(NamedTuple):
+    """An event that waits for its time."""
+
+    send_at: datetime
+    id: int
+    inserted: datetime
+    type: str | None
+    data: str | None
+    extra1: str | None
+    extra2: str | None
+    extra3: str | None
+    extra4: str | None
+
+
+@dataclass(frozen=True)
+class DelayedInfo:
+    """One row of ``pgq.get_delayed_info``: events of a queue that wait for their time.
+
+    ``is_held`` -- the queue takes no events, so ``overdue_events`` wait until it does.
+    """
+
+    queue_name: str
+    delayed_events: int
+    overdue_events: int
+    next_send: datetime | None
+    is_held: bool
+
+
+@dataclass(frozen=True)
+class QueueParameter:
+    """One parameter of a queue: its value as text (None: not set), and what it does."""
+
+    name: str
+    value: str | None
+    description: str

@@ -4,11 +4,12 @@ grant usage on schema pgq to public;
 
 revoke all on
     pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.event_template, pgq.retry_queue,
-    pgq.failed_queue
+    pgq.failed_queue, pgq.delayed_event, pgq.event_key
 from public;
 grant select on pgq.consumer, pgq.queue, pgq.tick, pgq.subscription to public, pgq_reader;
 grant select, insert, update, delete on
-    pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.retry_queue, pgq.failed_queue
+    pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.retry_queue, pgq.failed_queue,
+    pgq.delayed_event, pgq.event_key
 to pgq_admin;
 grant select on pgq.event_template to pgq_reader;
 grant select, insert, truncate on pgq.event_template to pgq_admin;
@@ -33,6 +34,9 @@ grant execute on function
     pgq.get_consumer_info(text),
     pgq.get_consumer_info(text, text),
     pgq.get_waiting_info(text, text),
+    pgq.get_delayed_info(text),
+    pgq.get_queue_config(text),
+    pgq._queue_parameters(),
     pgq.seq_getval(text),
     pgq.queue_generation(text),
     pgq.cached_sequences(),
@@ -86,8 +90,14 @@ to pgq_reader;
 grant execute on function
     pgq.insert_event(text, text, text),
     pgq.insert_event(text, text, text, text, text, text, text),
+    pgq.insert_event_at(text, timestamptz, text, text, text, text, text, text),
+    pgq.insert_event_once(text, text, text, text, text, text, text, text),
+    pgq.insert_events(text, text[], text[], text[], text[], text[], text[]),
+    pgq.cancel_delayed_event(text, int8),
     pgq.current_event_table(text)
 to pgq_writer;
+
+grant execute on function pgq.delayed_event_list(text, int4, int4) to pgq_reader, pgq_writer;
 
 -- producers by trigger
 grant execute on function
@@ -124,7 +134,9 @@ grant execute on function
     pgq.insert_event_raw(
         text, int8, timestamptz, int4, int4, text, text, text, text, text, text
     ),
-    pgq._count_event(int4, text, int4),
+    pgq._count_event(int4, text, int4, int8),
+    pgq._open_for_insert(text, int8),
+    pgq.count_bulk_events(text, int8, boolean),
     pgq._store_event(
         int4, text, int4, int8, timestamptz, int8, int4, int4,
         text, text, text, text, text, text
@@ -146,6 +158,10 @@ grant execute on function
     pgq.rebase_queues(),
     pgq._require_read_committed(),
     pgq.maint_retry_events(),
+    pgq._move_delayed(int4, int4),
+    pgq._queues_that_take_events(),
+    pgq.next_due(),
+    pgq.maint_purge_keys(text),
     pgq.maint_tables_to_vacuum(),
     pgq.tune_storage(text),
     pgq._event_tables(pgq.queue),

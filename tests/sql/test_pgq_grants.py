@@ -19,6 +19,8 @@ PUBLIC = [
     "get_consumer_info(text)",
     "get_consumer_info(text,text)",
     "get_waiting_info(text,text)",
+    "get_delayed_info(text)",
+    "get_queue_config(text)",
     "seq_getval(text)",
     "quote_fqname(text)",
     "queue_generation(text)",
@@ -62,6 +64,10 @@ READER = [
 WRITER = [
     "insert_event(text,text,text)",
     "insert_event(text,text,text,text,text,text,text)",
+    "insert_event_at(text,timestamptz,text,text,text,text,text,text)",
+    "insert_event_once(text,text,text,text,text,text,text,text)",
+    "insert_events(text,text[],text[],text[],text[],text[],text[])",
+    "cancel_delayed_event(text,bigint)",
     "current_event_table(text)",
     "sqltriga()",
     "logutriga()",
@@ -82,6 +88,9 @@ ADMIN = [
     "maint_rotate_tables_step2()",
     "maint_retry_events()",
     "maint_tables_to_vacuum()",
+    "maint_purge_keys(text)",
+    "next_due()",
+    "count_bulk_events(text,bigint,boolean)",
     "tune_storage(text)",
     "grant_perms(text)",
     "_grant_perms_from(text,text,text,text)",
@@ -118,6 +127,12 @@ DEFINER = [
     "get_consumer_info(text)",
     "get_consumer_info(text,text)",
     "get_waiting_info(text,text)",
+    "get_delayed_info(text)",
+    "delayed_event_list(text,integer,integer)",
+    "insert_event_at(text,timestamptz,text,text,text,text,text,text)",
+    "insert_event_once(text,text,text,text,text,text,text,text)",
+    "insert_events(text,text[],text[],text[],text[],text[],text[])",
+    "cancel_delayed_event(text,bigint)",
     "event_retry_or_fail(bigint,bigint,integer,integer,text)",
     "event_failed(bigint,bigint,text)",
     "failed_event_list(text,text)",
@@ -205,7 +220,7 @@ def test_tables_are_for_the_roles_that_need_them(queue: Database, stranger: str)
     parent = queue.value("select queue_data_pfx from pgq.queue")
     state = ("pgq.consumer", "pgq.queue", "pgq.tick", "pgq.subscription")
     events = ("pgq.event_template", parent, event_table)
-    aside = ("pgq.retry_queue", "pgq.failed_queue")
+    aside = ("pgq.retry_queue", "pgq.failed_queue", "pgq.delayed_event", "pgq.event_key")
     dml = ("select", "insert", "update", "delete")
     allowed = (
         {(r, t, "select") for r in (stranger, "pgq_reader", "pgq_writer") for t in state}

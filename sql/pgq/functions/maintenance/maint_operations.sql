@@ -38,6 +38,16 @@ begin
     order by q.queue_name, m.nr;
 
     return query
+    select 'pgq.maint_purge_keys', q.queue_name
+    from pgq.queue q
+    where exists (
+        select 1
+        from pgq.event_key k
+        where k.key_queue = q.queue_id and k.key_time < now() - q.queue_key_retention
+    )
+    order by q.queue_name;
+
+    return query
     select 'vacuum', t
     from pgq.maint_tables_to_vacuum() as t;
 

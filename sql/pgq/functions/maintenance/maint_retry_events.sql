@@ -4,14 +4,17 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Puts up to 10 events whose time has come back into their queues; returns how many.
+ * Puts events whose time has come into their queues: up to 10 that a consumer asked for again,
+ * and up to 1000 that were inserted for a later time; returns how many.
  *
  * Call it until it answers 0.  The events keep their ids, so they come with a lower id than
- * their neighbours in the batch.
+ * their neighbours in the batch.  In a queue that takes no events they go on waiting.
  */
 declare
     v_event record;
+    v_queue_id int4;
     v_count int4 := 0;
+    v_left int4 := 1000;
 begin
     -- One mover at a time; asking for a retry goes on.
     lock table pgq.retry_queue in share update exclusive mode;
@@ -20,8 +23,7 @@ begin
         from pgq.retry_queue r
         join pgq.queue q on q.queue_id = r.ev_queue
         where r.ev_retry_after <= now()
-            and (not q.queue_disable_insert
-                 or current_setting('session_replication_role') = 'replica')
+            and r.ev_queue in (select pgq._queues_that_take_events())
         order by r.ev_retry_after, r.ev_id
         limit 10
     loop
@@ -34,6 +36,19 @@ begin
         where ev_owner = v_event.ev_owner and ev_id = v_event.ev_id;
         v_count := v_count + 1;
     end loop;
-    return v_count;
+
+    for v_queue_id in
+        select q.id
+        from pgq._queues_that_take_events() as q (id)
+        where exists (
+            select 1
+            from pgq.delayed_event d
+            where d.ev_queue = q.id and d.ev_send_at <= now()
+        )
+    loop
+        v_left := v_left - pgq._move_delayed(v_queue_id, v_left);
+        exit when v_left <= 0;
+    end loop;
+    return v_count + 1000 - v_left;
 end;
 $$;

@@ -22,6 +22,8 @@ begin
             ('pgq', 'tick'),
             ('pgq', 'retry_queue'),
             ('pgq', 'failed_queue'),
+            ('pgq', 'delayed_event'),
+            ('pgq', 'event_key'),
             ('pgq_ext', 'completed_tick'),
             ('pgq_ext', 'completed_batch'),
             ('pgq_ext', 'completed_event'),

@@ -12,7 +12,7 @@ as $$
 declare
     v_id int4;
     v_queue pgq.queue;
-    v_table text;
+    v_nr int4;
 begin
     if i_queue_name is null then
         raise exception using
@@ -43,18 +43,8 @@ begin
     execute 'create sequence ' || v_queue.queue_tick_seq;
     execute 'create sequence ' || v_queue.queue_event_seq;
     execute format('create table %s () inherits (pgq.event_template)', v_queue.queue_data_pfx);
-    for v_table in select t from pgq._event_tables(v_queue) as t loop
-        execute format('create table %s () inherits (%s)', v_table, v_queue.queue_data_pfx);
-        execute format(
-            'alter table %s alter column ev_id set default nextval(%L)',
-            v_table,
-            v_queue.queue_event_seq
-        );
-        execute format(
-            'create index %I on %s (ev_txid)',
-            split_part(v_table, '.', 2) || '_txid_idx',
-            v_table
-        );
+    for v_nr in 0 .. v_queue.queue_ntables - 1 loop
+        perform pgq._create_event_table(v_queue, v_nr);
     end loop;
 
     insert into pgq.queue_generation (gen_queue) values (v_id);

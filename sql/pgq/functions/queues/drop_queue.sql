@@ -5,7 +5,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Drops a queue with its tables, sequences, ticks, retried and failed events.
+ * Drops a queue with its tables, sequences, ticks, keys, and events that wait anywhere.
  *
  * x_force unregisters consumers that are still there; otherwise they are an error.
  * Waits for transactions that are writing to the queue.
@@ -47,6 +47,8 @@ begin
     delete from pgq.tick where tick_queue = v_queue.queue_id;
     delete from pgq.retry_queue where ev_queue = v_queue.queue_id;
     delete from pgq.failed_queue where ev_queue = v_queue.queue_id;
+    delete from pgq.delayed_event where ev_queue = v_queue.queue_id;
+    delete from pgq.event_key where key_queue = v_queue.queue_id;
     execute 'drop sequence ' || pgq.quote_fqname(v_queue.queue_tick_seq);
     execute 'drop sequence ' || pgq.quote_fqname(v_queue.queue_event_seq);
     delete from pgq.queue where queue_id = v_queue.queue_id;

@@ -9,14 +9,17 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Sets one parameter of a queue; the value is text in the form of the column's type.
+ * Sets one parameter of a queue; the value is text in the form of the column's type.  Returns 1.
  *
- * Parameters: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused,
- * rotation_period, external_ticker; also per_tx_limit (null for no limit), disable_insert,
- * extra_maint and max_retries (null for no limit).  Takes effect with the next tick, insert or maintenance.
+ * get_queue_config() lists the parameters with their values.  Null, where it is allowed, means
+ * no limit and no function.  Takes effect with the next tick, insert or maintenance; ntables at
+ * once, and it is refused while tables that would go are needed.
  */
 declare
-    v_type text;
+    v_param record;
+    v_value text;
+    v_bad boolean;
+    v_range text;
 begin
     if x_queue_name is null or x_param_name is null then
         raise exception using
@@ -29,50 +32,58 @@ begin
         perform pgq._raise_no_queue('No such event queue', x_queue_name);
     end if;
 
-    v_type := case x_param_name
-        when 'ticker_max_count' then 'int4'
-        when 'ticker_max_lag' then 'interval'
-        when 'ticker_idle_period' then 'interval'
-        when 'ticker_paused' then 'boolean'
-        when 'rotation_period' then 'interval'
-        when 'external_ticker' then 'boolean'
-        when 'per_tx_limit' then 'int4'
-        when 'disable_insert' then 'boolean'
-        when 'extra_maint' then 'text[]'
-        when 'max_retries' then 'int4'
-    end;
-    if v_type is null then
+    select * into v_param from pgq._queue_parameters() where name = x_param_name;
+    if not found then
         raise exception using
             errcode = 'LD005',
             message = format('cannot change parameter "%s"', x_param_name),
-            hint = 'parameters: ticker_max_count, ticker_max_lag, ticker_idle_period, '
-                'ticker_paused, rotation_period, external_ticker, per_tx_limit, '
-                'disable_insert, extra_maint, max_retries';
+            hint = 'parameters: '
+                || (select string_agg(name, ', ' order by nr) from pgq._queue_parameters());
     end if;
-    if x_param_value is null and x_param_name not in ('per_tx_limit', 'extra_maint', 'max_retries')
-    then
+    if x_param_value is null and not v_param.may_be_null then
         raise exception using
             errcode = 'LD005',
             message = 'Invalid NULL value',
             detail = format('parameter %s needs a value', x_param_name),
-            hint = format('give a value of type %s', v_type);
+            hint = format('give a value of type %s', v_param.type);
     end if;
 
+    v_range := concat_ws(', ', v_param.lowest || ' or more', v_param.highest || ' or less');
     begin
         execute format(
-            'update pgq.queue set %I = $1::%s where queue_name = $2',
-            'queue_' || x_param_name,
-            v_type
+            'select ($1::%1$s)::text, coalesce($1::%1$s < $2::%1$s or $1::%1$s > $3::%1$s, false)',
+            v_param.type
         )
-        using x_param_value, x_queue_name;
+        into v_value, v_bad
+        using x_param_value, v_param.lowest, v_param.highest;
     exception
         when data_exception then
             raise exception using
                 errcode = 'LD005',
                 message = format('bad value for parameter %s: %s', x_param_name, x_param_value),
                 detail = sqlerrm,
-                hint = format('give a value of type %s', v_type);
+                hint = format('give a value of type %s', v_param.type);
     end;
+    if v_bad then
+        raise exception using
+            errcode = 'LD005',
+            message = format('bad value for parameter %s: %s', x_param_name, x_param_value),
+            detail = format('parameter %s has to be %s', x_param_name, v_range),
+            hint = case when v_param.may_be_null
+                then format('give %s, or null for no limit', v_range)
+                else format('give %s', v_range) end;
+    end if;
+
+    if x_param_name = 'ntables' then
+        perform pgq._set_ntables(x_queue_name, x_param_value::int4);
+        return 1;
+    end if;
+    execute format(
+        'update pgq.queue set %I = $1::%s where queue_name = $2',
+        'queue_' || x_param_name,
+        v_param.type
+    )
+    using x_param_value, x_queue_name;
     return 1;
 end;
 $$;

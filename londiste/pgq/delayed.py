@@ -1,0 +1,74 @@
+"""Delayed events: inserted now, delivered from a given time on, and cancelled until then.
+
+The ticker daemon puts them into the queue (``queues.maint_retry_events``); ``queues.next_due``
+tells it when.  In a queue that takes no events they wait until it does.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.pgq.types import DelayedEvent, DelayedInfo
+
+
+def insert_event_at(
+    conn: Connection,
+    queue: str,
+    send_at: datetime,
+    type: str | None,
+    data: str | None,
+    extra1: str | None = None,
+    extra2: str | None = None,
+    extra3: str | None = None,
+    extra4: str | None = None,
+) -> int:
+    """Inserts an event for a time; its id.  A time that is past is now.
+
+    Raises UnknownQueue, StateError when inserts are disabled or above the limit per transaction.
+    """
+    event = (type, data, extra1, extra2, extra3, extra4)
+    return int(call.value(conn, "pgq.insert_event_at", queue, send_at, *event))
+
+
+def delayed_event_list(
+    conn: Connection, queue: str, *, count: int | None = None, offset: int | None = None
+) -> list[DelayedEvent]:
+    """Events that wait, the next first: ``count`` of them (None: all) behind ``offset``.
+
+    Raises UnknownQueue.
+    """
+    rows = call.rows(conn, "pgq.delayed_event_list", queue, count, offset)
+    return [
+        DelayedEvent(
+            send_at=row["ev_send_at"],
+            id=row["ev_id"],
+            inserted=row["ev_inserted"],
+            type=row["ev_type"],
+            data=row["ev_data"],
+            extra1=row["ev_extra1"],
+            extra2=row["ev_extra2"],
+            extra3=row["ev_extra3"],
+            extra4=row["ev_extra4"],
+        )
+        for row in rows
+    ]
+
+
+def cancel_delayed_event(conn: Connection, queue: str, event_id: int) -> int:
+    """Takes an event back: 1, or 0 when it does not wait (any more).  Raises UnknownQueue."""
+    return int(call.value(conn, "pgq.cancel_delayed_event", queue, event_id))
+
+
+def get_delayed_info(conn: Connection, queue: str | None = None) -> list[DelayedInfo]:
+    """How many events wait in one queue, or in each."""
+    return [DelayedInfo(**row) for row in call.rows(conn, "pgq.get_delayed_info", queue)]
+
+
+__all__ = [
+    "cancel_delayed_event",
+    "delayed_event_list",
+    "get_delayed_info",
+    "insert_event_at",
+]

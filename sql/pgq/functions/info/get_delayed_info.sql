@@ -1,0 +1,33 @@
+create or replace function pgq.get_delayed_info(
+    i_queue_name text,
+    out queue_name text,
+    out delayed_events int8,
+    out overdue_events int8,
+    out next_send timestamptz,
+    out is_held boolean
+)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Events that wait for their time, by queue; null stands for all queues.
+ *
+ * overdue_events -- those whose time is past.  They wait for the ticker, or
+ * is_held -- the queue takes no events: they wait until it does.
+ */
+    select q.queue_name, d.number, d.overdue, d.first, q.queue_disable_insert
+    from pgq.queue q
+    cross join lateral (
+        select
+            count(*) as number,
+            count(*) filter (where w.ev_send_at <= now()) as overdue,
+            min(w.ev_send_at) as first
+        from pgq.delayed_event w
+        where w.ev_queue = q.queue_id
+    ) as d
+    where i_queue_name is null or q.queue_name = i_queue_name
+    order by q.queue_name;
+$$;

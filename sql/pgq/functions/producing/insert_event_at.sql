@@ -1,0 +1,51 @@
+create or replace function pgq.insert_event_at(
+    queue_name text,
+    send_at timestamptz,
+    ev_type text,
+    ev_data text,
+    ev_extra1 text default null,
+    ev_extra2 text default null,
+    ev_extra3 text default null,
+    ev_extra4 text default null
+)
+returns int8
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Inserts an event that consumers get at a time in the future, or now if that is past; returns
+ * its id.
+ *
+ * It waits in delayed_event and is put into the queue by the first maint_retry_events() from
+ * send_at on, with its id; ev_time is the time when that happens, so that a consumer's lag is a
+ * lag.  cancel_delayed_event() takes it back until then.
+ *
+ * Raises what insert_event() raises.
+ */
+declare
+    v_queue pgq.queue;
+    v_id int8;
+begin
+    if send_at is null or send_at = 'infinity' then
+        raise exception using
+            errcode = 'LD005',
+            message = format('bad time for an event: %s', coalesce(send_at::text, 'NULL')),
+            hint = 'give a time, or insert it now: select pgq.insert_event(queue, type, data)';
+    end if;
+    if send_at <= clock_timestamp() then
+        return pgq.insert_event_raw(
+            queue_name, null, now(), null, null,
+            ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        );
+    end if;
+    v_queue := pgq._open_for_insert(queue_name, 1);
+    v_id := nextval(v_queue.queue_event_seq);
+    insert into pgq.delayed_event
+    values (
+        send_at, v_queue.queue_id, v_id, now(),
+        ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+    );
+    return v_id;
+end;
+$$;
