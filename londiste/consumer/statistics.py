@@ -47,7 +47,9 @@ class Statistics:
             "idle": f"{max(0.0, passed - self._seconds):.1f}",
             **{key: f"{value}" for key, value in sorted(self._more.items())},
         }
-        log.info("{%s}", ", ".join(f"{key}: {value}" for key, value in numbers.items()))
+        text = ", ".join(f"{key}: {value}" for key, value in numbers.items())
+        summed = {key: float(value) for key, value in numbers.items()}
+        log.info("{%s}", text, extra={"statistics": summed})
         self._start()
 
     def _start(self) -> None:

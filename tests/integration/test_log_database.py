@@ -126,6 +126,28 @@ def test_a_killed_session_is_opened_again_and_no_line_is_lost(
     assert [message for _, _, message in said(database)] == ["before", "after"]
 
 
+def test_the_password_of_the_log_database_is_in_no_message(
+    attached: Callable[[Handler], Handler], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    dsn = f"postgresql://user:s3cr3t@127.0.0.1:{port}/x?connect_timeout=5"
+    handler = attached(Handler(dsn))
+    log.info("x")
+    said = ""
+
+    def trouble() -> bool:
+        nonlocal said
+        said += capfd.readouterr().err
+        return "log database" in said
+
+    wait_for(trouble, what="the trouble on stderr")
+    handler.close()
+    said += capfd.readouterr().err
+    assert "1 lines were lost" in said
+    assert "s3cr3t" not in said + repr(handler)
+
+
 def test_logging_from_many_threads_loses_nothing(
     database: Database, attached: Callable[[Handler], Handler]
 ) -> None:
