@@ -6,6 +6,9 @@ revoke all on
     pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.event_template, pgq.retry_queue,
     pgq.failed_queue, pgq.delayed_event, pgq.event_key
 from public;
+-- Positions are read and changed through pgq.subscription.
+revoke all on pgq.registration, pgq.position_state, pgq.position_0, pgq.position_1
+from public, pgq_reader, pgq_admin;
 grant select on pgq.consumer, pgq.queue, pgq.tick, pgq.subscription to public, pgq_reader;
 grant select, insert, update, delete on
     pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.retry_queue, pgq.failed_queue,
@@ -62,6 +65,7 @@ grant execute on function
     pgq.fetch_batch_events(text, int4, int8),
     pgq.batch_event_sql(int8),
     pgq.batch_event_tables(int8),
+    pgq._open_batch(int8),
     pgq._has_late_events(text, txid_snapshot, txid_snapshot),
     pgq._snapshot_event_sql(int4, txid_snapshot, txid_snapshot, text),
     pgq._snapshot_event_tables(int4, txid_snapshot, txid_snapshot),
@@ -162,6 +166,7 @@ grant execute on function
     pgq._queues_that_take_events(),
     pgq.next_due(),
     pgq.maint_purge_keys(text),
+    pgq.maint_positions(),
     pgq.maint_tables_to_vacuum(),
     pgq.tune_storage(text),
     pgq._event_tables(pgq.queue),

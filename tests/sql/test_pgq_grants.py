@@ -105,6 +105,9 @@ ADMIN = [
 DEFINER = [
     "explain_rebase()",
     "rebase_queues()",
+    "_open_batch(bigint)",
+    "_subscription_change()",
+    "maint_positions()",
     "create_queue(text)",
     "drop_queue(text,boolean)",
     "set_queue_config(text,text,text)",

@@ -15,8 +15,7 @@ declare
     v_limit record;
     v_done record;
 begin
-    perform 1 from pgq.subscription where sub_batch = i_batch_id;
-    if not found then
+    if (pgq._open_batch(i_batch_id)).sub_key is null then
         raise exception using
             errcode = 'LD106',
             message = format(

@@ -52,7 +52,7 @@ begin
     if v_done.retried + v_done.failed > 0 then
         return case when v_done.failed > 0 then 'failed' else 'retry' end;
     end if;
-    select sub_id into v_owner from pgq.subscription where sub_batch = x_batch_id;
+    v_owner := (pgq._open_batch(x_batch_id)).sub_id;
     return case
         when exists (
             select 1 from pgq.failed_queue where ev_owner = v_owner and ev_id = x_event_id

@@ -29,7 +29,7 @@ begin
     select s.sub_id, s.sub_queue, q.queue_event_seq
     into v_sub
     from pgq.queue q
-    join pgq.subscription s on s.sub_queue = q.queue_id
+    join pgq.registration s on s.sub_queue = q.queue_id
     join pgq.consumer c on c.co_id = s.sub_consumer
     where q.queue_name = x_queue and c.co_name = x_consumer;
     if not found then

@@ -9,17 +9,19 @@ as $$
  *
  * A batch that is not open is a warning and 0, so that finishing again does no harm.
  */
+declare
+    v_sub pgq.registration;
 begin
-    update pgq.subscription
-    set sub_last_tick = sub_next_tick,
-        sub_next_tick = null,
-        sub_batch = null,
-        sub_active = now()
-    where sub_batch = x_batch_id;
-    if not found then
-        raise warning 'finish_batch: batch % not found', x_batch_id;
-        return 0;
-    end if;
-    return 1;
+    loop
+        v_sub := pgq._open_batch(x_batch_id);
+        if v_sub.sub_key is null then
+            raise warning 'finish_batch: batch % not found', x_batch_id;
+            return 0;
+        end if;
+        -- Moves nothing if another session has moved the consumer since the look.
+        if pgq._put_position(v_sub, v_sub.sub_next_tick, null, null) then
+            return 1;
+        end if;
+    end loop;
 end;
 $$;

@@ -19,6 +19,7 @@ declare
     v_queue_id int4;
     v_consumer_id int4;
     v_tick int8;
+    v_sub pgq.registration;
 begin
     -- Rotation, which deletes ticks, keeps out until this registration is committed.
     select queue_id into v_queue_id from pgq.queue where queue_name = x_queue_name for key share;
@@ -62,15 +63,13 @@ begin
         on conflict (co_name) do nothing;
     end loop;
 
-    update pgq.subscription
-    set sub_last_tick = coalesce(x_tick_pos, sub_last_tick),
-        sub_batch = case when x_tick_pos is null then sub_batch end,
-        sub_next_tick = case when x_tick_pos is null then sub_next_tick end,
-        sub_active = case when x_tick_pos is null then sub_active else now() end
-    where sub_queue = v_queue_id and sub_consumer = v_consumer_id;
-    if found then
-        return 0;
-    end if;
+    loop
+        v_sub := pgq._lock_subscription(v_queue_id, v_consumer_id);
+        exit when v_sub.sub_key is null;
+        if x_tick_pos is null or pgq._put_position(v_sub, x_tick_pos, null, null) then
+            return 0;
+        end if;
+    end loop;
 
     v_tick := coalesce(
         x_tick_pos, (select max(tick_id) from pgq.tick where tick_queue = v_queue_id)
@@ -82,8 +81,9 @@ begin
             detail = format('queue %s has no tick to start at', x_queue_name),
             hint = 'londiste ticker, or once: select pgq.ticker()';
     end if;
-    insert into pgq.subscription (sub_queue, sub_consumer, sub_last_tick)
-    values (v_queue_id, v_consumer_id, v_tick)
+    insert into pgq.registration (sub_queue, sub_consumer, sub_last_tick, sub_generation)
+    select v_queue_id, v_consumer_id, v_tick, ps_generation
+    from pgq.position_state
     on conflict on constraint subscription_pkey do nothing;
     return found::int4;
 end;

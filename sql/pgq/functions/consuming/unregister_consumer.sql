@@ -12,13 +12,13 @@ as $$
  * ask for them any more.  get_waiting_info() counts both.
  */
 declare
-    v_sub pgq.subscription;
+    v_sub pgq.registration;
     v_removed int4[];
     v_is_shared boolean;
 begin
     select s.*
     into v_sub
-    from pgq.subscription s
+    from pgq.registration s
     join pgq.queue q on q.queue_id = s.sub_queue
     join pgq.consumer c on c.co_id = s.sub_consumer
     where q.queue_name = x_queue_name and c.co_name = x_consumer_name
@@ -26,29 +26,30 @@ begin
     if not found then
         return 0;
     end if;
+    v_sub := pgq._position(v_sub);
 
     v_is_shared := exists (
         select 1
-        from pgq.subscription
+        from pgq.registration
         where sub_id = v_sub.sub_id and sub_consumer <> v_sub.sub_consumer
     );
     -- A main consumer has a position and no open batch of its own when it is shared.
     if v_is_shared and (v_sub.sub_last_tick is null) = (v_sub.sub_next_tick is null) then
-        delete from pgq.subscription
+        delete from pgq.registration
         where sub_queue = v_sub.sub_queue and sub_consumer = v_sub.sub_consumer;
         v_removed := array[v_sub.sub_consumer];
     else
         delete from pgq.retry_queue where ev_owner = v_sub.sub_id;
         delete from pgq.failed_queue where ev_owner = v_sub.sub_id;
         with gone as (
-            delete from pgq.subscription where sub_id = v_sub.sub_id returning sub_consumer
+            delete from pgq.registration where sub_id = v_sub.sub_id returning sub_consumer
         )
         select array_agg(sub_consumer) into v_removed from gone;
     end if;
 
     delete from pgq.consumer c
     where c.co_id = any (v_removed)
-        and not exists (select 1 from pgq.subscription s where s.sub_consumer = c.co_id);
+        and not exists (select 1 from pgq.registration s where s.sub_consumer = c.co_id);
     return cardinality(v_removed);
 end;
 $$;

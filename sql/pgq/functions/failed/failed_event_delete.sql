@@ -14,7 +14,7 @@ as $$
  * Raises LD106 when it is not among the failed ones.
  */
 declare
-    v_sub pgq.subscription := pgq._require_subscription(x_queue_name, x_consumer_name);
+    v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);
 begin
     delete from pgq.failed_queue where ev_owner = v_sub.sub_id and ev_id = x_event_id;
     if not found then
@@ -34,7 +34,7 @@ as $$
  * Forgets all events that a consumer has given up on; returns how many.
  */
 declare
-    v_sub pgq.subscription := pgq._require_subscription(x_queue_name, x_consumer_name);
+    v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);
     v_count int4;
 begin
     delete from pgq.failed_queue where ev_owner = v_sub.sub_id;

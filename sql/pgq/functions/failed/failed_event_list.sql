@@ -17,7 +17,7 @@ as $$
  * x_count null is all, x_offset null is none left out.
  */
 declare
-    v_sub pgq.subscription := pgq._require_subscription(x_queue_name, x_consumer_name);
+    v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);
 begin
     if x_count < 0 or x_offset < 0 then
         raise exception using

@@ -17,7 +17,7 @@ as $$
  * among the failed ones.
  */
 declare
-    v_sub pgq.subscription := pgq._require_subscription(x_queue_name, x_consumer_name);
+    v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);
 begin
     if pgq._revive(x_queue_name, v_sub.sub_id, x_event_id, false) = 0 then
         perform pgq._raise_no_failed_event(x_queue_name, x_consumer_name, x_event_id);
@@ -36,7 +36,7 @@ as $$
  * Puts all events that a consumer has given up on back into the queue; returns how many.
  */
 declare
-    v_sub pgq.subscription := pgq._require_subscription(x_queue_name, x_consumer_name);
+    v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);
 begin
     return pgq._revive(x_queue_name, v_sub.sub_id, null, true);
 end;

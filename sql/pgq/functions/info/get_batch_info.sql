@@ -34,11 +34,10 @@ begin
     into
         queue_name, consumer_name, batch_start, batch_end, prev_tick_id, tick_id, lag,
         seq_start, seq_end
-    from pgq.subscription s
+    from pgq._open_batch(x_batch_id) s
     join pgq.queue q on q.queue_id = s.sub_queue
     join pgq.consumer c on c.co_id = s.sub_consumer
     join pgq.tick last on last.tick_queue = s.sub_queue and last.tick_id = s.sub_last_tick
-    join pgq.tick cur on cur.tick_queue = s.sub_queue and cur.tick_id = s.sub_next_tick
-    where s.sub_batch = x_batch_id;
+    join pgq.tick cur on cur.tick_queue = s.sub_queue and cur.tick_id = s.sub_next_tick;
 end;
 $$;

@@ -17,9 +17,8 @@ declare
 begin
     select q.queue_max_retries, q.queue_name
     into max_retries, v_name
-    from pgq.subscription s
-    join pgq.queue q on q.queue_id = s.sub_queue
-    where s.sub_batch = i_batch_id;
+    from pgq._open_batch(i_batch_id) s
+    join pgq.queue q on q.queue_id = s.sub_queue;
     reason := format(
         'asked for again after %s retries, the limit (max_retries) of queue %s',
         max_retries, v_name

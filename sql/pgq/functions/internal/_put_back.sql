@@ -24,9 +24,9 @@ as $$
  * that is aside already, wherever, stays where it is.
  */
 declare
-    v_sub pgq.subscription;
+    v_sub pgq.registration;
 begin
-    select * into v_sub from pgq.subscription where sub_batch = i_batch_id;
+    v_sub := pgq._open_batch(i_batch_id);
     -- A position that was moved back meets an event and its retried copies: the last one counts.
     execute format(
         'with ev as ('

@@ -1,19 +1,19 @@
 create or replace function pgq._require_subscription(i_queue_name text, i_consumer_name text)
-returns pgq.subscription
+returns pgq.registration
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The registration of a consumer; raises LD002 when there is none.
+ * The registration of a consumer, without its position; raises LD002 when there is none.
  */
 declare
-    v_sub pgq.subscription;
+    v_sub pgq.registration;
 begin
     select s.*
     into v_sub
     from pgq.queue q
-    join pgq.subscription s on s.sub_queue = q.queue_id
+    join pgq.registration s on s.sub_queue = q.queue_id
     join pgq.consumer c on c.co_id = s.sub_consumer
     where q.queue_name = i_queue_name and c.co_name = i_consumer_name;
     if not found then

@@ -14,10 +14,9 @@ begin
         last.tick_snapshot as last_snapshot,
         cur.tick_snapshot as cur_snapshot
     into v_batch
-    from pgq.subscription s
+    from pgq._open_batch(x_batch_id) s
     join pgq.tick last on last.tick_queue = s.sub_queue and last.tick_id = s.sub_last_tick
-    join pgq.tick cur on cur.tick_queue = s.sub_queue and cur.tick_id = s.sub_next_tick
-    where s.sub_batch = x_batch_id;
+    join pgq.tick cur on cur.tick_queue = s.sub_queue and cur.tick_id = s.sub_next_tick;
     if not found then
         raise exception using
             errcode = 'LD106',

@@ -31,6 +31,11 @@ begin
         return next;
     end if;
 
+    if pg_relation_size('pgq.position_0') + pg_relation_size('pgq.position_1') > 1024 * 1024 then
+        func_name := 'pgq.maint_positions';
+        return next;
+    end if;
+
     return query
     select m.name, q.queue_name
     from pgq.queue q

@@ -16,7 +16,8 @@ begin
     join pg_namespace n on n.oid = c.relnamespace
     where c.relkind = 'r'
         and (n.nspname, c.relname) in (
-            ('pgq', 'subscription'),
+            ('pgq', 'registration'),
+            ('pgq', 'position_state'),
             ('pgq', 'consumer'),
             ('pgq', 'queue'),
             ('pgq', 'tick'),

@@ -23,7 +23,7 @@ begin
 
     select array_agg(c.co_name order by c.co_name)
     into v_consumers
-    from pgq.subscription s
+    from pgq.registration s
     join pgq.consumer c on c.co_id = s.sub_consumer
     where s.sub_queue = v_queue.queue_id;
 

@@ -1,0 +1,78 @@
+create or replace function pgq._subscription_change()
+returns trigger
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Inserts, updates and deletes subscriptions as if pgq.subscription were a table.
+ *
+ * An update of a position that somebody else has moved since the statement began is a
+ * serialization failure: whether its condition still holds cannot be told here.  Take
+ * pgq._lock_subscription() first where that can happen.
+ */
+declare
+    v_sub pgq.registration;
+begin
+    if tg_op = 'INSERT' then
+        insert into pgq.registration (
+            sub_id, sub_queue, sub_consumer, sub_last_tick, sub_active, sub_batch, sub_next_tick,
+            sub_generation
+        )
+        select
+            coalesce(new.sub_id, nextval('pgq.subscription_sub_id_seq')), new.sub_queue,
+            new.sub_consumer, new.sub_last_tick, coalesce(new.sub_active, now()), new.sub_batch,
+            new.sub_next_tick, ps_generation
+        from pgq.position_state
+        returning sub_id, sub_active into new.sub_id, new.sub_active;
+        return new;
+    end if;
+
+    select r.*
+    into v_sub
+    from pgq.registration r
+    where r.sub_queue = old.sub_queue and r.sub_consumer = old.sub_consumer
+    for update;
+    if not found then
+        return null;
+    end if;
+    v_sub := pgq._position(v_sub);
+    if (v_sub.sub_last_tick, v_sub.sub_active, v_sub.sub_batch, v_sub.sub_next_tick)
+        is distinct from (old.sub_last_tick, old.sub_active, old.sub_batch, old.sub_next_tick)
+    then
+        raise exception using
+            errcode = 'serialization_failure',
+            message = 'could not serialize access due to concurrent update of a subscription',
+            detail = format('queue_id %s, co_id %s', old.sub_queue, old.sub_consumer),
+            hint = 'try the transaction again';
+    end if;
+
+    if tg_op = 'DELETE' then
+        delete from pgq.registration where sub_key = v_sub.sub_key;
+        return old;
+    end if;
+    if (new.sub_id, new.sub_queue, new.sub_consumer)
+        is distinct from (old.sub_id, old.sub_queue, old.sub_consumer)
+    then
+        update pgq.registration
+        set sub_id = new.sub_id,
+            sub_queue = new.sub_queue,
+            sub_consumer = new.sub_consumer
+        where sub_key = v_sub.sub_key;
+    end if;
+    if not pgq._put_position(
+        v_sub, new.sub_last_tick, new.sub_batch, new.sub_next_tick, new.sub_active
+    ) then
+        raise exception using
+            errcode = 'serialization_failure',
+            message = 'could not serialize access due to concurrent update of a subscription',
+            detail = format('queue_id %s, co_id %s', old.sub_queue, old.sub_consumer),
+            hint = 'try the transaction again';
+    end if;
+    return new;
+end;
+$$;
+
+create or replace trigger subscription_change
+instead of insert or update or delete on pgq.subscription
+for each row execute function pgq._subscription_change();
