@@ -14,41 +14,46 @@ declare
     v_sub pgq.registration;
     v_current int4;
     v_place int4;
+    v_key int8;
 begin
     v_current := (select ps_generation % 2 from pgq.position_state where ps_id = 1);
-    foreach v_place in array array[v_current, 1 - v_current, 2] loop
+    -- A plan may be made while the table is empty and kept while it grows.  Only the index on
+    -- pos_batch answers a range in order, so it is the one; a plain "=" could become a scan of all.
+    foreach v_place in array array[v_current, 1 - v_current] loop
         if v_place = 0 then
-            for v_sub in
-                select r.*
-                from pgq.registration r
-                where r.sub_key in (select pos_key from pgq.position_0 where pos_batch = i_batch_id)
+            for v_key in
+                select pos_key
+                from pgq.position_0
+                where pos_batch >= i_batch_id and pos_batch <= i_batch_id
+                order by pos_batch
             loop
-                v_sub := pgq._position(v_sub);
-                if v_sub.sub_batch = i_batch_id then
-                    return v_sub;
-                end if;
-            end loop;
-        elsif v_place = 1 then
-            for v_sub in
-                select r.*
-                from pgq.registration r
-                where r.sub_key in (select pos_key from pgq.position_1 where pos_batch = i_batch_id)
-            loop
+                select * into v_sub from pgq.registration where sub_key = v_key;
                 v_sub := pgq._position(v_sub);
                 if v_sub.sub_batch = i_batch_id then
                     return v_sub;
                 end if;
             end loop;
         else
-            select r.* into v_sub from pgq.registration r where r.sub_batch = i_batch_id;
-            if found then
+            for v_key in
+                select pos_key
+                from pgq.position_1
+                where pos_batch >= i_batch_id and pos_batch <= i_batch_id
+                order by pos_batch
+            loop
+                select * into v_sub from pgq.registration where sub_key = v_key;
                 v_sub := pgq._position(v_sub);
                 if v_sub.sub_batch = i_batch_id then
                     return v_sub;
                 end if;
-            end if;
+            end loop;
         end if;
     end loop;
+
+    select * into v_sub from pgq.registration where sub_batch = i_batch_id;
+    v_sub := pgq._position(v_sub);
+    if v_sub.sub_batch = i_batch_id then
+        return v_sub;
+    end if;
     return null;
 end;
 $$;

@@ -17,6 +17,9 @@ declare
     v_is_locked boolean := false;
     v_is_whole boolean;
 begin
+    if v_sub.sub_key is null then
+        return null;
+    end if;
     -- A plan made while the table was empty must not stay a scan of the whole table: hence
     -- enable_seqscan.
     loop

@@ -1,0 +1,173 @@
+"""Positions of consumers while an old snapshot is held: 4.0.0 and today in one run.
+
+    python -m bench.positions [--batches 0,10000,50000,200000] [--old-limit 50000]
+
+Both SQL versions are installed in databases of one server.  A consumer takes empty batches as fast
+as it can (``next_batch_info`` and ``finish_batch``, a transaction each), first with nobody else,
+then while another session holds a snapshot that it took before.  A pair is counted in the client;
+the batches between two measurements are made by a loop in the server, because the old layout would
+take hours otherwise.  Beyond ``--old-limit`` the old layout is left out: its cost per batch grows
+with every batch, so reaching a point costs the square of it.
+
+Commits do not wait for the disk here: what is compared is the work of the functions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+from bench import common
+from londiste.embedded.postgres import Cluster
+from londiste.install import apply
+
+OLD = Path(__file__).parent.parent / "tests" / "upgrade" / "frozen" / "4.0.0"
+
+#: Makes as many batches as asked for, each in two transactions.
+FILL = """
+do $$
+declare
+    v_batch int8;
+begin
+    for i in 1 .. {count} loop
+        v_batch := pgq.next_batch('q', 'c');
+        commit;
+        perform pgq.finish_batch(v_batch);
+        commit;
+        if i % 5000 = 0 and to_regproc('pgq.maint_positions') is not null then
+            perform pgq.maint_positions();
+            commit;
+        end if;
+    end loop;
+end;
+$$
+"""
+
+
+@dataclass
+class Side:
+    """One version of the SQL: its session, and what was measured."""
+
+    name: str
+    conn: psycopg.Connection
+    done: int = 0
+    per_second: dict[str, float] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batches", default="0,10000,50000,200000")
+    parser.add_argument("--old-limit", type=int, default=50000)
+    parser.add_argument("--pairs", type=int, default=2000)
+    parser.add_argument("--version", type=int, default=18)
+    args = parser.parse_args()
+    points = [int(point) for point in args.batches.split(",")]
+    with common.servers("positions", version=args.version) as (cluster,):
+        old, new = prepare(cluster, "old", OLD, points[-1]), prepare(cluster, "new", None, points[-1])
+        for _ in range(3):
+            for side in (old, new):
+                keep_best(side, "no snapshot held", measure(side, args.pairs))
+        holders = [hold(cluster, name) for name in ("old", "new")]
+        for side in (old, new):
+            side.done = 0
+            for point in points:
+                if side is old and point > args.old_limit:
+                    continue
+                fill(side, point)
+                label = f"held for {point:,} batches"
+                pairs = args.pairs if side is new or point < 10000 else args.pairs // 10
+                keep_best(side, label, measure(side, pairs))
+                side.bytes[label] = size(side)
+        for holder in holders:
+            holder.close()
+    report(old, new)
+
+
+def prepare(cluster: Cluster, name: str, root: Path | None, batches: int) -> Side:
+    """A database with a queue, ticks enough, and a consumer at the first of them."""
+    common.connect(cluster).execute(f"create database {name}_db")  # type: ignore[call-overload]
+    with psycopg.connect(cluster.dsn(f"{name}_db"), autocommit=True) as installer:
+        apply.install(installer, **({} if root is None else {"root": root}))  # type: ignore[arg-type]
+    conn = common.connect(cluster, f"{name}_db")
+    conn.execute("set synchronous_commit = off")
+    conn.execute("select pgq.create_queue('q')")
+    conn.execute(
+        "insert into pgq.tick (tick_queue, tick_id, tick_event_seq)"
+        " select 1, n, n from generate_series(2, %s) n",
+        [batches + 100_000],
+    )
+    conn.execute("vacuum analyze")
+    conn.execute("select pgq.register_consumer_at('q', 'c', 2)")
+    return Side(name, conn)
+
+
+def hold(cluster: Cluster, name: str) -> psycopg.Connection:
+    """A session that looks at its database as it is now, and goes on looking."""
+    conn = psycopg.connect(cluster.dsn(f"{name}_db"))
+    conn.execute("set transaction isolation level repeatable read")
+    conn.execute("select count(*) from pgq.queue")
+    return conn
+
+
+def fill(side: Side, until: int) -> None:
+    """Takes batches until so many were taken since the snapshot."""
+    if until > side.done:
+        side.conn.execute(FILL.format(count=until - side.done))  # type: ignore[arg-type]
+        side.done = until
+
+
+def measure(side: Side, pairs: int) -> float:
+    """Batches per second of a client that takes one after the other."""
+    started = time.perf_counter()
+    for _ in range(pairs):
+        row = side.conn.execute("select * from pgq.next_batch_info('q', 'c')").fetchone()
+        assert row is not None
+        side.conn.execute("select pgq.finish_batch(%s)", [row[0]])
+    side.done += pairs
+    return pairs / (time.perf_counter() - started)
+
+
+def keep_best(side: Side, label: str, per_second: float) -> None:
+    """The best of the runs: what disturbs makes it slower, never faster."""
+    side.per_second[label] = max(per_second, side.per_second.get(label, 0.0))
+
+
+def size(side: Side) -> int:
+    """Bytes of what positions take, with indexes."""
+    row = side.conn.execute(
+        "select sum(pg_total_relation_size(oid))::int8 from pg_class"
+        " where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname = any(%s)",
+        [["subscription", "registration", "position_0", "position_1", "position_state"]],
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def report(old: Side, new: Side) -> None:
+    """Prints a Markdown table and one JSON line."""
+    print(f"\n## Batches per second of one consumer\n\n{common.machine()}\n")
+    print("| snapshot | 4.0.0, batches/s | now, batches/s | now / 4.0.0 | 4.0.0, MB | now, MB |")
+    print("|---|--:|--:|--:|--:|--:|")
+    for label, now in new.per_second.items():
+        before = old.per_second.get(label)
+        print(
+            f"| {label} | {f'{before:,.0f}' if before else '–'} | {now:,.0f} |"
+            f" {f'{now / before:.2f}' if before else '–'} |"
+            f" {megabytes(old, label)} | {megabytes(new, label)} |"
+        )
+    print("\n" + json.dumps({"old": old.per_second, "new": new.per_second}))
+
+
+def megabytes(side: Side, label: str) -> str:
+    """The size measured there."""
+    return f"{side.bytes[label] / 1e6:.1f}" if label in side.bytes else "–"
+
+
+if __name__ == "__main__":
+    main()
