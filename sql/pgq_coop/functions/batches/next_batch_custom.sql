@@ -27,23 +27,24 @@ as $$
  */
 declare
     v_main record;
-    v_own pgq.subscription;
-    v_other pgq.subscription;
+    v_own pgq.registration;
+    v_other pgq.registration;
+    v_seen record;
     v_batch_id int8;
     v_last_tick int8;
     v_next_tick int8;
 begin
     loop
         v_main := pgq_coop._lock_main(i_queue_name, i_consumer_name);
-        select s.*
+        select l.*
         into v_own
-        from pgq.subscription s
+        from pgq.registration s
         join pgq.consumer c on c.co_id = s.sub_consumer
+        cross join lateral pgq._lock_subscription(s.sub_queue, s.sub_consumer) l
         where s.sub_queue = v_main.sub_queue
             and s.sub_id = v_main.sub_id
-            and c.co_name = i_consumer_name || '.' || i_subconsumer_name
-        for update of s;
-        exit when found;
+            and c.co_name = i_consumer_name || '.' || i_subconsumer_name;
+        exit when v_own.sub_key is not null;
         perform pgq_coop.register_subconsumer(
             i_queue_name, i_consumer_name, i_subconsumer_name
         );
@@ -67,18 +68,27 @@ begin
     end if;
 
     if i_dead_interval is not null then
-        -- Those with a batch first.  A row that is locked is being used by a worker that lives.
-        select s.*
-        into v_other
-        from pgq.subscription s
-        where s.sub_queue = v_main.sub_queue
-            and s.sub_id = v_main.sub_id
-            and s.sub_consumer not in (v_main.sub_consumer, v_own.sub_consumer)
-            and s.sub_active + i_dead_interval < clock_timestamp()
-        order by s.sub_batch is null, s.sub_active
-        limit 1
-        for update skip locked;
-        if found then
+        -- Those with a batch first.  A row that is locked is being used by a worker that lives, and
+        -- one that was locked a moment ago may have a newer position.
+        for v_seen in
+            select s.sub_queue, s.sub_consumer
+            from pgq.subscription s
+            where s.sub_queue = v_main.sub_queue
+                and s.sub_id = v_main.sub_id
+                and s.sub_consumer not in (v_main.sub_consumer, v_own.sub_consumer)
+                and s.sub_active + i_dead_interval < clock_timestamp()
+            order by s.sub_batch is null, s.sub_active
+        loop
+            select r.*
+            into v_other
+            from pgq.registration r
+            where r.sub_queue = v_seen.sub_queue and r.sub_consumer = v_seen.sub_consumer
+            for update skip locked;
+            v_other := pgq._position(v_other);
+            exit when v_other.sub_active + i_dead_interval < clock_timestamp();
+            v_other := null;
+        end loop;
+        if v_other.sub_key is not null then
             perform pgq_coop._remove_subconsumer(v_other.sub_queue, v_other.sub_consumer);
             if v_other.sub_batch is not null then
                 v_batch_id := nextval('pgq.batch_id_seq');

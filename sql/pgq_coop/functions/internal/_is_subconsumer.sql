@@ -14,7 +14,7 @@ as $$
  */
     select exists (
         select 1
-        from pgq.subscription s
+        from pgq.registration s
         join pgq.consumer main on main.co_id = s.sub_consumer
         join pgq.consumer own on own.co_id = i_consumer_id
         where s.sub_queue = i_queue_id

@@ -15,17 +15,16 @@ as $$
  * whose worker holds this lock.
  */
 declare
-    v_sub_id int4;
+    v_sub pgq.registration;
 begin
-    select s.sub_id, s.sub_queue, s.sub_consumer, s.sub_active
-    into v_sub_id, sub_queue, sub_consumer, sub_active
-    from pgq.subscription s
-    where s.sub_batch = i_batch_id
-    for update of s;
-    if found and not pgq_coop._is_subconsumer(v_sub_id, sub_queue, sub_consumer) then
-        sub_queue := null;
-        sub_consumer := null;
-        sub_active := null;
+    v_sub := pgq._open_batch(i_batch_id);
+    v_sub := pgq._lock_subscription(v_sub.sub_queue, v_sub.sub_consumer);
+    if v_sub.sub_batch = i_batch_id
+        and pgq_coop._is_subconsumer(v_sub.sub_id, v_sub.sub_queue, v_sub.sub_consumer)
+    then
+        sub_queue := v_sub.sub_queue;
+        sub_consumer := v_sub.sub_consumer;
+        sub_active := v_sub.sub_active;
     end if;
 end;
 $$;

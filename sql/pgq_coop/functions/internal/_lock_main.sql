@@ -17,12 +17,12 @@ as $$
  * Whoever gives or takes batches of this consumer's workers holds this lock.
  */
 begin
-    select s.sub_id, s.sub_queue, s.sub_consumer, s.sub_batch, s.sub_next_tick
+    select l.sub_id, l.sub_queue, l.sub_consumer, l.sub_batch, l.sub_next_tick
     into sub_id, sub_queue, sub_consumer, sub_batch, sub_next_tick
-    from pgq.subscription s
-    join pgq.queue q on q.queue_id = s.sub_queue
+    from pgq.queue q
+    join pgq.registration s on s.sub_queue = q.queue_id
     join pgq.consumer c on c.co_id = s.sub_consumer
-    where q.queue_name = i_queue_name and c.co_name = i_consumer_name
-    for update of s;
+    cross join lateral pgq._lock_subscription(s.sub_queue, s.sub_consumer) l
+    where q.queue_name = i_queue_name and c.co_name = i_consumer_name;
 end;
 $$;

@@ -14,7 +14,7 @@ begin
         where batch_id in (
             select d.batch_id
             from pgq_coop.delivery d
-            where not exists (select 1 from pgq.subscription s where s.sub_batch = d.batch_id)
+            where (pgq._open_batch(d.batch_id)).sub_key is null
             for update skip locked
         )
         returning content_id

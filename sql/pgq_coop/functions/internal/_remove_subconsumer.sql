@@ -7,12 +7,12 @@ as $$
  * Deletes the subscription of a worker, and its name when no other queue has it.
  */
 begin
-    delete from pgq.subscription
+    delete from pgq.registration
     where sub_queue = i_queue_id and sub_consumer = i_consumer_id;
     begin
         delete from pgq.consumer c
         where c.co_id = i_consumer_id
-            and not exists (select 1 from pgq.subscription s where s.sub_consumer = c.co_id);
+            and not exists (select 1 from pgq.registration s where s.sub_consumer = c.co_id);
     exception
         when foreign_key_violation then
             -- Registered elsewhere at this moment: the name stays.

@@ -66,24 +66,25 @@ begin
     -- Empty batches are finished on the way, in a number that keeps the transaction short.
     for _ in 1 .. 1000 loop
         -- Without a lock on the main consumer: while a batch is open workers do not meet there.
-        select s.sub_batch, s.sub_queue, s.sub_consumer, s.sub_active
+        -- An idle worker is not locked here, because next_batch() locks the main one first.
+        select l.sub_batch, l.sub_queue, l.sub_consumer, l.sub_active
         into v_own
         from pgq.queue q
         join pgq.subscription s on s.sub_queue = q.queue_id
         join pgq.consumer c on c.co_id = s.sub_consumer
+        cross join lateral pgq._lock_subscription(s.sub_queue, s.sub_consumer) l
         where q.queue_name = i_queue_name
             and c.co_name = i_consumer_name || '.' || i_subconsumer_name
             and s.sub_batch is not null
             and exists (
                 select 1
-                from pgq.subscription m
+                from pgq.registration m
                 join pgq.consumer mc on mc.co_id = m.sub_consumer
                 where m.sub_queue = s.sub_queue
                     and m.sub_id = s.sub_id
                     and mc.co_name = i_consumer_name
-            )
-        for update of s;
-        if not found then
+            );
+        if v_own.sub_batch is null then
             if pgq_coop.next_batch(
                 i_queue_name, i_consumer_name, i_subconsumer_name, i_dead_interval
             ) is null then

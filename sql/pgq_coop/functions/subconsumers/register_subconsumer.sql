@@ -56,7 +56,7 @@ begin
 
     select sub_id
     into v_sub_id
-    from pgq.subscription
+    from pgq.registration
     where sub_queue = v_main.sub_queue and sub_consumer = v_consumer_id;
     if found and v_sub_id = v_main.sub_id then
         return 0;

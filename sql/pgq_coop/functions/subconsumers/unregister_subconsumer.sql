@@ -18,18 +18,18 @@ as $$
  */
 declare
     v_main record;
-    v_sub pgq.subscription;
+    v_sub pgq.registration;
 begin
     v_main := pgq_coop._lock_main(i_queue_name, i_consumer_name);
-    select s.*
+    select l.*
     into v_sub
-    from pgq.subscription s
+    from pgq.registration s
     join pgq.consumer c on c.co_id = s.sub_consumer
+    cross join lateral pgq._lock_subscription(s.sub_queue, s.sub_consumer) l
     where s.sub_queue = v_main.sub_queue
         and s.sub_id = v_main.sub_id
-        and c.co_name = i_consumer_name || '.' || i_subconsumer_name
-    for update of s;
-    if not found then
+        and c.co_name = i_consumer_name || '.' || i_subconsumer_name;
+    if v_sub.sub_key is null then
         return 0;
     end if;
     if v_sub.sub_batch is not null and i_batch_handling is distinct from 1 then
