@@ -69,7 +69,10 @@ def main() -> None:
     args = parser.parse_args()
     points = [int(point) for point in args.batches.split(",")]
     with common.servers("positions", version=args.version) as (cluster,):
-        old, new = prepare(cluster, "old", OLD, points[-1]), prepare(cluster, "new", None, points[-1])
+        old, new = (
+            prepare(cluster, "old", OLD, points[-1]),
+            prepare(cluster, "new", None, points[-1]),
+        )
         for _ in range(3):
             for side in (old, new):
                 keep_best(side, "no snapshot held", measure(side, args.pairs))
@@ -91,7 +94,7 @@ def main() -> None:
 
 def prepare(cluster: Cluster, name: str, root: Path | None, batches: int) -> Side:
     """A database with a queue, ticks enough, and a consumer at the first of them."""
-    common.connect(cluster).execute(f"create database {name}_db")  # type: ignore[call-overload]
+    common.connect(cluster).execute(f"create database {name}_db")
     with psycopg.connect(cluster.dsn(f"{name}_db"), autocommit=True) as installer:
         apply.install(installer, **({} if root is None else {"root": root}))  # type: ignore[arg-type]
     conn = common.connect(cluster, f"{name}_db")

@@ -15,7 +15,6 @@ declare
     v_sub pgq.registration := i_sub;
     v_found pgq.registration;
     v_is_locked boolean := false;
-    v_is_whole boolean;
 begin
     if v_sub.sub_key is null then
         return null;
@@ -35,11 +34,6 @@ begin
             if found then
                 return v_found;
             end if;
-            v_is_whole := v_is_locked or exists (
-                select 1
-                from pgq.position_0
-                where pos_key = 0 and pos_nr = v_sub.sub_generation
-            );
         else
             select
                 v_sub.sub_id, v_sub.sub_queue, v_sub.sub_consumer, p.pos_last_tick, p.pos_active,
@@ -52,13 +46,8 @@ begin
             if found then
                 return v_found;
             end if;
-            v_is_whole := v_is_locked or exists (
-                select 1
-                from pgq.position_1
-                where pos_key = 0 and pos_nr = v_sub.sub_generation
-            );
         end if;
-        if v_is_whole then
+        if v_is_locked or pgq._has_positions(v_sub.sub_generation) then
             return v_sub;
         end if;
         -- The table was emptied after v_sub was read, so the position has moved.  The lock gives
