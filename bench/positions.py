@@ -121,7 +121,7 @@ def hold(cluster: Cluster, name: str) -> psycopg.Connection:
 def fill(side: Side, until: int) -> None:
     """Takes batches until so many were taken since the snapshot."""
     if until > side.done:
-        side.conn.execute(FILL.format(count=until - side.done))  # type: ignore[arg-type]
+        side.conn.execute(FILL.format(count=until - side.done))
         side.done = until
 
 
