@@ -42,6 +42,7 @@ READER = [
     "fetch_batch_events(text,integer,bigint)",
     "batch_event_sql(bigint)",
     "batch_event_tables(bigint)",
+    "_require_home()",
     "tick_event_sql(text,bigint,bigint)",
     "get_tick_events(text,bigint,bigint)",
     "get_tick_cursor(text,bigint,bigint,text,integer,text)",
@@ -98,7 +99,6 @@ ADMIN = [
     "upgrade_schema()",
     "lock_ticks(text)",
     "tick_at_snapshot(text,text)",
-    "_require_home()",
     "explain_rebase()",
     "rebase_queues()",
 ]

@@ -14,6 +14,7 @@ from tests.sql.queue_steps import (
     open_batch,
     queue_with_consumer,
     refused,
+    refused_like,
     rotate,
     tick,
     value,
@@ -162,3 +163,26 @@ def test_readers_need_no_more_than_the_role_of_readers(queue: Database) -> None:
     conn.execute("set role pgq_writer")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         conn.execute(READ, [1, last])
+
+
+def test_in_a_restored_database_the_reader_waits_for_the_rebase(queue: Database) -> None:
+    conn = queue.connect()
+    conn.execute("select pgq.unregister_consumer('q', 'c')")
+    newest = tick(conn)
+    insert(conn, "gone")
+    while value(conn, "select queue_history_txid from pgq.queue") is None:
+        assert rotate(conn)
+    insert(conn, "there")
+    last = tick(conn)
+    insert(conn, "there too")
+    end = tick(conn)
+    conn.execute("update pgq.cluster_identity set system_identifier = 1")
+    conn.execute("delete from pgq.tick where tick_id not in (%s, %s, %s)", [newest, last, end])
+    with refused_like("LD201", "database .* was restored from another server"):
+        conn.execute(READ, [last, last])
+    conn.execute("select pgq.rebase_queues()")
+    with refused("LD107", f"events after tick {newest} of queue q are gone"):
+        conn.execute(READ, [newest, last])
+    assert column(conn, READ, last, end) == ["there too"]
+    insert(conn, "new")
+    assert column(conn, READ, last, tick(conn)) == ["there too", "new"]

@@ -21,13 +21,7 @@ begin
     if v_queue.queue_disable_insert
         and current_setting('session_replication_role') <> 'replica'
     then
-        raise exception using
-            errcode = 'LD102',
-            message = 'Insert into queue disallowed',
-            detail = format('queue %s does not accept events in this database', i_queue_name),
-            hint = 'write on the root node of the cascade, or enable it: '
-                || format('select pgq.set_queue_config(%L, %L, %L)',
-                          i_queue_name, 'disable_insert', 'false');
+        perform pgq._raise_insert_disabled(i_queue_name);
     end if;
     if v_queue.queue_per_tx_limit is not null and i_events > 0 then
         perform pgq._count_event(

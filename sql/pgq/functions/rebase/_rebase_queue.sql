@@ -147,7 +147,14 @@ begin
     -- Between these two lies every tick there is: batches look into both tables, and rotation
     -- waits until all consumers are behind.
     update pgq.queue
-    set queue_switch_step1 = v_base, queue_switch_step2 = v_last
+    set queue_switch_step1 = v_base,
+        queue_switch_step2 = v_last,
+        -- Behind the ticks after which events were removed; null when there is none.
+        queue_history_txid = (
+            select max(t.new) + 1
+            from pg_temp.rebase_tick t
+            where txid_snapshot_xmin(t.snap) < (i_queue).queue_history_txid
+        )
     where queue_id = (i_queue).queue_id;
 
     drop table pg_temp.rebase_txid;

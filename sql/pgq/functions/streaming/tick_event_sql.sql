@@ -14,8 +14,8 @@ as $$
  * goes from one tick to the other, without those that some consumer asked for again.
  *
  * All of them, or an error: LD107 when rotation has removed a tick or events after it, LD105 when
- * the queue has not come to a tick yet.  Rotation waits for registered consumers only; register
- * one and keep it behind the reader.
+ * the queue has not come to a tick yet, LD201 in a restored database that was not rebased.
+ * Rotation waits for registered consumers only; register one and keep it behind the reader.
  */
 declare
     v_queue pgq.queue;
@@ -34,6 +34,7 @@ begin
                              coalesce(i_to_tick::text, 'NULL')),
             hint = 'give the earlier tick first';
     end if;
+    perform pgq._require_home();
     v_from := pgq._tick_snapshot(v_queue, i_from_tick);
     v_to := pgq._tick_snapshot(v_queue, i_to_tick);
     if txid_snapshot_xmin(v_from) < v_queue.queue_history_txid then
