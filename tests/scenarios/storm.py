@@ -31,6 +31,9 @@ QUEUE = "storm"
 COOP = "shared"
 DEAD_AFTER = "2 seconds"
 
+#: Longest pause in seconds in the middle of a batch: to hold rotation up, to be caught with it.
+PAUSES = {"slow": 1.5, "coop": 0.5}
+
 SCHEMA = """
 create schema storm;
 create table storm.sent (token text not null);
@@ -38,7 +41,7 @@ create table storm.seen (
     nr bigserial, consumer text not null, worker text not null, batch_id int8 not null,
     ev_id int8 not null, retry int4, token text not null
 );
-create table storm.took_over (batch_id int8, worker text);
+create table storm.finished (batch_id int8 primary key, worker text not null);
 create table storm.watched (token text primary key);
 create trigger capture after insert on storm.watched
 for each row execute function pgq.sqltriga('storm', 'ev_data=token');
@@ -166,8 +169,7 @@ class Reader:
             with contextlib.suppress(_Lost), conn.transaction():
                 for chunk in batches.events(conn, batch, chunk=100):
                     self.see(conn, batch, chunk)
-                if self.kind == "slow":
-                    _stop.wait(self.random.uniform(0.0, 1.5))
+                _stop.wait(self.random.uniform(0.0, PAUSES.get(self.kind, 0.0)))
                 # A worker that was thought dead has no batch any more: nothing of it counts.
                 if not self.finish(conn, batch):
                     raise _Lost
@@ -183,10 +185,7 @@ class Reader:
         assert row is not None
         if row[0] is None:
             return None
-        batch = batches.get_batch_info(conn, row[0])
-        if batch is not None:
-            conn.execute("insert into storm.took_over values (%s, %s)", [batch.id, self.worker])
-        return batch
+        return batches.get_batch_info(conn, row[0])
 
     def see(self, conn: Connection, batch: Batch, events: list[Event]) -> None:
         with conn.cursor() as cursor:
@@ -203,6 +202,7 @@ class Reader:
                 batches.event_retry(conn, batch.id, event.id, 1)
 
     def finish(self, conn: Connection, batch: Batch) -> bool:
+        conn.execute("insert into storm.finished values (%s, %s)", [batch.id, self.worker])
         if self.kind != "coop":
             return batches.finish_batch(conn, batch.id) == 1
         row = conn.execute("select pgq_coop.finish_batch(%s)", [batch.id]).fetchone()
