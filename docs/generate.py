@@ -22,7 +22,15 @@ PAGES = ROOT / "docs" / "reference" / "sql"
 GROUPS = (
     "queues",
     "producing",
+    "delayed",
+    "subconsumers",
     "consuming",
+    "batches",
+    "receiving",
+    "events",
+    "ticks",
+    "failed",
+    "streaming",
     "ticking",
     "maintenance",
     "rebase",
@@ -42,6 +50,9 @@ GROUPS = (
     "internal",
 )
 TITLES = {
+    "delayed": "Delayed events",
+    "failed": "Dead letters",
+    "streaming": "Between two ticks",
     "rebase": "Restored databases",
     "fkeys": "Foreign keys",
     "internal": "Helpers",

@@ -63,6 +63,8 @@ class Json(logging.Formatter):
             error = record.exc_info[1]
         if isinstance(error, BaseException):
             fields.update(_of_error(error))
+        elif error is not None:
+            fields["error"] = error
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
         elif record.exc_text:
