@@ -272,7 +272,7 @@ def _queue(queue: QueueFacts, facts: Facts, limits: Limits) -> Iterator[Finding]
             f"queue {queue.name}: transaction ids went backwards",
             f"its newest tick knows transactions from {queue.tick_xmin} on, this server is at"
             f" {queue.current_xid}: the database was restored into another server",
-            f"londiste queue rebase {name}",
+            "londiste queue rebase",
             queue.name,
         )
     if queue.ticker_paused:

@@ -29,6 +29,7 @@ COMMANDS: dict[str, Entry] = {
     "events": Entry("events", "Look at events without consuming them.", EVENTS),
     "retry": Entry("events", "Events that are delivered again later.", EVENTS),
     "dead": Entry("dead", "Events that a consumer gave up on.", EVENTS),
+    "shell": Entry("shell", "An interactive prompt for queues.", UPKEEP),
     "install": Entry("ticking", "Bring the SQL of the queue into a database.", UPKEEP),
     "tick": Entry("ticking", "Make a tick now.", UPKEEP),
     "maint": Entry("ticking", "Do the maintenance that is due now.", UPKEEP),

@@ -1,0 +1,1 @@
+"""The language of ``londiste queue shell``: text to statements, statements to results."""

@@ -1,0 +1,159 @@
+"""What may be typed next: a function of the text before the cursor and what the database has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from londiste.pgq.config import PARAMETERS
+from londiste.shell import lexer
+from londiste.shell.language import (
+    CONNECT_WORDS,
+    TABLE_OPTIONS,
+    Slot,
+    Word,
+    expectations,
+)
+from londiste.shell.lexer import Token
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The names there are.
+
+    consumers, subconsumers -- by queue, the latter by (queue, consumer).
+    tables, sequences -- as they are registered with a queue, ``schema.name``.
+    """
+
+    queues: tuple[str, ...] = ()
+    consumers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    subconsumers: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    sequences: tuple[str, ...] = ()
+    databases: tuple[str, ...] = ()
+
+
+_SQL_STARTS = (
+    "select",
+    "insert into",
+    "update",
+    "delete from",
+    "begin",
+    "commit",
+    "rollback",
+    "explain",
+    "with",
+)
+_BEFORE_TABLE = {"from", "join", "into", "update", "table", "truncate", "analyze", "vacuum"}
+
+
+def complete(text: str, catalog: Catalog, queue: str | None = None) -> list[str]:
+    """The words that may replace the last one of ``text``, which is all up to the cursor.
+
+    queue -- the chosen one; None: none.  Names that need quotes come with them.
+    """
+    found, begun = _last_word(text)
+    candidates = dict.fromkeys(_candidates(found, catalog, queue))
+    if not candidates and found:
+        candidates = dict.fromkeys(_of_sql(found, catalog))
+    return [one for one in candidates if _begins(one, begun)]
+
+
+def begun(text: str) -> str:
+    """The last word as far as it was typed: what a candidate replaces."""
+    return _last_word(text)[1]
+
+
+def _last_word(text: str) -> tuple[list[Token], str]:
+    _, rest = lexer.split(text)
+    found = lexer.tokens(rest)
+    # Space behind the last word means that it is over.
+    if found and found[-1].end == len(rest) and found[-1].kind != "sign":
+        return found[:-1], rest[found[-1].start :]
+    return found, ""
+
+
+def _candidates(found: list[Token], catalog: Catalog, queue: str | None) -> Iterable[str]:
+    for element, values in expectations(found):
+        if isinstance(element, Word):
+            yield element.text
+        elif isinstance(element, Slot):
+            yield from _names(element, values, catalog, queue)
+    if not found:
+        yield from _SQL_STARTS
+
+
+def _names(
+    slot: Slot, values: Mapping[str, Any], catalog: Catalog, queue: str | None
+) -> Iterable[str]:
+    chosen = str(values.get("queue") or queue or "")
+    star = ("*",) if slot.star else ()
+    match slot.kind:
+        case "queue":
+            names: Iterable[str] = (*catalog.queues,)
+        case "consumer" | "batch":
+            names = (
+                catalog.consumers.get(chosen, ())
+                if chosen in catalog.consumers
+                else dict.fromkeys(name for each in catalog.consumers.values() for name in each)
+            )
+        case "subconsumer":
+            names = dict.fromkeys(
+                name
+                for (of_queue, _), each in catalog.subconsumers.items()
+                if chosen in ("", of_queue)
+                for name in each
+            )
+        case "node":
+            names = catalog.nodes
+        case "table":
+            names = catalog.tables
+        case "sequence":
+            names = catalog.sequences
+        case "component":
+            return ("pgq", "londiste")
+        case "settings":
+            return tuple(f"{name} = " for name in PARAMETERS)
+        case "options":
+            return TABLE_OPTIONS
+        case "connection":
+            return tuple(f"{word}=" for word in CONNECT_WORDS)
+        case "value":
+            return _values(slot.field, catalog)
+        case _:
+            return ()
+    return (*star, *(quoted(name) for name in names))
+
+
+def _values(name: str, catalog: Catalog) -> Iterable[str]:
+    known = {"queue": catalog.queues, "node": catalog.nodes, "dbname": catalog.databases}
+    if name in known:
+        return [quoted(one) for one in known[name]]
+    parameter = PARAMETERS.get(name.removeprefix("queue_"))
+    if parameter is None:
+        return ()
+    words = ("true", "false") if parameter.kind == "yes or no" else ()
+    return (*words, *(("null",) if parameter.nullable else ()))
+
+
+def _of_sql(found: list[Token], catalog: Catalog) -> Iterable[str]:
+    last = found[-1]
+    if last.kind == "word" and last.text.lower() in _BEFORE_TABLE:
+        return [quoted(name) for name in catalog.tables]
+    return ()
+
+
+def quoted(name: str) -> str:
+    """A name as it can be typed."""
+    if re.fullmatch(r"[A-Za-z0-9_.\-:/@]+", name) and "--" not in name:
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _begins(candidate: str, begun: str) -> bool:
+    return candidate.lower().startswith(begun.lower()) or (
+        begun[:1] in {'"', "'"} and candidate.strip('"').lower().startswith(begun[1:].lower())
+    )

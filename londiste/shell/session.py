@@ -1,0 +1,560 @@
+"""Carries statements out: a connection, the queue that was chosen, and what each form does.
+
+Autocommit, unless the user has typed BEGIN: queue commands then take part in that transaction.
+What works in steps on several nodes (``londiste …``, ``install``) needs to be outside of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import psycopg
+from psycopg import conninfo
+
+import londiste
+from londiste.cascade import nodes, plan
+from londiste.cascade.plan import Sites
+from londiste.db.connection import Connection, connect, place, whereabouts
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    StateError,
+    UnknownNode,
+    UnknownTable,
+    from_database,
+)
+from londiste.install import apply, ledger, source
+from londiste.pgq import batches, config, manage, queues
+from londiste.replication import add_table, remove_table, sequences, tables
+from londiste.replication.types import TableOptions
+from londiste.shell import language, lexer
+from londiste.shell import statements as s
+from londiste.shell.completion import Catalog
+from londiste.shell.result import Result
+from londiste.shell.statements import Statement
+
+_IN_TRANSACTION = psycopg.pq.TransactionStatus.INTRANS
+_IDLE = psycopg.pq.TransactionStatus.IDLE
+
+
+class Session:
+    """A connection and what was chosen on it.
+
+    queue -- for statements that name none; notice -- gets what the server says aside.
+    """
+
+    def __init__(
+        self, dsn: str, *, queue: str | None = None, notice: Callable[[str], None] | None = None
+    ) -> None:
+        self.dsn = dsn
+        self.queue = queue
+        self._notice = notice
+        self.conn = self._open(dsn)
+        try:
+            if queue is not None:
+                manage.find_queue(self.conn, queue)
+        except LondisteError:
+            self.conn.close()
+            raise
+
+    def close(self) -> None:
+        self.conn.close()
+
+    @property
+    def prompt(self) -> str:
+        """``shop/orders=>``: database, queue, and ``*`` in a transaction, ``!`` in a failed one."""
+        state = self.conn.info.transaction_status
+        sign = {_IDLE: "", _IN_TRANSACTION: "*"}.get(state, "!")
+        queue = f"/{self.queue}" if self.queue else ""
+        return f"{self.conn.info.dbname}{queue}={sign}> "
+
+    def execute(self, text: str) -> Result:
+        """One statement, without its ``;``; LondisteError.  Opens a lost connection again."""
+        statement = language.parse(text)
+        try:
+            return self._do(statement)
+        except psycopg.Error as error:
+            raise from_database(error, where=whereabouts(self.conn)) from error
+        finally:
+            if self.conn.closed:
+                self.conn = self._open(self.dsn)
+
+    def catalog(self) -> Catalog:
+        """The names there are now; empty where there is nothing, or in a failed transaction."""
+        if self.conn.closed or self.conn.info.transaction_status not in {_IDLE, _IN_TRANSACTION}:
+            return Catalog()
+        try:
+            with self.conn.transaction():
+                return self._catalog()
+        except (LondisteError, psycopg.Error):
+            return Catalog()
+
+    # -- one method per kind of statement ---------------------------------------------------------
+
+    def _do(self, statement: Statement) -> Result:
+        match statement:
+            case s.Sql(text):
+                return self._sql(text)
+            case s.Exit():
+                return Result(end=True)
+            case s.Connect(parameters):
+                return self._connect(parameters)
+            case s.Install(component):
+                return self._install(component)
+            case s.ShowHelp():
+                return Result(("statement", "meaning"), language.help_lines())
+            case s.ShowVersion():
+                return self._version()
+            case s.ShowQueue(queue):
+                return self._show_queue(queue)
+            case s.ShowConsumer(consumer, queue):
+                return self._show_consumer(consumer, queue)
+            case s.ShowNode(node, queue):
+                return self._show_node(node, queue)
+            case s.ShowBatch(batch):
+                return self._show_batch(batch)
+            case s.ShowTable(table):
+                return self._show_table(table)
+            case s.ShowSequence(sequence):
+                return self._show_sequence(sequence)
+            case (
+                s.AddTables()
+                | s.AddSequences()
+                | s.RemoveTables()
+                | s.RemoveSequences()
+                | s.ListTables()
+                | s.ListSequences()
+                | s.ListMissing()
+            ):
+                return self._replication(statement)
+            case _:
+                return self._change(self._changes(statement))
+
+    def _changes(self, statement: Statement) -> Sequence[manage.Change]:
+        conn = self.conn
+        match statement:
+            case s.CreateQueue(queue):
+                return manage.creating(conn, queue)
+            case s.DropQueue(queue, force):
+                return manage.dropping(conn, [queue], force=force)
+            case s.AlterQueue(queue, settings):
+                values: dict[str, str | None] = {}
+                for name, text in settings.items():
+                    key = config.parameter(name)
+                    values[key] = config.value(key, text)
+                names = manage.find_queues(conn, [queue])
+                return [change for one in names for change in manage.configuring(one, values)]
+            case s.RegisterConsumer(consumer, queue, tick, copy):
+                at = None if tick is None else _number(tick, "tick")
+                return manage.registering(conn, self._chosen(queue), consumer, at=at, copy=copy)
+            case s.UnregisterConsumer(consumer, queue):
+                every = consumer == "*"
+                names = [] if every else [consumer]
+                return manage.unregistering(conn, self._chosen(queue), names, every=every)
+            case s.RegisterSubconsumer(worker, consumer, queue):
+                return manage.registering_worker(conn, self._chosen(queue), consumer, worker)
+            case s.UnregisterSubconsumer(worker, consumer, queue, close):
+                return manage.unregistering_worker(
+                    conn, self._chosen(queue), consumer, worker, close_batch=close
+                )
+            case _:
+                raise AssertionError(statement)
+
+    def _change(self, changes: Sequence[manage.Change]) -> Result:
+        with self.conn.transaction():
+            for change in changes:
+                change.act(self.conn)
+        return Result(lines=[change.text for change in changes] or ["nothing to do"])
+
+    def _sql(self, text: str) -> Result:
+        words = [token.text.lower() for token in lexer.tokens(text) if token.kind == "word"]
+        if words[:1] == ["copy"] and {"stdin", "stdout"} & set(words):
+            raise BadOption(
+                "no COPY from or to this program", hint="use psql, or a file of the server"
+            )
+        with self.conn.cursor() as cursor:
+            # Bytes: the text goes to the server as it was typed, % and all.
+            cursor.execute(text.encode())
+            found = cursor.pgresult
+            if found is None or cursor.description is None:
+                return Result(lines=[cursor.statusmessage or ""])
+            columns = [column.name for column in cursor.description]
+            # The server's own text of every value, as it would be written in SQL.
+            rows = [
+                [_text(found.get_value(row, column)) for column in range(found.nfields)]
+                for row in range(found.ntuples)
+            ]
+            return Result(columns, rows, lines=[cursor.statusmessage or ""])
+
+    def _connect(self, parameters: dict[str, str]) -> Result:
+        unknown = sorted(set(parameters) - set(language.CONNECT_WORDS))
+        if unknown:
+            raise BadOption(
+                f"connect has no {unknown[0]}",
+                hint="it has " + ", ".join(f"{word}=" for word in language.CONNECT_WORDS),
+            )
+        self._outside("connect")
+        given = dict(parameters)
+        node, queue = given.pop("node", None), given.pop("queue", None)
+        # Another database of the same server keeps host and user; a service names its own.
+        base = "" if "service" in given else self.dsn
+        dsn = conninfo.make_conninfo(base, **given) if given else self.dsn
+        conn = self._open(dsn) if given else self.conn
+        try:
+            chosen = queue or (self.queue if not given else None)
+            if queue is not None:
+                manage.find_queue(conn, queue)
+            if node is not None:
+                if chosen is None:
+                    raise _no_queue("connect queue=QUEUE node=NODE")
+                known = {one.name: one.location for one in nodes.get_queue_locations(conn, chosen)}
+                if node not in known:
+                    raise UnknownNode(
+                        f"no node {node} of queue {chosen}",
+                        hint="the nodes are " + ", ".join(known) if known else "it has none",
+                    )
+                dsn = conninfo.make_conninfo(known[node])
+                other = self._open(dsn)
+                if conn is not self.conn:
+                    conn.close()
+                conn = other
+        except LondisteError:
+            if conn is not self.conn:
+                conn.close()
+            raise
+        if conn is not self.conn:
+            self.conn.close()
+        self.conn, self.dsn, self.queue = conn, dsn, chosen
+        return Result(
+            lines=[f"connected to {place(dsn)}" + (f", queue {chosen}" if chosen else "")]
+        )
+
+    def _install(self, component: str) -> Result:
+        self._outside("install")
+        known = source.load()
+        wanted = {
+            "pgq": [name for name in known if name.startswith("pgq") and name != "pgq_node"],
+            "londiste": list(known),
+        }.get(component.lower())
+        if wanted is None:
+            raise BadOption(f"nothing to install: {component}", hint="install pgq or londiste")
+        steps = apply.install(self.conn, wanted)
+        return Result(lines=[f"{len(steps)} files ran" if steps else "was there, nothing to do"])
+
+    def _version(self) -> Result:
+        rows: list[Sequence[object]] = [["londiste", londiste.__version__]]
+        for schema in source.load():
+            with self.conn.transaction():
+                rows.append([f"schema {schema}", ledger.read(self.conn, schema).version])
+        server = self.conn.info.parameter_status("server_version")
+        return Result(("component", "version"), [*rows, ["PostgreSQL", server]])
+
+    def _show_queue(self, queue: str | None) -> Result:
+        if queue is None or queue == "*":
+            consumers = [each.queue_name for each in queues.get_consumer_info(self.conn)]
+            return Result(
+                ("queue", "consumers", "last_tick", "ticker_lag", "ev_per_sec", "ev_new"),
+                [
+                    [
+                        q.queue_name,
+                        consumers.count(q.queue_name),
+                        q.last_tick_id,
+                        q.ticker_lag,
+                        None if q.ev_per_sec is None else round(q.ev_per_sec, 1),
+                        q.ev_new,
+                    ]
+                    for q in queues.get_queue_info(self.conn)
+                ],
+            )
+        found = manage.find_queue(self.conn, queue)
+        state = {
+            "last_tick": found.last_tick_id,
+            "ticker_lag": found.ticker_lag,
+            "ev_per_sec": found.ev_per_sec,
+            "ev_new": found.ev_new,
+            **config.read(self.conn, queue)[queue],
+        }
+        return Result(("parameter", "value"), [[name, value] for name, value in state.items()])
+
+    def _show_consumer(self, consumer: str, queue: str | None) -> Result:
+        queue = queue or self.queue
+        if queue is not None:
+            manage.find_queue(self.conn, queue)
+        if queue is not None and consumer != "*":
+            found = [manage.find_consumer(self.conn, queue, consumer)]
+        else:
+            found = [
+                one
+                for one in queues.get_consumer_info(self.conn, queue)
+                if consumer in ("*", one.consumer_name)
+            ]
+        return Result(
+            ("queue", "consumer", "lag", "last_seen", "last_tick", "batch", "pending_events"),
+            [
+                [
+                    one.queue_name,
+                    one.consumer_name,
+                    one.lag,
+                    one.last_seen,
+                    one.last_tick,
+                    one.current_batch,
+                    one.pending_events,
+                ]
+                for one in found
+            ],
+        )
+
+    def _show_node(self, node: str | None, queue: str | None) -> Result:
+        chosen = self._chosen(queue)
+        local = nodes.get_node_info(self.conn, chosen)
+        members = nodes.get_queue_locations(self.conn, chosen)
+        if node not in (None, "*") and node not in {one.name for one in members}:
+            raise UnknownNode(
+                f"no node {node} of queue {chosen}",
+                hint="the nodes are " + ", ".join(one.name for one in members),
+            )
+        wanted = local.name if node is None else node
+        rows = []
+        for one in members:
+            if wanted in ("*", one.name):
+                here = one.name == local.name
+                rows.append(
+                    [
+                        one.name,
+                        local.type if here else None,
+                        local.provider if here else None,
+                        local.last_tick if here else None,
+                        local.paused if here else None,
+                        one.location,
+                        one.dead,
+                    ]
+                )
+        columns = ("node", "type", "provider", "last_tick", "paused", "location", "dead")
+        return Result(columns, rows)
+
+    def _show_batch(self, batch: str) -> Result:
+        if batch.isdigit():
+            number = int(batch)
+        else:
+            state = manage.find_consumer(self.conn, self._chosen(None), batch)
+            if state.current_batch is None:
+                raise StateError(
+                    f"consumer {batch} has no batch open", hint=f"show consumer {batch}"
+                )
+            number = state.current_batch
+        found = batches.get_batch_info(self.conn, number)
+        if found is None:
+            raise StateError(f"no batch {number} is open", hint="show consumer *")
+        return Result(
+            ("batch", "queue", "consumer", "prev_tick", "tick", "from", "to", "events"),
+            [
+                [
+                    found.id,
+                    found.queue,
+                    found.consumer,
+                    found.prev_tick_id,
+                    found.tick_id,
+                    found.prev_tick_time,
+                    found.tick_time,
+                    found.size_estimate,
+                ]
+            ],
+        )
+
+    def _show_table(self, table: str) -> Result:
+        name = TableName.parse(table)
+        rows: list[Sequence[object]] = []
+        for queue in self._queues_of_nodes():
+            for one in tables.get_table_list(self.conn, queue):
+                if name in (one.name, one.dest):
+                    rows.append([f"queue {queue}", one.state or ("-" if one.local else "not here")])
+                    rows += [[f"attribute {key}", value] for key, value in one.attrs.items()]
+        found = self._rows("table_triggers_by_name", relation=name.quoted)
+        rows += [[f"trigger {trigger}", text] for trigger, text in found]
+        if not rows:
+            exists = self._rows("relation_name", relation=name.quoted)
+            if not exists:
+                raise UnknownTable(f"no table {name}", hint="londiste tables; londiste missing")
+            rows = [["not replicated", f"londiste add table {name}"]]
+        return Result(("of the table", "value"), rows)
+
+    def _show_sequence(self, sequence: str) -> Result:
+        name = TableName.parse(sequence)
+        rows: list[Sequence[object]] = [
+            [queue, one.local, one.last_value]
+            for queue in self._queues_of_nodes()
+            for one in tables.get_seq_list(self.conn, queue)
+            if one.name == name
+        ]
+        if not rows:
+            raise UnknownTable(f"no sequence {name} is replicated", hint="londiste seqs")
+        return Result(("queue", "local", "published"), rows)
+
+    def _replication(self, statement: Statement) -> Result:
+        queue = self._chosen(None)
+        match statement:
+            case s.ListTables():
+                nodes.get_node_info(self.conn, queue)
+                found = [t for t in tables.get_table_list(self.conn, queue) if t.local]
+                return Result(
+                    ("table", "state", "attributes", "here"),
+                    [
+                        [
+                            str(t.name),
+                            t.state,
+                            ", ".join(f"{k}={v}" for k, v in t.attrs.items()) or None,
+                            str(t.dest),
+                        ]
+                        for t in found
+                    ],
+                )
+            case s.ListSequences():
+                nodes.get_node_info(self.conn, queue)
+                return Result(
+                    ("sequence", "local", "published"),
+                    [
+                        [str(q.name), q.local, q.last_value]
+                        for q in tables.get_seq_list(self.conn, queue)
+                    ],
+                )
+            case s.ListMissing():
+                nodes.get_node_info(self.conn, queue)
+                words = {"r": "table", "S": "sequence"}
+                return Result(
+                    ("kind", "name"),
+                    [
+                        [words.get(m.kind, m.kind), m.name]
+                        for m in tables.local_show_missing(self.conn, queue)
+                    ],
+                )
+        self._outside("londiste")
+        with Sites(name="londiste shell") as sites:
+            match statement:
+                case s.AddTables(names, options):
+                    wanted = table_options(options)
+                    todo = add_table.plan(sites, self.dsn, queue, names, wanted)
+                case s.AddSequences(names):
+                    todo = sequences.plan_add(sites, self.dsn, queue, names)
+                case s.RemoveTables(names):
+                    todo = remove_table.plan(sites, self.dsn, queue, names)
+                case s.RemoveSequences(names):
+                    todo = sequences.plan_remove(sites, self.dsn, queue, names)
+                case _:
+                    raise AssertionError(statement)
+            done: list[str] = []
+            plan.execute(todo.steps, sites, lambda step: done.append(step.describe()))
+        return Result(lines=[*done, *(f"{name}: was done before" for name in todo.already)])
+
+    # -- help -------------------------------------------------------------------------------------
+
+    def _open(self, dsn: str) -> Connection:
+        conn = connect(dsn, name="londiste shell", autocommit=True, synchronous=True)
+        try:
+            # What the user types means what it means to the user elsewhere.
+            conn.execute("reset search_path")
+            conn.execute("reset row_security")
+        except psycopg.Error as error:
+            conn.close()
+            raise from_database(error, where=place(dsn)) from error
+        if self._notice is not None:
+            tell = self._notice
+            conn.add_notice_handler(
+                lambda one: tell(f"{one.severity or 'NOTICE'}: {one.message_primary}")
+            )
+        return conn
+
+    def _chosen(self, queue: str | None) -> str:
+        chosen = queue or self.queue
+        if chosen is None:
+            raise _no_queue("connect queue=QUEUE")
+        return chosen
+
+    def _outside(self, what: str) -> None:
+        if self.conn.info.transaction_status != _IDLE:
+            raise StateError(
+                f"{what} does not work inside a transaction", hint="commit or rollback first"
+            )
+
+    def _queues_of_nodes(self) -> list[str]:
+        if not self._rows("relation_exists", relation="londiste.table_info")[0][0]:
+            return []
+        return [self.queue] if self.queue else [str(n) for (n,) in self._rows("queues_of_nodes")]
+
+    def _rows(self, name: str, **parameters: object) -> list[tuple[object, ...]]:
+        return self.conn.execute(query(name), parameters or None).fetchall()
+
+    def _catalog(self) -> Catalog:
+        consumers: dict[str, list[str]] = {}
+        workers: dict[tuple[str, str], list[str]] = {}
+        for one in queues.get_consumer_info(self.conn):
+            consumers.setdefault(one.queue_name, []).append(one.consumer_name)
+        for queue, found in consumers.items():
+            for name in found:
+                main, dot, rest = name.rpartition(".")
+                if dot and main in found:
+                    workers.setdefault((queue, main), []).append(rest)
+        relations = [(str(kind), str(name)) for kind, name in self._rows("shell_relations")]
+        members: list[str] = []
+        if self.queue and self._rows("relation_exists", relation="pgq_node.node_location")[0][1]:
+            members = [one.name for one in nodes.get_queue_locations(self.conn, self.queue)]
+        return Catalog(
+            queues=tuple(each.queue_name for each in queues.get_queue_info(self.conn)),
+            consumers={queue: tuple(found) for queue, found in consumers.items()},
+            subconsumers={key: tuple(found) for key, found in workers.items()},
+            nodes=tuple(members),
+            tables=tuple(name for kind, name in relations if kind == "table"),
+            sequences=tuple(name for kind, name in relations if kind == "sequence"),
+            databases=tuple(str(name) for (name,) in self._rows("other_databases")),
+        )
+
+
+def table_options(given: dict[str, str | None]) -> TableOptions:
+    """The options of ``londiste add table``; BadOption for what is none."""
+    flags = ""
+    arguments: list[str] = []
+    words: dict[str, bool] = {}
+    for name, value in given.items():
+        if name not in language.TABLE_OPTIONS:
+            raise BadOption(
+                f"no option {name}", hint="options: " + ", ".join(language.TABLE_OPTIONS)
+            )
+        takes_value = name in {"tgflags", "when"} or name.startswith("ev_")
+        if takes_value == (value is None):
+            raise BadOption(
+                f"option {name} " + ("needs a value" if takes_value else "takes no value"),
+                hint=f"write {name}='…'" if takes_value else f"write {name}",
+            )
+        if name == "tgflags":
+            flags = value or ""
+        elif takes_value:
+            arguments.append(f"{name}={value}")
+        elif name in {"backup", "skip"}:
+            arguments.append(name)
+        else:
+            words[name] = True
+    return TableOptions(
+        expect_sync="expect_sync" in words,
+        skip_truncate="skip_truncate" in words,
+        triggers="no_triggers" not in words,
+        trigger_flags=flags,
+        trigger_args=tuple(arguments),
+    )
+
+
+def _number(text: str, what: str) -> int:
+    if not text.isdigit():
+        raise BadOption(f"not a {what}: {text}", hint=f"a {what} is a number")
+    return int(text)
+
+
+def _no_queue(example: str) -> BadOption:
+    return BadOption("no queue is chosen", hint=f"name it in the statement, or: {example};")
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+__all__ = ["Session", "table_options"]
