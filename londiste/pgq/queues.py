@@ -121,6 +121,15 @@ def ticker(conn: Connection, queue: str | None = None) -> int | None:
     return None if answer is None else int(answer)
 
 
+def shortest_tick_lag(conn: Connection) -> float | None:
+    """Seconds of the shortest ``ticker_max_lag`` of queues that tick here; None without such."""
+    try:
+        row = conn.execute(query("shortest_tick_lag")).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    return None if row is None or row[0] is None else float(row[0])
+
+
 def external_ticker(
     conn: Connection, queue: str, tick_id: int, time: datetime, event_seq: int
 ) -> int:
@@ -210,6 +219,7 @@ __all__ = [
     "next_due",
     "queue_generation",
     "set_queue_config",
+    "shortest_tick_lag",
     "tick_at_snapshot",
     "ticker",
     "version",

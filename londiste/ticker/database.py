@@ -7,6 +7,7 @@ wanted every second.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -30,10 +31,15 @@ log = logging.getLogger(__name__)
 TICK_LOCK_TIMEOUT_MS = 1_000
 
 
+#: Seconds between two questions how impatient the queues are.
+LAG_PERIOD = 1.0
+
+
 @dataclass(frozen=True)
 class Periods:
     """Seconds between two runs of each task.
 
+    tick -- the longest; impatient queues with events are looked at more often.
     longest_pause -- after errors.
     lock_timeout -- for rotation and vacuum; a tick waits shorter.
     """
@@ -201,6 +207,9 @@ class _Ticks(_Round):
         self.lock_timeout_ms = min(self.lock_timeout_ms, TICK_LOCK_TIMEOUT_MS)
         self.troubles: dict[str, Trouble] = {}
         self.listener: Listener | None = None
+        self.ticked = -math.inf
+        self.lag: float | None = None
+        self.asked = -math.inf
 
     def on_connect(self, conn: Connection) -> None:
         self.listener = Listener(conn, [queues.FORCE_TICK_CHANNEL])
@@ -216,10 +225,17 @@ class _Ticks(_Round):
         self.listener.drain()
         started = time.monotonic()
         crash.point("ticker.before-tick")
-        self.count(Counts(ticks=tick.run_once(conn, self.troubles)))
+        made = tick.run_once(conn, self.troubles)
         crash.point("ticker.after-tick")
-        self.loop.delay = schedule.pause(
-            time.monotonic(), {Task.TICK: started}, {Task.TICK: self.periods.tick}
+        now = time.monotonic()
+        if made:
+            self.count(Counts(ticks=made))
+            self.ticked = now
+        if now - self.asked >= LAG_PERIOD:
+            self.lag = queues.shortest_tick_lag(conn)
+            self.asked = now
+        self.loop.delay = schedule.look_pause(
+            self.periods.tick, self.lag, now - self.ticked, now - started
         )
         return False
 

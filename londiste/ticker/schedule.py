@@ -33,6 +33,33 @@ def pause(now: float, last: Mapping[Task, float], periods: Mapping[Task, float])
     return min(_left(task, now, last, periods) for task in periods)
 
 
+#: Shortest time between two looks at the queues, in seconds.
+SHORTEST_LOOK = 0.005
+
+#: After a quiet time a look comes late by this part of it at most.
+_LATE = 0.05
+
+#: Part of the time that looking may take, where looking at all queues takes long.
+_BUSY = 0.2
+
+
+def look_pause(period: float, lag: float | None, quiet: float, took: float) -> float:
+    """Seconds between the end of a look at the queues and the next.
+
+    period -- the longest pause, which is right for queues where nothing happens.
+    lag -- the shortest time in which a queue wants its events in a tick; None: no queues.
+    quiet -- seconds since a tick was made.
+    took -- seconds that the look took.
+
+    While there are events, looks follow each other so fast that the lag is kept: at half of it.
+    The longer nothing came, the rarer they get, so that idle queues cost next to nothing; the
+    first event after that waits a twentieth of the quiet time, and never longer than a period.
+    """
+    if lag is None:
+        return period
+    return min(period, max(SHORTEST_LOOK, lag / 2, quiet * _LATE, took * (1 / _BUSY - 1)))
+
+
 def _left(
     task: Task, now: float, last: Mapping[Task, float], periods: Mapping[Task, float]
 ) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from londiste.ticker.schedule import Task, due, pause
+from londiste.ticker.schedule import SHORTEST_LOOK, Task, due, look_pause, pause
 
 PERIODS = {Task.TICK: 1.0, Task.RETRY: 30.0, Task.MAINTENANCE: 120.0}
 
@@ -54,3 +54,49 @@ def test_slow_work_delays_but_does_not_pile_up() -> None:
     assert simulate(600, cost=0.01) == {Task.TICK: 600, Task.RETRY: 20, Task.MAINTENANCE: 5}
     slow = simulate(600, cost=2.0)
     assert 250 <= slow[Task.TICK] <= 300
+
+
+def test_without_queues_a_look_comes_once_a_period() -> None:
+    assert look_pause(1.0, None, 0.0, 0.0) == 1.0
+
+
+def test_patient_queues_are_looked_at_once_a_period_and_impatient_ones_twice_a_lag() -> None:
+    assert look_pause(1.0, 3.0, 0.0, 0.0) == 1.0
+    assert look_pause(1.0, 0.2, 0.0, 0.0) == 0.1
+    assert look_pause(1.0, 0.01, 0.0, 0.0) == SHORTEST_LOOK
+    assert look_pause(1.0, 0.0, 0.0, 0.0) == SHORTEST_LOOK
+
+
+def test_a_short_period_is_kept_whatever_the_queues_want() -> None:
+    assert look_pause(0.001, 3.0, 1e9, 0.0) == 0.001
+
+
+def test_looking_at_many_queues_does_not_fill_the_time() -> None:
+    assert look_pause(1.0, 0.01, 0.0, took=0.1) == 0.4
+
+
+@given(
+    quiet=st.floats(0, 1e6, allow_nan=False),
+    longer=st.floats(0, 1e6, allow_nan=False),
+    lag=st.floats(0, 100),
+)
+def test_the_longer_it_is_quiet_the_rarer_the_looks_and_never_rarer_than_a_period(
+    quiet: float, longer: float, lag: float
+) -> None:
+    first, later = (look_pause(1.0, lag, q, 0.0) for q in (quiet, quiet + longer))
+    assert SHORTEST_LOOK <= first <= later <= 1.0
+    assert look_pause(1.0, lag, 20.0, 0.0) == 1.0
+
+
+def looks(seconds: float, lag: float, period: float = 1.0) -> int:
+    """How often queues are looked at in a quiet time."""
+    quiet, count = 0.0, 0
+    while quiet < seconds:
+        quiet += look_pause(period, lag, quiet, 0.0)
+        count += 1
+    return count
+
+
+def test_a_quiet_night_costs_little_more_than_with_patient_queues() -> None:
+    assert looks(3600, lag=3.0) == 3600
+    assert looks(3600, lag=0.005) < 3600 + 200
