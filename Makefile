@@ -48,6 +48,7 @@ test-all: lint
 bench: $(VENV)/.embedded
 	$(BIN)/python -m bench.copy
 	$(BIN)/python -m bench.replay
+	$(BIN)/python -m bench.queue
 
 docs: $(VENV)/.made
 	$(BIN)/python docs/generate.py

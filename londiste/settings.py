@@ -325,7 +325,9 @@ class TickerSettings(Settings):
     discover: bool = Field(
         False, description="Also look after all other databases of these servers with a queue."
     )
-    ticker_period: float = Field(1.0, gt=0, description="Seconds between looks at the queues.")
+    ticker_period: float = Field(
+        1.0, gt=0, description="Longest time in seconds between two looks at the queues."
+    )
     retry_period: float = Field(30.0, gt=0, description="Seconds between moves of retry events.")
     maint_period: float = Field(120.0, gt=0, description="Seconds between rotations and vacuums.")
     stats_period: float = Field(30.0, gt=0, description="Seconds between lines of statistics.")

@@ -235,7 +235,7 @@ class _Ticks(_Round):
             self.lag = queues.shortest_tick_lag(conn)
             self.asked = now
         self.loop.delay = schedule.look_pause(
-            self.periods.tick, self.lag, now - self.ticked, now - started
+            self.periods.tick, self.lag, now - self.ticked, now - started, ticked=made > 0
         )
         return False
 

@@ -43,21 +43,26 @@ _LATE = 0.05
 _BUSY = 0.2
 
 
-def look_pause(period: float, lag: float | None, quiet: float, took: float) -> float:
+def look_pause(
+    period: float, lag: float | None, quiet: float, took: float, *, ticked: bool = False
+) -> float:
     """Seconds between the end of a look at the queues and the next.
 
     period -- the longest pause, which is right for queues where nothing happens.
     lag -- the shortest time in which a queue wants its events in a tick; None: no queues.
     quiet -- seconds since a tick was made.
     took -- seconds that the look took.
+    ticked -- it made a tick.
 
-    While there are events, looks follow each other so fast that the lag is kept: at half of it.
-    The longer nothing came, the rarer they get, so that idle queues cost next to nothing; the
-    first event after that waits a twentieth of the quiet time, and never longer than a period.
+    While there are events, looks follow each other so fast that the lag is kept: the next tick
+    is due a lag after the last, and later events have waited for half of it at most.  The longer
+    nothing came, the rarer looks get, so that idle queues cost next to nothing; the first event
+    after that waits a twentieth of the quiet time, and never longer than a period.
     """
     if lag is None:
         return period
-    return min(period, max(SHORTEST_LOOK, lag / 2, quiet * _LATE, took * (1 / _BUSY - 1)))
+    wanted = (lag if ticked else lag / 2) - took
+    return min(period, max(SHORTEST_LOOK, wanted, quiet * _LATE, took * (1 / _BUSY - 1)))
 
 
 def _left(

@@ -67,6 +67,11 @@ def test_patient_queues_are_looked_at_once_a_period_and_impatient_ones_twice_a_l
     assert look_pause(1.0, 0.0, 0.0, 0.0) == SHORTEST_LOOK
 
 
+def test_after_a_tick_the_next_is_not_looked_for_before_it_can_be_due() -> None:
+    assert look_pause(1.0, 0.2, 0.0, 0.0, ticked=True) == 0.2
+    assert look_pause(1.0, 0.2, 0.0, 0.01, ticked=True) == 0.2 - 0.01
+
+
 def test_a_short_period_is_kept_whatever_the_queues_want() -> None:
     assert look_pause(0.001, 3.0, 1e9, 0.0) == 0.001
 
