@@ -60,6 +60,8 @@ _OPTIONS = (
     click.option("--at", "at", type=int, metavar="TICK", help="With --register: behind this tick."),
     click.option("--like", metavar="CONSUMER", help="With --register: where this one stands."),
     click.option("--unregister", is_flag=True, help="Forget the consumer and its position, end."),
+    click.option("--pause", is_flag=True, help="Take no batch until --resume, from anywhere."),
+    click.option("--resume", is_flag=True, help="Go on."),
     click.option("--rewind", is_flag=True, help="Move the queue to the stored position, end."),
     click.option("--reset", is_flag=True, help="Store the position of the queue, end."),
     click.option("--config-template", is_flag=True, help="Print an annotated settings file."),
@@ -110,6 +112,12 @@ class Program:
         elif given["unregister"]:
             there = consumer.unregister()
             output.message(f"{who} {'unregistered' if there else 'was not registered'}")
+        elif given["pause"]:
+            done = consumer.pause()
+            output.message(f"{who} {'paused' if done else 'was paused already'}")
+        elif given["resume"]:
+            done = consumer.resume()
+            output.message(f"{who} {'goes on' if done else 'was not paused'}")
         elif given["rewind"]:
             output.message(f"{who}: the queue begins at tick {consumer.rewind()}")
         elif given["reset"]:

@@ -242,6 +242,17 @@ class Consumer:
         """Forgets the consumer and every stored position; False when it was not there."""
         return self._parts.unregister()
 
+    def pause(self, reason: str | None = None) -> bool:
+        """Has every process of this consumer stop after its batch; False when it is paused.
+
+        It is written in the queue's database: a process that starts again stays paused.
+        """
+        return self._parts.pause(reason)
+
+    def resume(self) -> bool:
+        """Lets it go on; False when it was not paused."""
+        return self._parts.resume()
+
     def rewind(self) -> int:
         """Moves the queue to the position stored with the effects; the tick.
 

@@ -58,6 +58,11 @@ class Context:
         """Whether the process is asked to stop when this batch is done."""
         return self._stopping()
 
+    @property
+    def returned(self) -> list[Outcome]:
+        """The events that were not simply processed, and what becomes of them."""
+        return list(self.outcomes.values())
+
     def each(self, events: Iterable[Event], function: EventFunction) -> None:
         """Calls ``function(event, ctx)`` for every event, as ``process_event`` is called.
 

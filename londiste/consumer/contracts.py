@@ -5,13 +5,14 @@ The names are those of ``londiste.daemon.crash``: tests kill a process in every 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
 
 from londiste.consumer.context import Context
 from londiste.consumer.delivery import Delivery
+from londiste.consumer.outcome import Outcome
 from londiste.consumer.progress import Progress
 from londiste.consumer.source import Source
 from londiste.daemon import crash
@@ -41,7 +42,7 @@ def at_most_once(job: Job, batch: Batch) -> Context | None:
     """Finished before the first event is processed; what is being read can still be read."""
     chunks = job.source.chunks(batch)
     first = next(chunks, None)
-    _finish(job, batch, None)
+    _finish(job, batch, ())
     return job.process(batch, chain([first], chunks) if first is not None else iter(()))
 
 
@@ -49,7 +50,7 @@ def at_least_once(job: Job, batch: Batch) -> Context | None:
     """Processed, then finished."""
     done = job.process(batch, job.source.chunks(batch))
     crash.point("consumer.processed")
-    _finish(job, batch, done)
+    _finish(job, batch, done.returned)
     return done
 
 
@@ -58,7 +59,7 @@ def exactly_once_here(job: Job, batch: Batch) -> Context | None:
     with job.source.conn.transaction():
         done = job.process(batch, job.source.chunks(batch))
         crash.point("consumer.processed")
-        job.source.return_events(batch, list(done.outcomes.values()))
+        job.source.return_events(batch, done.returned)
         job.source.finish(batch)
         crash.point("consumer.before-commit")
     crash.point("consumer.after-finish")
@@ -76,10 +77,10 @@ def exactly_once_elsewhere(job: Job, batch: Batch) -> Context | None:
                 job.source.finish(batch)
             done = job.process(batch, job.source.chunks(batch))
             crash.point("consumer.processed")
-            job.progress.completed(batch)
+            job.progress.completed(batch, done.returned)
             crash.point("consumer.before-commit")
     crash.point("consumer.after-commit")
-    _finish(job, batch, done)
+    _finish(job, batch, job.progress.returned(batch) if done is None else done.returned)
     return done
 
 
@@ -90,9 +91,9 @@ def local_file(job: Job, batch: Batch) -> Context | None:
     if not job.progress.seen(batch):
         done = job.process(batch, job.source.chunks(batch))
         crash.point("consumer.processed")
-        job.progress.completed(batch)
+        job.progress.completed(batch, done.returned)
     crash.point("consumer.after-commit")
-    _finish(job, batch, done)
+    _finish(job, batch, job.progress.returned(batch) if done is None else done.returned)
     return done
 
 
@@ -108,13 +109,12 @@ STEPS: dict[Delivery, Callable[[Job, Batch], Context | None]] = {
 }
 
 
-def _finish(job: Job, batch: Batch, done: Context | None) -> None:
+def _finish(job: Job, batch: Batch, returned: Sequence[Outcome]) -> None:
     """Retries and dead letters, then the end of the batch, in one transaction of the queue."""
     crash.point("consumer.before-finish")
     conn: Connection = job.source.conn
     with conn.transaction():
-        if done is not None:
-            job.source.return_events(batch, list(done.outcomes.values()))
+        job.source.return_events(batch, returned)
         job.source.finish(batch)
         crash.point("consumer.mid-finish")
     crash.point("consumer.after-finish")

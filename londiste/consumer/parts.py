@@ -6,6 +6,7 @@ Registration and position are the only things here that change anything.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,12 +25,16 @@ from londiste.consumer.statistics import Statistics
 from londiste.db.connection import Connection, place, session
 from londiste.db.queries import query
 from londiste.errors import BadOption, PositionLost, StateError, from_database
+from londiste.pgq import pausing, queues
 from londiste.settings import ConsumerSettings
 
 if TYPE_CHECKING:
     from londiste.consumer.consumer import Consumer
 
 log = logging.getLogger(__name__)
+
+#: Seconds between looks whether somebody has paused the consumer.
+PAUSE_PERIOD = 1.0
 
 
 class Parts:
@@ -43,6 +48,8 @@ class Parts:
         self.delivery = kind.delivery
         self.stopping = stopping
         self.effects_dsn = settings.target_db or settings.db
+        self._paused = False
+        self._ask_again = 0.0
         _check(kind, settings)
 
     # -- for the loop ----------------------------------------------------------------------
@@ -107,8 +114,19 @@ class Parts:
             self._follow_file(on, tick)
 
     def paused(self, on: QueueSource) -> bool:
-        """Whether somebody has paused the consumer."""
-        return False
+        """Whether somebody has paused the consumer; asks the database once in a second."""
+        now = time.monotonic()
+        if now < self._ask_again:
+            return self._paused
+        self._ask_again = now + min(PAUSE_PERIOD, self.settings.loop_delay)
+        found = pausing.get_paused_consumers(on.conn, on.queue, on.consumer)
+        if found and not self._paused:
+            reason = f": {found[0].reason}" if found[0].reason else ""
+            log.warning("paused since %s%s", f"{found[0].since:%F %T%z}", reason)
+        elif self._paused and not found:
+            log.info("goes on after a pause")
+        self._paused = bool(found)
+        return self._paused
 
     # -- registration and position ---------------------------------------------------------
 
@@ -136,6 +154,18 @@ class Parts:
         elif self.delivery is Delivery.LOCAL_FILE:
             self._file().forget()
         return there
+
+    def pause(self, reason: str | None) -> bool:
+        """``Consumer.pause``."""
+        settings = self.settings
+        with session(settings.db, name="londiste consumer", autocommit=True) as conn:
+            return pausing.pause_consumer(conn, settings.queue_name, settings.consumer, reason)
+
+    def resume(self) -> bool:
+        """``Consumer.resume``."""
+        settings = self.settings
+        with session(settings.db, name="londiste consumer", autocommit=True) as conn:
+            return pausing.resume_consumer(conn, settings.queue_name, settings.consumer)
 
     def rewind(self) -> int:
         """``Consumer.rewind``."""
@@ -200,6 +230,10 @@ class Parts:
         """Puts the queue where the file is, if it has that tick."""
         stored = self._file().tick()
         if stored is None or stored == tick:
+            return
+        (info,) = queues.get_consumer_info(on.conn, on.queue, on.consumer)
+        if info.next_tick == stored:
+            # The process died before it finished the batch: that is all that is missing.
             return
         try:
             on.register(stored)

@@ -10,12 +10,14 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import psycopg
 
+from londiste.consumer.outcome import Outcome
 from londiste.db.connection import Connection, place
 from londiste.db.queries import query
 from londiste.errors import BadOption, LondisteError, PositionLost, StateError, from_database
@@ -31,8 +33,14 @@ class Progress(Protocol):
         transaction, if there is one.  Raises PositionLost when queue and progress do not fit.
         """
 
-    def completed(self, batch: Batch) -> None:
-        """Remembers that the batch is done.  Raises Superseded when somebody else did."""
+    def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
+        """Remembers that the batch is done, but for these events, which the queue gets back.
+
+        Raises StateError when somebody else has done it.
+        """
+
+    def returned(self, batch: Batch) -> Sequence[Outcome]:
+        """What ``completed`` was told of a batch that is seen to be done."""
 
 
 class TickProgress:
@@ -60,8 +68,12 @@ class TickProgress:
             return True
         raise lost(batch, tick, place(self.db().info.dsn))
 
-    def completed(self, batch: Batch) -> None:
+    def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
         ext.set_last_tick(self.db(), self.consumer, batch.tick_id)
+        _store(self.db(), self.consumer, "", batch, returned)
+
+    def returned(self, batch: Batch) -> Sequence[Outcome]:
+        return _stored(self.db(), self.consumer, "", batch)
 
     def set(self, tick: int) -> None:
         """Sets the position, whatever it was."""
@@ -84,12 +96,16 @@ class BatchProgress:
         _keep_out(self.db(), f"{self.consumer}\n{self.subconsumer}")
         return ext.is_batch_done(self.db(), self.consumer, batch.id, self.subconsumer)
 
-    def completed(self, batch: Batch) -> None:
+    def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
         if not ext.set_batch_done(self.db(), self.consumer, batch.id, self.subconsumer):
             raise StateError(
                 f"batch {batch.id} was done already while it was processed",
                 detail=f"consumer {self.consumer} in {place(self.db().info.dsn)}",
             )
+        _store(self.db(), self.consumer, self.subconsumer, batch, returned)
+
+    def returned(self, batch: Batch) -> Sequence[Outcome]:
+        return _stored(self.db(), self.consumer, self.subconsumer, batch)
 
 
 class FileProgress:
@@ -105,10 +121,13 @@ class FileProgress:
 
     def tick(self) -> int | None:
         """The tick in the file; None when there is no file.  Raises StateError for another's."""
+        return self._load()[0]
+
+    def _load(self) -> tuple[int | None, list[Outcome]]:
         try:
             text = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            return None
+            return None, []
         except (OSError, UnicodeDecodeError) as error:
             raise BadOption(
                 f"{self.path}: cannot be read: {error}", hint="correct local_tracking_file"
@@ -117,8 +136,9 @@ class FileProgress:
             stored = json.loads(text)
             if isinstance(stored, int):
                 # The form of earlier versions: the number alone.
-                return stored
+                return stored, []
             owner, tick = (stored["queue"], stored["consumer"]), int(stored["tick"])
+            returned = [Outcome(**each) for each in stored.get("returned", [])]
         except (ValueError, KeyError, TypeError):
             raise PositionLost(
                 f"{self.path}: not a position file",
@@ -131,7 +151,7 @@ class FileProgress:
                 detail=f"not of {self.consumer} on {self.queue}",
                 hint="give each consumer a local_tracking_file of its own",
             )
-        return tick
+        return tick, returned
 
     def seen(self, batch: Batch) -> bool:
         tick = self.tick()
@@ -143,12 +163,17 @@ class FileProgress:
             return True
         raise lost(batch, tick, str(self.path))
 
-    def completed(self, batch: Batch) -> None:
-        self.set(batch.tick_id)
+    def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
+        self.set(batch.tick_id, returned)
 
-    def set(self, tick: int) -> None:
+    def returned(self, batch: Batch) -> Sequence[Outcome]:
+        return self._load()[1]
+
+    def set(self, tick: int, returned: Sequence[Outcome] = ()) -> None:
         """Replaces the file; after a crash of the machine it is the old one or the new one."""
-        stored = {"queue": self.queue, "consumer": self.consumer, "tick": tick}
+        stored: dict[str, Any] = {"queue": self.queue, "consumer": self.consumer, "tick": tick}
+        if returned:
+            stored["returned"] = [asdict(outcome) for outcome in returned]
         try:
             _replace(self.path, json.dumps(stored) + "\n")
         except OSError as error:
@@ -194,6 +219,23 @@ def _keep_out(conn: Connection, name: str) -> None:
         conn.execute(query("consumer_position_lock"), [name])
     except psycopg.Error as error:
         raise from_database(error, where=place(conn.info.dsn)) from error
+
+
+def _store(
+    conn: Connection, consumer: str, sub: str, batch: Batch, returned: Sequence[Outcome]
+) -> None:
+    for outcome in returned:
+        event = ext.ReturnedEvent(
+            outcome.event_id, outcome.seconds, outcome.attempts, outcome.reason
+        )
+        ext.set_event_returned(conn, consumer, batch.id, event, sub)
+
+
+def _stored(conn: Connection, consumer: str, sub: str, batch: Batch) -> list[Outcome]:
+    return [
+        Outcome(event.event_id, event.seconds, event.reason or "", event.max_attempts)
+        for event in ext.get_returned_events(conn, consumer, batch.id, sub)
+    ]
 
 
 def _replace(path: Path, text: str) -> None:

@@ -13,6 +13,8 @@ of a cooperative consumer, or of whatever else keeps a position of its own.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from londiste.db import call
 from londiste.db.connection import Connection
 
@@ -48,6 +50,54 @@ def set_event_done(
     )
 
 
+class ReturnedEvent(NamedTuple):
+    """An event of an applied batch that goes back to the queue.
+
+    seconds -- deliver it again after this time; None for a dead letter.
+    max_attempts -- deliveries after which it is a dead letter instead; None for no limit.
+    """
+
+    event_id: int
+    seconds: int | None
+    max_attempts: int | None
+    reason: str | None
+
+
+def set_event_returned(
+    conn: Connection,
+    consumer: str,
+    batch_id: int,
+    event: ReturnedEvent,
+    subconsumer: str = "",
+) -> bool:
+    """Notes that an event goes back to the queue; False when that was noted before.
+
+    The first one of another batch forgets those of the batch before.
+    """
+    return bool(
+        call.value(
+            conn,
+            "pgq_ext.set_event_returned",
+            consumer,
+            subconsumer,
+            batch_id,
+            event.event_id,
+            event.seconds,
+            event.max_attempts,
+            event.reason,
+        )
+    )
+
+
+def get_returned_events(
+    conn: Connection, consumer: str, batch_id: int, subconsumer: str = ""
+) -> list[ReturnedEvent]:
+    """The events of an applied batch that go back to the queue."""
+    return call.records(
+        conn, ReturnedEvent, "pgq_ext.get_returned_events", consumer, subconsumer, batch_id
+    )
+
+
 def get_last_tick(conn: Connection, consumer: str, subconsumer: str = "") -> int | None:
     """The tick up to which the consumer has applied everything; None when nothing is noted."""
     tick = call.value(conn, "pgq_ext.get_last_tick", consumer, subconsumer)
@@ -65,11 +115,14 @@ def version(conn: Connection) -> str:
 
 
 __all__ = [
+    "ReturnedEvent",
     "get_last_tick",
+    "get_returned_events",
     "is_batch_done",
     "is_event_done",
     "set_batch_done",
     "set_event_done",
+    "set_event_returned",
     "set_last_tick",
     "version",
 ]

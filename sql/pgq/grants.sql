@@ -4,7 +4,7 @@ grant usage on schema pgq to public;
 
 revoke all on
     pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.event_template, pgq.retry_queue,
-    pgq.failed_queue, pgq.delayed_event, pgq.event_key
+    pgq.failed_queue, pgq.delayed_event, pgq.event_key, pgq.paused_consumer
 from public;
 -- Positions are read and changed through pgq.subscription.
 revoke all on pgq.registration, pgq.position_state, pgq.position_0, pgq.position_1
@@ -36,6 +36,7 @@ grant execute on function
     pgq.get_consumer_info(),
     pgq.get_consumer_info(text),
     pgq.get_consumer_info(text, text),
+    pgq.get_paused_consumers(text, text),
     pgq.get_waiting_info(text, text),
     pgq.get_delayed_info(text),
     pgq.get_queue_config(text),
@@ -87,6 +88,8 @@ grant execute on function
     pgq.failed_event_retry_all(text, text),
     pgq.failed_event_delete(text, text, int8),
     pgq.failed_event_delete_all(text, text),
+    pgq.pause_consumer(text, text, text),
+    pgq.resume_consumer(text, text),
     pgq.finish_batch(int8),
     pgq.force_tick(text)
 to pgq_reader;

@@ -5,7 +5,8 @@ revoke all on
     pgq_ext.completed_tick,
     pgq_ext.completed_batch,
     pgq_ext.completed_event,
-    pgq_ext.partial_batch
+    pgq_ext.partial_batch,
+    pgq_ext.returned_event
 from public;
 
 revoke all on all functions in schema pgq_ext from public;
@@ -23,6 +24,8 @@ grant execute on function
     pgq_ext.is_event_done(text, text, int8, int8),
     pgq_ext.set_event_done(text, int8, int8),
     pgq_ext.set_event_done(text, text, int8, int8),
+    pgq_ext.set_event_returned(text, text, int8, int8, int4, int4, text),
+    pgq_ext.get_returned_events(text, text, int8),
     pgq_ext.get_last_tick(text),
     pgq_ext.get_last_tick(text, text),
     pgq_ext.set_last_tick(text, int8),

@@ -398,3 +398,15 @@ def test_processes_share_a_consumer(db: Database, tmp_path: Path) -> None:
     one.close()
     two.close()
     assert effects(db) == list("abcdef")
+
+
+def test_a_paused_consumer_takes_nothing_until_it_is_resumed(db: Database, tmp_path: Path) -> None:
+    one, two = (make(db, Delivery.AT_LEAST_ONCE, tmp_path) for _ in range(2))
+    one.register()
+    send(db, "a")
+    assert two.pause("repairs")
+    assert not two.pause()
+    assert one.run_once() == 0
+    assert two.resume()
+    assert not two.resume()
+    assert make(db, Delivery.AT_LEAST_ONCE, tmp_path).run_once() == 1

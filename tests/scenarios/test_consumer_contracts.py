@@ -82,10 +82,12 @@ CHEAP = {
     (Delivery.AT_LEAST_ONCE, "consumer.mid-finish"),
     (Delivery.EXACTLY_ONCE_HERE, "consumer.before-commit"),
     (Delivery.EXACTLY_ONCE_ELSEWHERE, "consumer.before-commit"),
-    (Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH, "consumer.processed"),
+    (Delivery.EXACTLY_ONCE_ELSEWHERE, "consumer.after-commit"),
+    (Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH, "consumer.after-commit"),
+    (Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH, "consumer.mid-finish"),
     (Delivery.ONCE_PER_EVENT, "consumer.after-effect:2"),
     (Delivery.ONCE_PER_EVENT, "consumer.after-mark:2"),
-    (Delivery.LOCAL_FILE, "consumer.processed"),
+    (Delivery.LOCAL_FILE, "consumer.after-commit"),
 }
 CASES = [
     pytest.param(

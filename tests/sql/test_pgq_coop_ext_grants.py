@@ -31,6 +31,8 @@ READER = {
     "pgq_coop.nack(bigint,bigint,integer,text,integer)",
 }
 WRITER_DEFINER = {
+    "pgq_ext.set_event_returned(text,text,bigint,bigint,integer,integer,text)",
+    "pgq_ext.get_returned_events(text,text,bigint)",
     "pgq_ext.is_batch_done(text,text,bigint)",
     "pgq_ext.set_batch_done(text,text,bigint)",
     "pgq_ext.is_event_done(text,text,bigint,bigint)",

@@ -25,6 +25,8 @@ COMMANDS: dict[str, Entry] = {
     "consumers": Entry("consumers", "List consumers and their positions.", CONSUMERS),
     "register": Entry("consumers", "Register consumers, or move them.", CONSUMERS),
     "unregister": Entry("consumers", "Forget consumers and their positions.", CONSUMERS),
+    "pause-consumer": Entry("pausing", "Have consumers take no batch.", CONSUMERS),
+    "resume-consumer": Entry("pausing", "Let them go on.", CONSUMERS),
     "batch": Entry("events", "Show an open batch.", CONSUMERS),
     "events": Entry("events", "Look at events without consuming them.", EVENTS),
     "retry": Entry("events", "Events that are delivered again later.", EVENTS),

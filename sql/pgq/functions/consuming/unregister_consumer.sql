@@ -47,6 +47,8 @@ begin
         select array_agg(sub_consumer) into v_removed from gone;
     end if;
 
+    delete from pgq.paused_consumer
+    where pc_queue = v_sub.sub_queue and pc_consumer = any (v_removed);
     delete from pgq.consumer c
     where c.co_id = any (v_removed)
         and not exists (select 1 from pgq.registration s where s.sub_consumer = c.co_id);

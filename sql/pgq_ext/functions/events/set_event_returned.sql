@@ -1,0 +1,43 @@
+create or replace function pgq_ext.set_event_returned(
+    a_consumer text,
+    a_subconsumer text,
+    a_batch_id int8,
+    a_event_id int8,
+    a_retry_seconds int4,
+    a_max_attempts int4,
+    a_reason text
+)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes that an event was not processed with its batch and goes back to the queue.
+ *
+ * Call it in the transaction that applies the batch, so that a consumer that dies before it has
+ * told the queue can do so when it comes back (get_returned_events).  False when the event was
+ * noted already; then nothing changes.  Events of other batches of the consumer are forgotten.
+ *
+ * a_retry_seconds -- deliver it again after this time; null for a dead letter.
+ * a_max_attempts -- deliveries after which it is a dead letter instead; null for no limit.
+ */
+begin
+    perform pgq_ext._require_values(
+        a_consumer, a_subconsumer, a_batch_id::text, a_event_id::text
+    );
+    delete from pgq_ext.returned_event
+    where consumer_id = a_consumer
+        and subconsumer_id = a_subconsumer
+        and batch_id <> a_batch_id;
+    insert into pgq_ext.returned_event (
+        consumer_id, subconsumer_id, batch_id, event_id, retry_seconds, max_attempts, reason
+    )
+    values (
+        a_consumer, a_subconsumer, a_batch_id, a_event_id, a_retry_seconds, a_max_attempts,
+        a_reason
+    )
+    on conflict on constraint returned_event_pkey do nothing;
+    return found;
+end;
+$$;
