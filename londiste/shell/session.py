@@ -36,6 +36,7 @@ from londiste.shell.result import Result
 from londiste.shell.statements import Statement
 
 _IN_TRANSACTION = psycopg.pq.TransactionStatus.INTRANS
+_FAILED = psycopg.pq.TransactionStatus.INERROR
 _IDLE = psycopg.pq.TransactionStatus.IDLE
 
 
@@ -77,6 +78,11 @@ class Session:
             return self._do(statement)
         except psycopg.Error as error:
             raise from_database(error, where=whereabouts(self.conn)) from error
+        except KeyboardInterrupt:
+            # The interrupt came at a moment when the driver could not wait for the end.
+            if self.conn.info.transaction_status not in {_IDLE, _IN_TRANSACTION, _FAILED}:
+                self.conn.close()
+            raise
         finally:
             if self.conn.closed:
                 self.conn = self._open(self.dsn)
