@@ -11,7 +11,13 @@ from __future__ import annotations
 from londiste.cascade import nodes
 from londiste.db.connection import Connection
 from londiste.errors import PositionLost
+from londiste.pgq import continuity
 from londiste.pgq.types import Batch
+
+POSITION_LOST_HINT = (
+    "if this database is complete up to its tick: londiste worker --rewind;"
+    " otherwise copy the tables again: londiste resync"
+)
 
 
 class NodeProgress:
@@ -35,14 +41,14 @@ class NodeProgress:
         if tick == batch.prev_tick_id:
             return False
         if tick == batch.tick_id:
+            self._same_tick(batch)
             return True
         raise PositionLost(
             f"consumer {self.consumer} of queue {self.queue} is at tick {tick},"
             f" the provider hands out ticks {batch.prev_tick_id} to {batch.tick_id}",
             detail="one of the two databases was restored from a backup, or the consumer was"
             " registered again",
-            hint="if this database is complete up to its tick: londiste worker --rewind;"
-            " otherwise copy the tables again: londiste resync",
+            hint=POSITION_LOST_HINT,
         )
 
     def completed(self, batch: Batch) -> None:
@@ -53,3 +59,15 @@ class NodeProgress:
         nodes.move_consumer_completed(
             self.conn, self.queue, self.consumer, batch.prev_tick_id, batch.tick_id
         )
+        continuity.moved(self.conn, self.queue, self.consumer, batch)
+
+    def _same_tick(self, batch: Batch) -> None:
+        """Raises PositionLost when the provider means another tick by the same number."""
+        known = continuity.recall(self.conn, self.queue, self.consumer)
+        if not continuity.same_tick(known, batch):
+            raise PositionLost(
+                f"tick {batch.tick_id} of queue {self.queue} is not the one that this node has",
+                detail="the provider's database was set back to an earlier state and went on"
+                " from there",
+                hint=POSITION_LOST_HINT,
+            )

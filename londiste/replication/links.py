@@ -15,10 +15,13 @@ from psycopg import conninfo
 from psycopg.rows import dict_row
 
 from londiste.cascade import nodes
+from londiste.cascade.progress import POSITION_LOST_HINT
+from londiste.cascade.types import WorkerState
 from londiste.db.connection import Connection, connect, place
 from londiste.db.notify import Listener
 from londiste.db.queries import query
 from londiste.errors import BadOption, NodeBusy, StateError, from_database
+from londiste.pgq import continuity
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +79,21 @@ def provider(location: str, extra: str, *, name: str, queue: str, node: str) -> 
         conn.close()
         raise
     return conn
+
+
+def prove_continuity(source: Connection, target: Connection, state: WorkerState) -> None:
+    """Makes sure that the provider's queue is still the one that this node has read so far.
+
+    Raises PositionLost when it was restored or made anew, or the worker registered anew.
+    """
+    queue, worker, tick = state.queue, state.worker, state.completed_tick
+    known = continuity.recall(target, queue, worker)
+    facts = continuity.look(source, queue, worker, known, tick)
+    found = continuity.prove(
+        queue, worker, state.provider, tick, known, facts, hint=POSITION_LOST_HINT
+    )
+    if found is not None and found != known:
+        continuity.note(target, queue, worker, found)
 
 
 def listen(conn: Connection) -> Listener:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from londiste.cascade import nodes
-from londiste.pgq import batches
+from londiste.pgq import batches, continuity
 from londiste.replication import links
 from londiste.settings import WorkerSettings
 
@@ -32,4 +32,6 @@ def rewind(settings: WorkerSettings) -> int:
             )
         ) as source:
             batches.register_consumer_at(source, state.queue, state.worker, state.completed_tick)
+        # What the provider has now is what counts from here on.
+        continuity.forget(target, state.queue, state.worker)
     return state.completed_tick

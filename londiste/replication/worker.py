@@ -372,6 +372,11 @@ class Worker:
             queue=state.queue,
             node=state.provider,
         )
+        try:
+            links.prove_continuity(conn, target, state)
+        except BaseException:
+            conn.close()
+            raise
         runner = BatchRunner(
             node=state.name,
             queue=state.queue,

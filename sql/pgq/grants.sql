@@ -23,7 +23,8 @@ grant usage on sequence
     pgq.batch_id_seq
 to pgq_admin;
 
-revoke all on pgq.cluster_identity, pgq.queue_generation from public;
+revoke all on pgq.cluster_identity, pgq.queue_generation, pgq.known_source from public;
+grant select, insert, update, delete on pgq.known_source to pgq_admin;
 grant select on pgq.cluster_identity, pgq.queue_generation to public, pgq_reader;
 
 revoke all on all functions in schema pgq from public;
@@ -93,6 +94,14 @@ grant execute on function
     pgq.finish_batch(int8),
     pgq.force_tick(text)
 to pgq_reader;
+
+-- what consumers keep in the database they write to
+grant execute on function
+    pgq.note_known_source(text, text, text, uuid, int4, int8, timestamptz),
+    pgq.move_known_tick(text, text, int8, timestamptz),
+    pgq.get_known_source(text, text),
+    pgq.forget_known_sources(text, text)
+to pgq_writer;
 
 -- producers
 grant execute on function

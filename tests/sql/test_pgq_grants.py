@@ -66,6 +66,10 @@ READER = [
     "position_facts(text,text,uuid,bigint)",
 ]
 WRITER = [
+    "note_known_source(text,text,text,uuid,integer,bigint,timestamptz)",
+    "move_known_tick(text,text,bigint,timestamptz)",
+    "get_known_source(text,text)",
+    "forget_known_sources(text,text)",
     "insert_event(text,text,text)",
     "insert_event(text,text,text,text,text,text,text)",
     "insert_event_at(text,timestamptz,text,text,text,text,text,text)",
@@ -106,6 +110,10 @@ ADMIN = [
     "rebase_queues()",
 ]
 DEFINER = [
+    "note_known_source(text,text,text,uuid,integer,bigint,timestamptz)",
+    "move_known_tick(text,text,bigint,timestamptz)",
+    "get_known_source(text,text)",
+    "forget_known_sources(text,text)",
     "explain_rebase()",
     "rebase_queues()",
     "_open_batch(bigint)",

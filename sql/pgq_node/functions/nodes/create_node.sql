@@ -103,6 +103,8 @@ begin
         v_tick := i_global_watermark;
     end if;
 
+    -- Of a node that was here before; this one takes its provider as it is.
+    perform pgq.forget_known_sources(i_queue_name, null);
     insert into pgq_node.node_info
         (queue_name, node_type, node_name, worker_name, combined_queue)
     values

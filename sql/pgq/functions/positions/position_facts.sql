@@ -6,6 +6,7 @@ create or replace function pgq.position_facts(
     out generation uuid,
     out valid_until int8,
     out registration int4,
+    out finished_tick int8,
     out tick_time timestamptz,
     out first_tick int8,
     out last_tick int8
@@ -23,6 +24,7 @@ as $$
  *     null when i_generation is the present one, or unknown,
  * registration -- number of the consumer's registration, a new one when it registers anew; null
  *     when it is not registered,
+ * finished_tick -- tick up to which the consumer has finished here,
  * tick_time -- of tick i_tick_id, null when the queue has it no more, or not yet,
  * first_tick, last_tick -- of the queue.
  */
@@ -47,8 +49,8 @@ begin
             from pgq.queue_generation own
             where own.gen_queue = v_queue_id and own.gen_id = i_generation
         );
-    select s.sub_id
-    into registration
+    select s.sub_id, s.sub_last_tick
+    into registration, finished_tick
     from pgq.subscription s
     join pgq.consumer c on c.co_id = s.sub_consumer
     where s.sub_queue = v_queue_id and c.co_name = i_consumer_name;

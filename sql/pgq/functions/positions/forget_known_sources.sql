@@ -1,0 +1,20 @@
+create or replace function pgq.forget_known_sources(i_queue_name text, i_consumer_name text)
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Forgets what consumers of this database know of a queue elsewhere: one of them, or all with
+ * i_consumer_name null.  Returns how many.  They take the queue as they find it next time.
+ */
+declare
+    v_count int4;
+begin
+    delete from pgq.known_source
+    where ks_queue = i_queue_name
+        and (i_consumer_name is null or ks_consumer = i_consumer_name);
+    get diagnostics v_count = row_count;
+    return v_count;
+end;
+$$;

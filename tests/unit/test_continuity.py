@@ -1,0 +1,61 @@
+"""Whether a position stored elsewhere still belongs to the queue: decided without a database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from londiste.errors import PositionLost
+from londiste.pgq.continuity import Facts, Known, decide, prove
+
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+OLD, NEW = uuid4(), uuid4()
+KNOWN = Known("provider", OLD, 7, 100, NOON)
+SAME = Facts(OLD, None, 7, 100, NOON, 1, 120)
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (SAME, None),
+        # The batch was applied, and not finished at the provider.
+        (replace(SAME, finished_tick=99), None),
+        (replace(SAME, generation=NEW), "the queue was made anew"),
+        (replace(SAME, generation=NEW, valid_until=100), None),
+        (replace(SAME, generation=NEW, valid_until=99), "restored from a dump that ends at"),
+        (replace(SAME, last_tick=99, tick_time=None), "it is older than the data"),
+        (replace(SAME, last_tick=None, first_tick=None, tick_time=None), "older than the data"),
+        (replace(SAME, tick_time=NOON.replace(hour=13)), "tick 100 is another one"),
+        (replace(SAME, registration=None, finished_tick=None), "not registered any more"),
+        (replace(SAME, registration=8, finished_tick=110), "registered anew, at tick 110"),
+        (replace(SAME, registration=8, finished_tick=100), None),
+    ],
+)
+def test_a_position_is_valid_where_number_and_history_agree(
+    facts: Facts, reason: str | None
+) -> None:
+    found = decide(KNOWN, facts, 100)
+    assert found is None if reason is None else reason in (found or "")
+
+
+def test_the_time_of_another_tick_says_nothing() -> None:
+    assert (
+        decide(replace(KNOWN, tick=90), replace(SAME, tick_time=NOON.replace(hour=9)), 100) is None
+    )
+
+
+def test_the_first_time_and_at_another_source_things_are_taken_as_they_are() -> None:
+    for known in (None, replace(KNOWN, source="other", generation=NEW)):
+        proved = prove("q", "c", "provider", 100, known, SAME, hint="do")
+        assert proved == KNOWN
+    assert prove("q", "c", "p", 100, None, replace(SAME, registration=None), hint="do") is None
+
+
+def test_a_lost_position_says_why_and_what_to_do() -> None:
+    with pytest.raises(PositionLost) as lost:
+        prove("q", "c", "provider", 100, KNOWN, replace(SAME, generation=NEW), hint="do this")
+    assert lost.value.detail == "the queue was made anew" and lost.value.hint == "do this"
+    assert lost.value.exit_code == 3
