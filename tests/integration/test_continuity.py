@@ -1,0 +1,110 @@
+"""A worker goes on only where the provider's queue is still the one its position belongs to."""
+
+from __future__ import annotations
+
+from londiste.cascade.types import NodeType
+from londiste.pgq import rebase
+from tests.fix_line import QUEUE, Line, LineNode
+
+CONTENTS = "select id from a order by id"
+
+
+def pair(line: Line) -> tuple[LineNode, LineNode]:
+    """A root and a leaf that has taken all there is."""
+    root = line.node("root", NodeType.ROOT, schema="create table a (id int primary key)")
+    leaf = line.node("leaf", NodeType.LEAF, root, schema="create table a (id int primary key)")
+    line.add(root, "public.a")
+    line.tick()
+    line.once(leaf)
+    line.add(leaf, "public.a")
+    write(line, root, 1)
+    line.once(leaf)
+    return root, leaf
+
+
+def write(line: Line, root: LineNode, number: int) -> int:
+    root.database.execute("insert into a values (%s)", number)
+    return line.tick()
+
+
+def set_back(root: LineNode, tick: int) -> None:
+    """The root as it was at the tick before: from a backup, or a standby that came too late."""
+    root.database.execute(
+        "delete from a where id = 2;"
+        f"update pgq.subscription set sub_batch = null, sub_next_tick = null, sub_last_tick = ("
+        f" select max(tick_id) from pgq.tick where tick_id < {tick}) where sub_last_tick >= {tick}"
+        f" or sub_next_tick >= {tick};"
+        f"delete from pgq.tick where tick_id >= {tick};"
+        "select setval('pgq.event_1_tick_seq', (select max(tick_id) from pgq.tick))"
+    )
+
+
+def refused(line: Line, leaf: LineNode, reason: str) -> None:
+    done = line.run(leaf, "worker", "--once")
+    assert done.code == 3, str(done)
+    assert reason in done.err and "--rewind" in done.err
+
+
+def test_a_provider_that_was_set_back_is_noticed_before_and_after_it_went_on(line: Line) -> None:
+    root, leaf = pair(line)
+    lost = write(line, root, 2)
+    line.once(leaf)
+    set_back(root, lost)
+    refused(line, leaf, "it is older than the data")
+    # The same number again, for another tick with other events: they would count as read.
+    assert write(line, root, 3) == lost
+    refused(line, leaf, f"tick {lost} is another one")
+    assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
+    assert "is another one" in (line.error(leaf) or "")
+
+
+def test_a_worker_that_runs_notices_it_by_the_batch(line: Line) -> None:
+    root, leaf = pair(line)
+    worker = line.start(leaf)
+    lost = write(line, root, 2)
+    line.wait_position(leaf, lost)
+    line.wait(
+        lambda: root.database.value(
+            "select sub_last_tick = %s and sub_batch is null from pgq.subscription"
+            " join pgq.consumer on co_id = sub_consumer where co_name = 'leaf_worker'",
+            lost,
+        ),
+        "the batch to be finished",
+    )
+    set_back(root, lost)
+    assert write(line, root, 3) == lost
+    line.wait(lambda: "is not the one that this node has" in (line.error(leaf) or ""), "refusal")
+    worker.stop()
+    assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
+
+
+def test_a_worker_that_was_registered_anew_elsewhere_stops_and_can_be_rewound(line: Line) -> None:
+    root, leaf = pair(line)
+    write(line, root, 2)
+    root.database.execute(f"select pgq_node.unregister_subscriber('{QUEUE}', 'leaf')")
+    refused(line, leaf, "the consumer is not registered any more")
+    newest = root.database.value("select max(tick_id) from pgq.tick")
+    register = f"select pgq_node.register_subscriber('{QUEUE}', 'leaf', 'leaf_worker', {newest})"
+    root.database.execute(register)
+    refused(line, leaf, "the consumer was registered anew")
+    assert line.run(leaf, "worker", "--rewind").code == 0
+    line.once(leaf)
+    assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
+
+
+def test_a_worker_goes_on_after_a_rebase_where_the_dump_has_its_tick(line: Line) -> None:
+    root, leaf = pair(line)
+    write(line, root, 2)
+    # As if the database had come here by a dump.
+    root.database.execute("update pgq.cluster_identity set row_xmin = 0, system_identifier = 0")
+    done = line.run(leaf, "worker", "--once")
+    assert done.code == 4 and "londiste queue rebase" in done.err, str(done)
+    root.database.execute("insert into a values (3)")
+    before = root.database.value("select pgq.queue_generation(%s)", QUEUE)
+    [rebased] = rebase.rebase(root.database.dsn)
+    assert rebased.generation != before and rebased.arrived == 1
+    line.tick()
+    line.once(leaf)
+    assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,)]
+    known = "select ks_generation from pgq.known_source"
+    assert leaf.database.value(known) == rebased.generation
