@@ -1,4 +1,4 @@
-"""Puts events back into their queue when the time of their retry has come."""
+"""Puts events into their queue when the time of their retry, or of their sending, has come."""
 
 from __future__ import annotations
 

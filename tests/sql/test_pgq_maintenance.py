@@ -366,3 +366,10 @@ class TestUpgrade:
         assert queue.value("select pgq.upgrade_schema()") == 0
         with psycopg.connect(queue.dsn) as conn:
             conn.execute("select pgq.insert_event('q', 't', 'd')")
+
+    def test_missing_indexes_are_made_once(self, queue: Database) -> None:
+        number = queue.value("select queue_id from pgq.queue")
+        for index in ("rq_retry_idx", f"event_{number}_1_txid_idx"):
+            queue.execute(f"drop index pgq.{index}")
+        assert queue.value("select pgq.upgrade_schema()") == 2
+        assert queue.value("select pgq.upgrade_schema()") == 0

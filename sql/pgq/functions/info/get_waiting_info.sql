@@ -43,7 +43,7 @@ as $$
             (s.sub_last_tick is null) <> (s.sub_next_tick is null)
             or not exists (
                 select 1
-                from pgq.subscription other
+                from pgq.registration other
                 where other.sub_id = s.sub_id and other.sub_consumer <> s.sub_consumer
             )
         )

@@ -10,6 +10,8 @@ as $$
  */
 declare
     v_column record;
+    v_table text;
+    v_index text;
     v_count int4 := 0;
 begin
     for v_column in
@@ -34,6 +36,22 @@ begin
         execute format('alter table pgq.queue add column %I %s', v_column.name, v_column.definition);
         v_count := v_count + 1;
     end loop;
+
+    for v_table in
+        select t from pgq.queue q cross join lateral pgq._event_tables(q) as t
+    loop
+        v_index := split_part(v_table, '.', 2) || '_txid_idx';
+        if to_regclass('pgq.' || quote_ident(v_index)) is null then
+            execute format(
+                'create index %I on %s (ev_txid)', v_index, pgq.quote_fqname(v_table)
+            );
+            v_count := v_count + 1;
+        end if;
+    end loop;
+    if to_regclass('pgq.rq_retry_idx') is null then
+        create index rq_retry_idx on pgq.retry_queue (ev_retry_after);
+        v_count := v_count + 1;
+    end if;
     return v_count;
 end;
 $$;
