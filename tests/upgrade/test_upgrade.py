@@ -87,6 +87,18 @@ def test_a_consumer_in_the_middle_of_its_work_loses_and_repeats_nothing(old: Dat
     assert seen == ["before 0", "before 1", "before 2", "between", "after"]
 
 
+def test_a_view_of_subscriptions_that_would_go_stale_stops_the_upgrade_by_name(
+    old: Database,
+) -> None:
+    conn = old.connect()
+    conn.execute("create view public.lags as select sub_last_tick from pgq.subscription")
+    with pytest.raises(Exception, match=r"other views read it: (public\.)?lags"):
+        apply.install(conn)
+    conn.execute("drop view public.lags")
+    apply.install(conn)
+    assert compat.check(conn, "pgq") is Compat.SAME
+
+
 def _read(conn: Connection) -> list[str | None]:
     """Everything from the open batch to a tick that is made now."""
     queues.force_tick(conn, "q")
