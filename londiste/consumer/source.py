@@ -7,6 +7,7 @@ of new ticks, and one that reads events, so that the first stays usable while a 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import socket
@@ -194,12 +195,17 @@ class QueueSource:
     def chunks(self, batch: Batch) -> Iterator[list[Event]]:
         reader = self._reading()
         where = self.wish.where.as_string(reader) if self.wish.where is not None else None
-        if self.wish.fetch:
-            yield from batches.events(reader, batch, chunk=self.wish.fetch, where=where)
+        blocks = batches.stream(reader, batch, where=where)
+        if not self.wish.fetch:
+            whole = [event for block in blocks for event in block]
+            if whole:
+                yield whole
             return
-        whole = [e for chunk in batches.events(reader, batch, where=where) for e in chunk]
-        if whole:
-            yield whole
+        with contextlib.closing(blocks):
+            for block in blocks:
+                events = iter(block)
+                while chunk := list(itertools.islice(events, self.wish.fetch)):
+                    yield chunk
 
     def return_events(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         return_events(self.conn_in_use(), batch, outcomes)

@@ -106,7 +106,7 @@ def stream(
     *,
     where: str | None = None,
     block_bytes: int = BLOCK_BYTES,
-) -> Iterator[EventBlock]:
+) -> Generator[EventBlock, None, None]:
     """The events of an open batch in the order of their ids, in blocks.
 
     where -- condition over the columns ``ev_id``, ``ev_type``, … as SQL; None for all.

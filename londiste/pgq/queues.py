@@ -189,6 +189,15 @@ def next_due(conn: Connection) -> datetime | None:
     return due
 
 
+def seconds_until_due(conn: Connection) -> float | None:
+    """Seconds until ``next_due`` by the server's clock, 0 when it is over; None without."""
+    try:
+        row = conn.execute(query("seconds_until_due")).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    return None if row is None or row[0] is None else max(0.0, float(row[0]))
+
+
 def maint_tables_to_vacuum(conn: Connection) -> list[str]:
     """Tables that need a vacuum where autovacuum is off."""
     return [
@@ -218,6 +227,7 @@ __all__ = [
     "maint_tables_to_vacuum",
     "next_due",
     "queue_generation",
+    "seconds_until_due",
     "set_queue_config",
     "shortest_tick_lag",
     "tick_at_snapshot",

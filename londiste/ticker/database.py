@@ -249,16 +249,28 @@ class _Housekeeping(_Round):
         self.plan = {Task.RETRY: periods.retry, Task.MAINTENANCE: periods.maintenance}
 
     def work(self) -> bool:
-        """Whatever is due."""
-        for task in schedule.due(time.monotonic(), self.last, self.plan):
+        """Whatever is due; events that are due at a time do not wait for their task's turn."""
+        now = time.monotonic()
+        tasks = schedule.due(now, self.last, self.plan)
+        if Task.RETRY not in tasks and queues.seconds_until_due(self.connected()) == 0:
+            tasks.insert(0, Task.RETRY)
+        fruitless = False
+        for task in tasks:
             started = time.monotonic()
             conn = self.connected()
             if task is Task.RETRY:
                 moved = retry.run_once(conn, stopping=lambda: self.signals.stopping)
                 self.count(Counts(retries=moved))
+                fruitless = not moved
             elif task is Task.MAINTENANCE:
                 done = rotate.run_once(conn, stopping=lambda: self.signals.stopping)
                 self.count(Counts(maintenance=done))
             self.last[task] = started
-        self.loop.delay = schedule.pause(time.monotonic(), self.last, self.plan)
+        self.loop.delay = min(
+            schedule.pause(time.monotonic(), self.last, self.plan),
+            # What is due and does not move is not asked for again at once.
+            self.periods.tick
+            if fruitless
+            else schedule.due_pause(self.periods.tick, queues.seconds_until_due(self.connected())),
+        )
         return False

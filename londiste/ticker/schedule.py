@@ -65,6 +65,15 @@ def look_pause(
     return min(period, max(SHORTEST_LOOK, wanted, quiet * _LATE, took * (1 / _BUSY - 1)))
 
 
+def due_pause(period: float, seconds: float | None) -> float:
+    """Seconds until the next look for events that are due at a time.
+
+    period -- the longest pause: events may come meanwhile that are due earlier.
+    seconds -- until the first of those that wait now; None: none.
+    """
+    return period if seconds is None else min(period, max(SHORTEST_LOOK, seconds))
+
+
 def _left(
     task: Task, now: float, last: Mapping[Task, float], periods: Mapping[Task, float]
 ) -> float:

@@ -116,6 +116,28 @@ def test_it_survives_a_server_that_crashes(new_cluster: Callable[..., Any], prog
     assert daemon.end() == 0
 
 
+def test_an_event_that_is_due_does_not_wait_for_the_next_round_of_retries(
+    pgq_db: Database, program: Start
+) -> None:
+    conn = queue_in(pgq_db)
+    rare = ["--set", "retry_period=3600", "--set", "maint_period=3600"]
+    daemon = program(*rare, "--set", "ticker_period=0.05", "-v", "ticker", "--db", pgq_db.dsn)
+    daemon.says("housekeeping: connected")
+    for seconds in ("0", "0.5"):
+        conn.execute(
+            "select pgq.insert_event_at('q', now() + make_interval(secs => %s), 't', %s)",
+            [seconds, seconds],
+        )
+    seen: list[str | None] = []
+
+    def both() -> bool:
+        seen.extend(read_all(conn))
+        return len(seen) == 2
+
+    wait_for(both, what="the delayed events")
+    assert seen == ["0", "0.5"]
+
+
 def test_it_retries_and_rotates(pgq_db: Database, program: Start) -> None:
     conn = queue_in(pgq_db)
     queues.set_queue_config(conn, "q", "rotation_period", "0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from londiste.ticker.schedule import SHORTEST_LOOK, Task, due, look_pause, pause
+from londiste.ticker.schedule import SHORTEST_LOOK, Task, due, due_pause, look_pause, pause
 
 PERIODS = {Task.TICK: 1.0, Task.RETRY: 30.0, Task.MAINTENANCE: 120.0}
 
@@ -105,3 +105,10 @@ def looks(seconds: float, lag: float, period: float = 1.0) -> int:
 def test_a_quiet_night_costs_little_more_than_with_patient_queues() -> None:
     assert looks(3600, lag=3.0) == 3600
     assert looks(3600, lag=0.005) < 3600 + 200
+
+
+def test_an_event_that_is_due_soon_shortens_the_pause() -> None:
+    assert due_pause(1.0, None) == 1.0
+    assert due_pause(1.0, 3600.0) == 1.0
+    assert due_pause(1.0, 0.25) == 0.25
+    assert due_pause(1.0, 0.0) == SHORTEST_LOOK
