@@ -18,6 +18,7 @@ from londiste.daemon import logging as ours
 from londiste.daemon.logging import Target, setup
 from londiste.daemon.loop import report
 from londiste.errors import BadOption, StateError
+from londiste.settings import TickerSettings, WorkerSettings, load
 
 log = logging.getLogger("londiste.test")
 
@@ -359,3 +360,24 @@ def test_handlers_that_a_new_file_no_longer_names_are_gone(tmp_path: Path) -> No
     log.info("once")
     assert [line["message"] for line in lines(tmp_path / "one")] == ["twice", "twice"]
     assert [line["message"] for line in lines(tmp_path / "two")] == ["once"]
+
+
+def test_the_keys_of_pgqd_reach_syslog(tmp_path: Path) -> None:
+    ini = tmp_path / "pgqd.ini"
+    with _syslogd(tmp_path / "dev-log") as receiver:
+        ini.write_text(
+            "[pgqd]\ndatabases = dbname=x\nsyslog = 1\nsyslog_ident = my pgqd\n"
+            f"syslog_facility = local0\nsyslog_address = {tmp_path}/dev-log\n"
+        )
+        setup(target=Target.of(load(TickerSettings, ini)), console=False)
+        log.error("x")
+        assert receiver.recv(65536).decode().startswith("<131>my pgqd[")
+
+
+def test_skylog_is_named_in_a_warning_with_what_to_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ini = tmp_path / "job.ini"
+    ini.write_text("[londiste]\ndb = dbname=x\nqueue_name = q\nuse_skylog = 1\n")
+    load(WorkerSettings, ini)
+    assert "use_skylog has no effect in this version; use log_config" in caplog.text
