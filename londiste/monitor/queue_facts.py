@@ -11,7 +11,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
 from londiste.monitor.queues import ConsumerFacts, Facts, Holder, QueueFacts
-from londiste.pgq import failed, manage
+from londiste.pgq import delayed, failed, manage
 
 
 def collect(conn: Connection, queue: str | None = None) -> Facts:
@@ -46,9 +46,22 @@ def collect(conn: Connection, queue: str | None = None) -> Facts:
         consumers.append(
             ConsumerFacts(**row, dead_letters=dead, retries=retries, retry_overdue=overdue)
         )
+    late: dict[str, tuple[int, float]] = {}
+    try:
+        for held in delayed.get_delayed_info(conn, queue):
+            since = 0.0
+            if held.overdue_events and held.next_send is not None:
+                since = server["now"] - held.next_send.timestamp()
+            late[held.queue_name] = (held.delayed_events, since)
+    except LondisteError:
+        unseen.append("delayed events: run londiste install")
+    found = []
+    for row in _rows(conn, "queue_facts", queue=queue):
+        number, since = late.get(row["name"], (0, 0.0))
+        found.append(QueueFacts(**row, delayed=number, delayed_overdue=since))
     return Facts(
         database=whereabouts(conn),
-        queues=tuple(QueueFacts(**row) for row in _rows(conn, "queue_facts", queue=queue)),
+        queues=tuple(found),
         consumers=tuple(consumers),
         holders=tuple(holders),
         ticker_sessions=int(server["tickers"]),

@@ -28,6 +28,7 @@ class QueueFacts:
     """One queue.  Ages and periods in seconds.
 
     tick -- newest; None: none was ever made.  ticks -- how many there are, counted up to three.
+    delayed, delayed_overdue -- events that wait for their time, and since when the first is due.
     switch_step1, switch_step2 -- transactions of the last rotation; step2 None: half done.
     """
 
@@ -51,6 +52,8 @@ class QueueFacts:
     sequence_cache: int = 1
     sequence: str = ""
     current_xid: int = 1000
+    delayed: int = 0
+    delayed_overdue: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -311,6 +314,17 @@ def _queue(queue: QueueFacts, facts: Facts, limits: Limits) -> Iterator[Finding]
             f"queue {queue.name}: the event sequence has a cache of {queue.sequence_cache}",
             "event ids are then out of order between sessions, and counts of events are wrong",
             f"alter sequence {queue.sequence} cache 1",
+            queue.name,
+        )
+    # A queue that refuses events keeps them, and has a finding for that.
+    if queue.delayed_overdue > limits.retry and not queue.disable_insert:
+        yield Finding(
+            Severity.WARNING,
+            "delayed-overdue",
+            f"queue {queue.name}: delayed events should have been delivered"
+            f" {span(queue.delayed_overdue)} ago; {queue.delayed} wait in all",
+            "the ticker puts them into the queue: it does not run, or has trouble",
+            "londiste queue maint",
             queue.name,
         )
     yield from _rotation(queue, facts, limits)

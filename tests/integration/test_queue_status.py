@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
@@ -11,7 +12,7 @@ from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.monitor import queue_facts, queues
-from londiste.pgq import batches, failed, producer
+from londiste.pgq import batches, delayed, failed, producer
 from londiste.pgq import queues as pgq
 from tests.fix_cascade import Answer
 from tests.fix_cluster import Database
@@ -190,3 +191,22 @@ def test_dead_letters_are_listed_delivered_again_and_forgotten(
             again += [event.data for event in chunk]
         batches.finish_batch(conn, batch.id)
     assert again == ["one", "three"]
+
+
+def test_delayed_events_are_listed_and_cancelled_all_or_none(
+    conn: Connection, queue: Queue
+) -> None:
+    soon, later = datetime.now(UTC) + timedelta(hours=1), datetime.now(UTC) + timedelta(hours=2)
+    first = delayed.insert_event_at(conn, "q", soon, "t", "first")
+    second = delayed.insert_event_at(conn, "q", later, "t", "second")
+    rows = queue("delayed", "list", "q", "--json").json
+    assert [(row["id"], row["data"]) for row in rows] == [(first, "first"), (second, "second")]
+    assert "1 of 2" in queue("delayed", "list", "q", "--limit", "1").err
+    refused = queue("delayed", "cancel", "q", str(first), "999")
+    assert (refused.code, "does not wait" in refused.err) == (3, True)
+    assert len(queue("delayed", "list", "q", "--json").json) == 2
+    assert queue("delayed", "cancel", "q", str(first), "--explain").out.startswith("1. cancel")
+    assert queue("delayed", "cancel", "q", str(first)).code == 0
+    assert [row["id"] for row in queue("delayed", "list", "q", "--json").json] == [second]
+    conn.execute("update pgq.delayed_event set ev_send_at = now() - interval '10 minutes'")
+    assert kinds(conn) == ["delayed-overdue"]

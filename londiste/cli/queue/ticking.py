@@ -15,9 +15,9 @@ from londiste.db.queries import query
 from londiste.errors import from_database
 from londiste.install import source
 from londiste.pgq import manage, queues
-from londiste.ticker import retry, rotate
+from londiste.ticker import cron, retry, rotate
 
-__all__ = ["install", "maint", "tick", "ticks"]
+__all__ = ["install", "maint", "schedule", "tick", "ticks"]
 
 
 @click.command()
@@ -86,3 +86,30 @@ def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) ->
         output.as_json({"retries": retries, "maintenance": operations})
     else:
         output.message(f"{retries} retries, {operations} maintenance operations")
+
+
+@click.command()
+@click.option("--period", default=1, show_default=True, help="Seconds between ticks, up to 59.")
+@click.option(
+    "--database", metavar="NAME", help="Where the queues are, if pg_cron is in another database."
+)
+@click.option("--remove", is_flag=True, help="Print what takes the jobs away again.")
+def schedule(period: int, database: str | None, remove: bool) -> None:
+    """Print SQL that has pg_cron tick and clean the queues, instead of a daemon.
+
+    Needs pg_cron 1.5 or later.  Nothing is changed here: run it with psql, in the database of
+    pg_cron, as a member of pgq_admin.
+    """
+    if remove:
+        for line in cron.removal(database):
+            click.echo(line)
+        return
+    lines = cron.statements(period, database)
+    click.echo(
+        "-- Ticks, retries and rotation by pg_cron (1.5 or later), instead of londiste ticker."
+    )
+    click.echo(
+        "-- pg_cron notes every run in cron.job_run_details: cron.log_run = off, or clean it."
+    )
+    for line in lines:
+        click.echo(line)
