@@ -117,6 +117,7 @@ class Table:
     name: str
     columns: list[tuple[str, str]]
     comment: str = ""
+    view: bool = False
     comments: dict[str, str] = field(default_factory=dict)
 
 
@@ -180,7 +181,7 @@ def in_text(text: str, group: str) -> Iterator[Function]:
 
 
 def tables(schema: Path) -> Iterator[Table]:
-    """All tables of a schema in the order in which they are made."""
+    """All tables and views of a schema in the order in which they are made."""
     for path in sorted(schema.glob("tables/*.sql")):
         text = _without_comments(path.read_text(encoding="utf-8"))
         found: dict[str, Table] = {}
@@ -193,14 +194,20 @@ def tables(schema: Path) -> Iterator[Table]:
                 not in {"constraint", "primary", "unique", "check", "foreign", "exclude"}
             ]
             found[match.group(1)] = Table(match.group(1), columns)
+        for name in re.findall(r"(?im)^create (?:or replace )?view\s+([\w.]+)", text):
+            found[name] = Table(name, [], view=True)
         for kind, name, comment in re.findall(
-            r"(?is)comment on (table|column)\s+([\w.]+)\s+is\s+'((?:[^']|'')*)'", text
+            r"(?is)comment on (table|view|column)\s+([\w.]+)\s+is\s+'((?:[^']|'')*)'", text
         ):
             comment = _one_line(comment.replace("''", "'"))
-            if kind.lower() == "table" and name in found:
+            if kind.lower() in {"table", "view"} and name in found:
                 found[name].comment = comment
             elif kind.lower() == "column" and name.rpartition(".")[0] in found:
-                found[name.rpartition(".")[0]].comments[name.rpartition(".")[2]] = comment
+                table, _, column = name.rpartition(".")
+                found[table].comments[column] = comment
+                if found[table].view:
+                    # Its query says what the columns are; their comments are in their order.
+                    found[table].columns.append((column, ""))
         yield from found.values()
 
 
@@ -334,11 +341,17 @@ def _table(table: Table) -> Iterator[str]:
     if table.comment:
         yield f"{table.comment[0].upper()}{table.comment[1:]}."
         yield ""
-    yield "| column | type | meaning |"
-    yield "|---|---|---|"
+    if table.view:
+        yield "| column of the view | meaning |"
+        yield "|---|---|"
+    else:
+        yield "| column | type | meaning |"
+        yield "|---|---|---|"
     for name, kind in table.columns:
         kind = _one_line(kind).replace("|", "\\|")
-        yield f"| `{name}` | `{kind}` | {_marked(table.comments.get(name, ''), cell=True)} |"
+        cells = [f"`{name}`", *([] if table.view else [f"`{kind}`"])]
+        cells.append(_marked(table.comments.get(name, ""), cell=True))
+        yield f"| {' | '.join(cells)} |"
     yield ""
 
 
