@@ -16,7 +16,8 @@ begin
         s.sub_id,
         s.sub_queue,
         last.tick_snapshot as last_snapshot,
-        cur.tick_snapshot as cur_snapshot
+        cur.tick_snapshot as cur_snapshot,
+        (select i.row_xmin = i.xmin::text::int8 from pgq.cluster_identity i) as is_at_home
     into v_batch
     from pgq._open_batch(x_batch_id) s
     join pgq.tick last on last.tick_queue = s.sub_queue and last.tick_id = s.sub_last_tick
@@ -27,6 +28,11 @@ begin
             message = 'batch not found',
             detail = format('there is no open batch %s', coalesce(x_batch_id::text, 'NULL')),
             hint = 'open the next batch: select pgq.next_batch(queue, consumer)';
+    end if;
+    if v_batch.is_at_home is not true then
+        -- A batch that was open when the database was dumped: events inserted here may have ids
+        -- between those of its ticks.
+        perform pgq._require_home();
     end if;
     return pgq._snapshot_event_sql(
         v_batch.sub_queue,
