@@ -1,0 +1,34 @@
+"""A consumer that adds up its events, as a process of its own."""
+
+from __future__ import annotations
+
+import time
+
+from londiste import Consumer, Context
+from londiste.consumer.reading import Events
+from londiste.pgq.types import Batch
+
+
+class Counter(Consumer):
+    """Prints a line of figures for every batch with events."""
+
+    queue = "q"
+    name = "counter"
+
+    def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
+        started = time.monotonic()
+        first = 0.0
+        count = total = last = 0
+        in_order = True
+        for event in events:
+            first = first or time.monotonic() - started
+            count += 1
+            total += int(event.data or 0)
+            in_order = in_order and event.id > last
+            last = event.id
+        if count:
+            print(count, total, in_order, f"{first:.1f}", f"{time.monotonic() - started:.1f}")
+
+
+if __name__ == "__main__":
+    Counter.main()
