@@ -1,0 +1,69 @@
+"""Reading a batch touches the pages of the batch, whatever waits behind it or runs beside it."""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+from londiste.db.connection import Connection
+from londiste.pgq import batches, queues
+from londiste.pgq.types import Batch
+from tests.fix_cluster import Database
+from tests.sql.queue_steps import insert, value
+
+SIZE = 2000
+
+
+def produce(conn: Connection, count: int) -> None:
+    """Events in transactions of 100, then a tick."""
+    for start in range(0, count, 100):
+        conn.execute(
+            "select pgq.insert_event('q', 't', repeat('x', 100)) from generate_series(%s::int8, %s::int8)",
+            [start + 1, start + 100],
+        )
+    queues.force_tick(conn, "q")
+    assert queues.ticker(conn, "q") is not None
+
+
+def next_batch(conn: Connection) -> Batch:
+    batch = batches.next_batch(conn, "q", "c")
+    assert batch is not None
+    return batch
+
+
+def pages(conn: Connection, batch: Batch) -> int:
+    """Pages of tables and indexes that the query of a batch looks at."""
+    query = sql.SQL(value(conn, "select pgq.batch_event_sql(%s)", batch.id))
+    (plan,) = value(
+        conn, sql.SQL("explain (analyze, buffers, format json) {}").format(query).as_string()
+    )
+    found = plan["Plan"]
+    return int(found["Shared Hit Blocks"]) + int(found["Shared Read Blocks"])
+
+
+def test_a_batch_costs_what_it_holds_behind_a_backlog_and_beside_a_long_transaction(
+    pgq_db: Database,
+) -> None:
+    conn, long = pgq_db.connect(), pgq_db.connect(autocommit=False)
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    insert(long, "of the long transaction")
+    produce(conn, SIZE)
+    first = next_batch(conn)
+    alone = pages(conn, first)
+
+    for _ in range(15):
+        produce(conn, SIZE)
+    assert pages(conn, first) <= alone * 1.2 + 10, "the backlog behind the batch"
+
+    read = 0
+    while (batch := batches.next_batch(conn, "q", "c")) is not None:
+        assert pages(conn, batch) <= alone * 2 + 10, "the events before the batch"
+        read += sum(map(len, batches.stream(conn, batch)))
+        batches.finish_batch(conn, batch.id)
+    assert read == 16 * SIZE
+
+    long.commit()
+    produce(conn, 100)
+    late = next_batch(conn)
+    assert pages(conn, late) <= alone + 10, "one event of an old transaction"
+    assert sum(map(len, batches.stream(conn, late))) == 101
