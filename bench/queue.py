@@ -60,7 +60,7 @@ class Bench:
     # -- insert ----------------------------------------------------------------------------------
 
     def insert(self) -> None:
-        """Three tables: transactions of one event, one large transaction, COPY."""
+        """Transactions of one event, and one large transaction: event by event, arrays, COPY."""
         singles = {
             "plain insert": "insert into plain (ev_time, ev_type, ev_data)"
             f" values (now(), 't', '{DATA}')",
@@ -96,6 +96,25 @@ class Bench:
             ),
             "plain insert",
         )
+        self._report(
+            f"One transaction of {BULK:,} events, as arrays",
+            self._turns(
+                {
+                    "plain insert of arrays": lambda: self._arrays(
+                        "insert into plain (ev_time, ev_type, ev_data)"
+                        " select now(), t, d from unnest(%s::text[], %s::text[]) as u (t, d)"
+                    ),
+                    "insert_events": lambda: self._arrays(
+                        "select pgq.insert_events('q', %s::text[], %s::text[])"
+                    ),
+                    "job table": lambda: self._arrays(
+                        "insert into job (type, data)"
+                        " select t, d from unnest(%s::text[], %s::text[]) as u (t, d)"
+                    ),
+                }
+            ),
+            "plain insert of arrays",
+        )
         columns = "(ev_time, ev_type, ev_data)"
         self._report(
             f"One transaction of {BULK:,} events, COPY",
@@ -119,6 +138,12 @@ class Bench:
             started = time.perf_counter()
             with conn.transaction():
                 cursor.executemany(statement.encode(), data)
+            return (time.perf_counter() - started) / BULK
+
+    def _arrays(self, statement: str) -> float:
+        with common.connect(self.server) as conn:
+            started = time.perf_counter()
+            conn.execute(statement.encode(), [["t"] * BULK, [DATA] * BULK])
             return (time.perf_counter() - started) / BULK
 
     def _copy(self, table: str, columns: str) -> float:

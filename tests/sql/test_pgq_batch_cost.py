@@ -17,8 +17,8 @@ def produce(conn: Connection, count: int) -> None:
     """Events in transactions of 100, then a tick."""
     for start in range(0, count, 100):
         conn.execute(
-            "select pgq.insert_event('q', 't', repeat('x', 100)) from generate_series(%s::int8, %s::int8)",
-            [start + 1, start + 100],
+            "select pgq.insert_event('q', 't', repeat('x', 100)) from generate_series(1, %s::int8)",
+            [min(100, count - start)],
         )
     queues.force_tick(conn, "q")
     assert queues.ticker(conn, "q") is not None
