@@ -247,6 +247,20 @@ class TestTakeover:
         assert data_of(conn, must_take(conn, "alive", "1 minute")) == ["a"]
         assert column(conn, "select co_name from pgq.consumer order by 1") == ["c", "c.alive"]
 
+    def test_a_paused_worker_that_is_taken_for_dead_stays_paused(self, queue: Database) -> None:
+        conn = queue.connect()
+        workers(conn, "resting")
+        conn.execute("select pgq.pause_consumer('q', 'c.resting')")
+        silent_since(conn, "resting", "2 minutes")
+        assert take(conn, "alive", "1 minute") is None
+        assert subscription(conn, "c.resting") is None
+        paused = "select consumer_name from pgq.get_paused_consumers('q', null)"
+        assert column(conn, paused) == ["c.resting"]
+        workers(conn, "resting")
+        assert value(conn, "select pgq_coop.unregister_subconsumer('q', 'c', 'resting', 0)") == 1
+        assert column(conn, paused) == []
+        assert column(conn, "select co_name from pgq.consumer order by 1") == ["c", "c.alive"]
+
     def test_one_batch_at_a_time_those_with_work_first(self, queue: Database) -> None:
         conn = queue.connect()
         batches(conn, "a", "b")

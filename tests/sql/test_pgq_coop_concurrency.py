@@ -168,7 +168,7 @@ def test_killed_workers_cost_time_and_no_event(
             producing = [pool.submit(produce, maintained, f"p{n}", enough) for n in range(2)]
             try:
                 living = {name: start(name) for name in ("a", "b", "c")}
-                for round_ in range(6):
+                for round_ in range(4):
                     progress = stored() + 20 + random.randrange(30)
                     wait_for(lambda p=progress: stored() > p, what="progress")
                     victim = random.choice(sorted(living))

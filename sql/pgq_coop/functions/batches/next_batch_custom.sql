@@ -27,7 +27,7 @@ as $$
  */
 declare
     v_main record;
-    v_own pgq.registration;
+    v_own record;
     v_other pgq.registration;
     v_seen record;
     v_batch_id int8;
@@ -36,15 +36,10 @@ declare
 begin
     loop
         v_main := pgq_coop._lock_main(i_queue_name, i_consumer_name);
-        select l.*
-        into v_own
-        from pgq.registration s
-        join pgq.consumer c on c.co_id = s.sub_consumer
-        cross join lateral pgq._lock_subscription(s.sub_queue, s.sub_consumer) l
-        where s.sub_queue = v_main.sub_queue
-            and s.sub_id = v_main.sub_id
-            and c.co_name = i_consumer_name || '.' || i_subconsumer_name;
-        exit when v_own.sub_key is not null;
+        v_own := pgq_coop._lock_subconsumer(
+            v_main.sub_queue, v_main.sub_id, i_consumer_name || '.' || i_subconsumer_name
+        );
+        exit when v_own.sub_consumer is not null;
         perform pgq_coop.register_subconsumer(
             i_queue_name, i_consumer_name, i_subconsumer_name
         );
@@ -63,7 +58,7 @@ begin
     if v_own.sub_batch is not null then
         update pgq.subscription
         set sub_active = clock_timestamp()
-        where sub_queue = v_own.sub_queue and sub_consumer = v_own.sub_consumer;
+        where sub_queue = v_main.sub_queue and sub_consumer = v_own.sub_consumer;
         return v_own.sub_batch;
     end if;
 
@@ -130,7 +125,7 @@ begin
             sub_next_tick = v_next_tick,
             sub_batch = v_batch_id,
             sub_active = clock_timestamp()
-        where sub_queue = v_own.sub_queue and sub_consumer = v_own.sub_consumer;
+        where sub_queue = v_main.sub_queue and sub_consumer = v_own.sub_consumer;
     end if;
     return v_batch_id;
 end;

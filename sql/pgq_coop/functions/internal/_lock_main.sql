@@ -16,13 +16,18 @@ as $$
  *
  * Whoever gives or takes batches of this consumer's workers holds this lock.
  */
+declare
+    v_place record;
 begin
-    select l.sub_id, l.sub_queue, l.sub_consumer, l.sub_batch, l.sub_next_tick
-    into sub_id, sub_queue, sub_consumer, sub_batch, sub_next_tick
+    -- Found first and locked then: in one query the plan could lock more than it answers.
+    select s.sub_queue, s.sub_consumer
+    into v_place
     from pgq.queue q
     join pgq.registration s on s.sub_queue = q.queue_id
     join pgq.consumer c on c.co_id = s.sub_consumer
-    cross join lateral pgq._lock_subscription(s.sub_queue, s.sub_consumer) l
     where q.queue_name = i_queue_name and c.co_name = i_consumer_name;
+    select l.sub_id, l.sub_queue, l.sub_consumer, l.sub_batch, l.sub_next_tick
+    into sub_id, sub_queue, sub_consumer, sub_batch, sub_next_tick
+    from pgq._lock_subscription(v_place.sub_queue, v_place.sub_consumer) l;
 end;
 $$;

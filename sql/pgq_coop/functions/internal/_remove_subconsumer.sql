@@ -4,7 +4,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Deletes the subscription of a worker, and its name when no other queue has it.
+ * Deletes the subscription of a worker, and its name when no other queue has it and it is not
+ * paused: a paused worker that is taken for dead is still paused when it comes back.
  */
 begin
     delete from pgq.registration
@@ -12,7 +13,8 @@ begin
     begin
         delete from pgq.consumer c
         where c.co_id = i_consumer_id
-            and not exists (select 1 from pgq.registration s where s.sub_consumer = c.co_id);
+            and not exists (select 1 from pgq.registration s where s.sub_consumer = c.co_id)
+            and not exists (select 1 from pgq.paused_consumer p where p.pc_consumer = c.co_id);
     exception
         when foreign_key_violation then
             -- Registered elsewhere at this moment: the name stays.

@@ -43,6 +43,7 @@ as $$
  * hands out.  Commit before working: other workers wait while this transaction opens a batch.
  */
 declare
+    v_place record;
     v_own record;
     v_delivery pgq_coop.delivery;
     v_receiver text := i_receiver;
@@ -67,12 +68,11 @@ begin
     for _ in 1 .. 1000 loop
         -- Without a lock on the main consumer: while a batch is open workers do not meet there.
         -- An idle worker is not locked here, because next_batch() locks the main one first.
-        select l.sub_batch, l.sub_queue, l.sub_consumer, l.sub_active
-        into v_own
+        select s.sub_queue, s.sub_id, s.sub_consumer
+        into v_place
         from pgq.queue q
         join pgq.subscription s on s.sub_queue = q.queue_id
         join pgq.consumer c on c.co_id = s.sub_consumer
-        cross join lateral pgq._lock_subscription(s.sub_queue, s.sub_consumer) l
         where q.queue_name = i_queue_name
             and c.co_name = i_consumer_name || '.' || i_subconsumer_name
             and s.sub_batch is not null
@@ -84,6 +84,9 @@ begin
                     and m.sub_id = s.sub_id
                     and mc.co_name = i_consumer_name
             );
+        v_own := pgq_coop._lock_subconsumer(
+            v_place.sub_queue, v_place.sub_id, i_consumer_name || '.' || i_subconsumer_name
+        );
         if v_own.sub_batch is null then
             if pgq_coop.next_batch(
                 i_queue_name, i_consumer_name, i_subconsumer_name, i_dead_interval
@@ -125,11 +128,11 @@ begin
         elsif not exists (
             select 1 from pgq_coop.delivery_event e where e.content_id = v_delivery.content_id
         ) then
-            perform pgq_coop._close_batch(v_own.sub_batch, v_own.sub_queue, v_own.sub_consumer);
+            perform pgq_coop._close_batch(v_own.sub_batch, v_place.sub_queue, v_own.sub_consumer);
             continue;
         end if;
         perform pgq_coop._touch(
-            v_own.sub_queue, v_own.sub_consumer, v_own.sub_active, i_dead_interval
+            v_place.sub_queue, v_own.sub_consumer, v_own.sub_active, i_dead_interval
         );
         return;
     end loop;

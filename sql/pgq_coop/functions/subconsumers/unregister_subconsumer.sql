@@ -18,18 +18,13 @@ as $$
  */
 declare
     v_main record;
-    v_sub pgq.registration;
+    v_sub record;
 begin
     v_main := pgq_coop._lock_main(i_queue_name, i_consumer_name);
-    select l.*
-    into v_sub
-    from pgq.registration s
-    join pgq.consumer c on c.co_id = s.sub_consumer
-    cross join lateral pgq._lock_subscription(s.sub_queue, s.sub_consumer) l
-    where s.sub_queue = v_main.sub_queue
-        and s.sub_id = v_main.sub_id
-        and c.co_name = i_consumer_name || '.' || i_subconsumer_name;
-    if v_sub.sub_key is null then
+    v_sub := pgq_coop._lock_subconsumer(
+        v_main.sub_queue, v_main.sub_id, i_consumer_name || '.' || i_subconsumer_name
+    );
+    if v_sub.sub_consumer is null then
         return 0;
     end if;
     if v_sub.sub_batch is not null and i_batch_handling is distinct from 1 then
@@ -42,7 +37,9 @@ begin
                           'give up its events with i_batch_handling = 1', v_sub.sub_batch);
     end if;
     perform pgq_coop._drop_delivery(v_sub.sub_batch);
-    perform pgq_coop._remove_subconsumer(v_sub.sub_queue, v_sub.sub_consumer);
+    delete from pgq.paused_consumer
+    where pc_queue = v_main.sub_queue and pc_consumer = v_sub.sub_consumer;
+    perform pgq_coop._remove_subconsumer(v_main.sub_queue, v_sub.sub_consumer);
     return 1;
 end;
 $$;
