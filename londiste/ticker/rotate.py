@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from londiste.daemon import crash
+from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import report
 from londiste.db import call
 from londiste.db.connection import Connection
@@ -38,7 +38,10 @@ def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) 
         if name == STEP2:
             crash.point("ticker.mid-rotation")
         try:
-            _run(conn, name, argument, stopping)
+            # Functions get the name of a queue, vacuum that of a table.
+            queue = None if name in vacuum.STATEMENTS else argument
+            with logcontext.bound(queue=queue, operation=name):
+                _run(conn, name, argument, stopping)
             done += 1
         except NodeUnreachable:
             raise

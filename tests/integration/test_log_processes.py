@@ -120,3 +120,25 @@ def test_a_wrong_file_is_said_in_one_line_and_nothing_is_started(
     assert "No such file or directory" in first
     assert second.startswith("hint: ")
     assert not pid.exists()
+
+
+def test_housekeeping_that_fails_says_which_operation_of_which_queue(
+    pgq_db: Database, program: Callable[..., Program], tmp_path: Path
+) -> None:
+    config = tmp_path / "log.toml"
+    config.write_text(CONFIG.format(path=tmp_path / "out"))
+    pgq_db.execute(
+        "select pgq.create_queue('q'), pgq.set_queue_config('q', 'extra_maint', '{public.broken}');"
+        "create function public.broken(text) returns int language sql as 'select 1/0'"
+    )
+    running = program("--set", f"log_config={config}", "ticker", "--db", pgq_db.dsn)
+    (failed,) = wait_for(
+        lambda: [one for one in lines(tmp_path / "out") if one.get("operation")][:1],
+        what="the failure in the log",
+    )
+    assert (failed["job"], failed["queue"]) == ("ticker", "q")
+    assert failed["operation"] == "public.broken"
+    assert failed["sqlstate"] == "22012"
+    assert failed["database"].startswith(f"{pgq_db.name}@")
+    running.signal(signal.SIGTERM)
+    assert running.end() == 0
