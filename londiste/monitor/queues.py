@@ -30,6 +30,7 @@ class QueueFacts:
     tick -- newest; None: none was ever made.  ticks -- how many there are, counted up to three.
     delayed, delayed_overdue -- events that wait for their time, and since when the first is due.
     switch_step1, switch_step2 -- transactions of the last rotation; step2 None: half done.
+    is_at_home -- its transaction ids are those of this server.
     """
 
     name: str
@@ -52,6 +53,7 @@ class QueueFacts:
     sequence_cache: int = 1
     sequence: str = ""
     current_xid: int = 1000
+    is_at_home: bool = True
     delayed: int = 0
     delayed_overdue: float = 0.0
 
@@ -260,7 +262,7 @@ def _tickers(facts: Facts, limits: Limits) -> Iterator[Finding]:
 
 
 def _restored(queue: QueueFacts) -> bool:
-    return (queue.tick_xmin or 0) > queue.current_xid or queue.switch_step1 > queue.current_xid
+    return not queue.is_at_home or max(queue.tick_xmin or 0, queue.switch_step1) > queue.current_xid
 
 
 # -- queues ---------------------------------------------------------------------------------------
@@ -272,9 +274,9 @@ def _queue(queue: QueueFacts, facts: Facts, limits: Limits) -> Iterator[Finding]
         yield Finding(
             Severity.CRITICAL,
             "restored",
-            f"queue {queue.name}: transaction ids went backwards",
-            f"its newest tick knows transactions from {queue.tick_xmin} on, this server is at"
-            f" {queue.current_xid}: the database was restored into another server",
+            f"queue {queue.name}: its transaction ids are of another server",
+            f"the database was restored; its newest tick knows transactions from"
+            f" {queue.tick_xmin} on, this server is at {queue.current_xid}",
             "londiste queue rebase",
             queue.name,
         )

@@ -24,7 +24,8 @@ select
     coalesce((select s.seqcache from pg_sequence s
               where s.seqrelid = to_regclass(q.queue_event_seq)), 1) as sequence_cache,
     q.queue_event_seq as sequence,
-    txid_snapshot_xmax(txid_current_snapshot()) as current_xid
+    txid_snapshot_xmax(txid_current_snapshot()) as current_xid,
+    home.is_at_home
 from pgq.queue q
 left join lateral (
     select t.* from pgq.tick t where t.tick_queue = q.queue_id order by t.tick_id desc limit 1
@@ -41,5 +42,7 @@ cross join lateral (
     select count(*) as number
     from (select 1 from pgq.tick t where t.tick_queue = q.queue_id limit 3) as few
 ) as ticks
+-- Once, not for each queue.
+cross join (select pgq._is_at_home() as is_at_home offset 0) as home
 where %(queue)s::text is null or q.queue_name = %(queue)s::text
 order by q.queue_name;

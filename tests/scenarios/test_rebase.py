@@ -308,9 +308,11 @@ def test_the_ticker_stops_with_the_remedy(make: Callable[..., Database]) -> None
     assert "londiste queue rebase" in caught.value.hint
 
 
-def command(database: Database, *options: str) -> subprocess.CompletedProcess[str]:
+def command(
+    database: Database, *options: str, name: str = "rebase"
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "londiste", "queue", "rebase", "--db", database.dsn, *options],
+        [sys.executable, "-m", "londiste", "queue", name, "--db", database.dsn, *options],
         capture_output=True,
         text=True,
         timeout=60,
@@ -324,10 +326,13 @@ def test_the_command_explains_does_and_has_nothing_more_to_do(
     source, target = make("old", pgq=True), make("young")
     lived_in(source)
     restore(dump(source), target)
+    watched = command(target, "--check", name="status")
+    assert (watched.returncode, "queue rebase" in watched.stdout) == (2, True), watched
     explained = json.loads(command(target, "--explain", "--json").stdout)
     assert [(row["queue"], row["events"] > 0) for row in explained] == [("q", True)]
     done = json.loads(command(target, "--json").stdout)
     assert done[0]["generation"] == target.value("select pgq.queue_generation('q')::text")
+    assert command(target, "--check", name="status").returncode < 2
     again = command(target)
     assert (again.returncode, again.stdout) == (0, "")
     assert "nothing to do" in again.stderr

@@ -61,6 +61,7 @@ def test_a_queue_that_works_has_no_findings() -> None:
         (replace(Q, delayed=3, delayed_overdue=600), [("delayed-overdue", "warning")]),
         (replace(Q, delayed=3, delayed_overdue=-600), []),
         (replace(Q, tick_xmin=5000), [("restored", "critical")]),
+        (replace(Q, is_at_home=False), [("restored", "critical")]),
         (replace(Q, switch_step1=5000, tick_age=HOUR), [("restored", "critical")]),
         (replace(Q, switch_age=3 * HOUR), []),
         (replace(Q, switch_age=5 * HOUR), [("rotation-late", "warning")]),
