@@ -52,7 +52,6 @@ WITHOUT_EFFECT = frozenset(
         "config_format",
         "connection_check_period",
         "connection_lifetime",
-        "consumer_filter",
         "database_list",
         "exception_grace",
         "exception_quiet",
@@ -255,6 +254,9 @@ class ConsumerSettings(DatabaseSettings):
         (), description="Only events of these tables, which triggers write into ev_extra1."
     )
     event_types: tuple[str, ...] = Field((), description="Only events of these types.")
+    consumer_filter: str = Field(
+        "", description="Only events for which this SQL condition over ev_type, ev_data, … holds."
+    )
     max_attempts: int | None = Field(
         None, ge=1, description="Failing events become dead letters after so many deliveries."
     )

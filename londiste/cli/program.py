@@ -7,7 +7,7 @@ daemon, ``--register`` and ``--unregister``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,20 +28,43 @@ def main(kind: type[Consumer], argv: Sequence[str] | None = None) -> None:
     sys.exit(run(command(kind), list(sys.argv[1:] if argv is None else argv)))
 
 
-def command(kind: type[Consumer]) -> click.Command:
-    """The command of a consumer class."""
+def command(
+    kind: type[Consumer],
+    *,
+    name: str = "",
+    keys: Mapping[str, str] | None = None,
+    variants: Mapping[str, type[Consumer]] | None = None,
+) -> click.Command:
+    """The command of a consumer class.
+
+    keys -- option -> setting: settings that get an option of their own.
+    variants -- what ``--delivery`` chooses from instead of ``kind``; the same settings.
+    """
 
     def body(**given: Any) -> None:
-        Program(kind, **given).run()
+        chosen = (variants or {}).get(given.pop("delivery", None) or "", kind)
+        own = {key: given.pop(key) for key in (keys or {}).values()}
+        Program(chosen, own, **given).run()
 
     text = (kind.__doc__ or "").strip().splitlines()
     help_text = text[0] if text else f"Consumer {kind.name or kind.__name__}."
     result = click.command(
-        name=kind.name or kind.__name__,
+        name=name or kind.name or kind.__name__,
         help=help_text,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )(body)
-    for option in reversed(_OPTIONS):
+    fields = kind.settings_class.model_fields
+    own = [
+        click.option(
+            option, key, metavar="NAME" if "name" in key else "VALUE", help=fields[key].description
+        )
+        for option, key in (keys or {}).items()
+    ]
+    if variants:
+        own.append(
+            click.option("--delivery", type=click.Choice(list(variants)), help="What is promised.")
+        )
+    for option in [*own, *_OPTIONS]:
         result = option(result)
     return options.daemon(result)
 
@@ -71,15 +94,20 @@ _OPTIONS = (
 class Program:
     """One call of a consumer's program."""
 
-    def __init__(self, kind: type[Consumer], **given: Any) -> None:
+    def __init__(self, kind: type[Consumer], own: Mapping[str, Any], **given: Any) -> None:
         self.kind = kind
+        self.own = {key: value for key, value in own.items() if value is not None}
         self.given = given
+        above = click.get_current_context().find_object(options.Context)
+        file = given["config"] or given["file"]
         self.context = options.Context.make(
-            given["config"] or given["file"],
-            quiet=given["quiet"],
-            verbose=given["verbose"],
+            file or (str(above.config) if above and above.config else None),
+            quiet=given["quiet"] or (above is not None and above.quiet),
+            verbose=given["verbose"] or (above.verbose if above else 0),
             overrides=given["overrides"],
         )
+        if above is not None:
+            self.own = {**above.overrides, **self.own}
 
     def read(self) -> ConsumerSettings:
         """The settings: class, then file, environment, ``--set``, ``--db``."""
@@ -87,7 +115,7 @@ class Program:
         return settings_module.load(
             self.kind.settings_class,
             self.context.config,
-            {**self.context.overrides, **db},
+            {**self.own, **self.context.overrides, **db},
             defaults=self.kind.defaults(),
         )
 

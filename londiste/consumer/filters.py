@@ -14,7 +14,11 @@ from londiste.db.names import TableName
 
 
 def condition(
-    *, types: Iterable[str] = (), tables: Iterable[str] = (), where: str | sql.Composable = ""
+    *,
+    types: Iterable[str] = (),
+    tables: Iterable[str] = (),
+    where: str | sql.Composable = "",
+    setting: str = "",
 ) -> sql.Composed | None:
     """The condition over the columns of an event; None when all are wanted.
 
@@ -22,16 +26,18 @@ def condition(
     tables -- tables in ``ev_extra1``, where triggers write them; without a schema in ``public``.
     where -- a condition over ``ev_id``, ``ev_type``, … in SQL: text of the program, or composed
         with ``psycopg.sql`` when values are part of it.
+    setting -- one more, out of the settings.
     """
     parts: list[sql.Composable] = []
     if wanted := list(dict.fromkeys(types)):
         parts.append(sql.SQL("ev_type = any ({}::text[])").format(sql.Literal(wanted)))
     if names := _tables(tables):
         parts.append(sql.SQL("ev_extra1 = any ({}::text[])").format(sql.Literal(names)))
-    if isinstance(where, sql.Composable):
-        parts.append(where)
-    elif where.strip():
-        parts.append(sql.SQL(where))
+    for one in (where, setting):
+        if isinstance(one, sql.Composable):
+            parts.append(one)
+        elif one.strip():
+            parts.append(sql.SQL(one))
     if not parts:
         return None
     # The line breaks keep a comment at the end of a condition from swallowing the rest.

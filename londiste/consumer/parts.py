@@ -74,7 +74,10 @@ class Parts:
         settings = self.settings
         wish = Wish(
             where=filters.condition(
-                types=settings.event_types, tables=settings.table_filter, where=self.kind.where
+                types=settings.event_types,
+                tables=settings.table_filter,
+                where=self.kind.where,
+                setting=settings.consumer_filter,
             ),
             fetch=settings.pgq_lazy_fetch,
             min_lag=self._interval("pgq_keep_lag", settings.pgq_keep_lag),

@@ -12,6 +12,9 @@ import pytest
 from londiste import errors, settings
 from londiste.cli import COMMANDS, cli
 from londiste.cli.lazy import LazyGroup
+from londiste.tools.queue_mover import MoverSettings
+from londiste.tools.queue_splitter import SplitterSettings
+from londiste.tools.simple_consumer import SimpleSettings
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -76,7 +79,13 @@ def test_help_lists_every_command_without_importing_spark_or_command_modules() -
 
 def test_every_setting_is_documented_with_its_description() -> None:
     page = text("reference/settings.md")
-    for kind in (settings.WorkerSettings, settings.TickerSettings, settings.ConsumerSettings):
+    for kind in (
+        settings.WorkerSettings,
+        settings.TickerSettings,
+        MoverSettings,
+        SplitterSettings,
+        SimpleSettings,
+    ):
         for key, field in kind.model_fields.items():
             assert f"| `{key}` |" in page, key
             assert field.description and field.description in page, key

@@ -17,6 +17,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 
 import psycopg
 from psycopg import sql
@@ -176,8 +177,11 @@ class Reader:
 
     def next_batch(self, conn: Connection) -> Batch | None:
         if self.kind != "coop":
-            least = 200 if self.kind == "slow" else None
-            return batches.next_batch(conn, QUEUE, self.consumer, min_count=least)
+            if self.kind != "slow":
+                return batches.next_batch(conn, QUEUE, self.consumer)
+            return batches.next_batch(
+                conn, QUEUE, self.consumer, min_count=200, min_interval=timedelta(seconds=1)
+            )
         row = conn.execute(
             "select pgq_coop.next_batch(%s, %s, %s, %s::interval)",
             [QUEUE, self.consumer, self.worker, DEAD_AFTER],

@@ -14,6 +14,7 @@ QUEUES = "Queues"
 CONSUMERS = "Consumers"
 EVENTS = "Events"
 UPKEEP = "Upkeep"
+PROGRAMS = "Programs"
 
 COMMANDS: dict[str, Entry] = {
     "create": Entry("queues", "Create queues.", QUEUES),
@@ -38,6 +39,9 @@ COMMANDS: dict[str, Entry] = {
     "tick": Entry("ticking", "Make a tick now.", UPKEEP),
     "maint": Entry("ticking", "Do the maintenance that is due now.", UPKEEP),
     "rebase": Entry("restoring", "Make restored queues work on this server.", UPKEEP),
+    "mover": Entry("programs", "Move the events of a queue into another one.", PROGRAMS),
+    "splitter": Entry("programs", "Move each event into the queue it names.", PROGRAMS),
+    "simple-consumer": Entry("programs", "Run a statement for every row change.", PROGRAMS),
 }
 
 

@@ -1,0 +1,80 @@
+"""What programs that put events into other queues share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from londiste.consumer import ConsumerSettings, Event
+from londiste.db.connection import Connection, place, session
+from londiste.db.queries import query
+from londiste.errors import BadOption, UnknownQueue, from_database
+from londiste.install import compat
+from londiste.pgq import producer, queues
+
+#: What is moved; the target queue gives new ids.
+FIELDS = ("time", "type", "data", "extra1", "extra2", "extra3", "extra4")
+
+
+def put(conn: Connection, queue: str, events: Iterable[Event]) -> int:
+    """Inserts events with the time at which they were inserted first; the number of them.
+
+    One COPY; ``events`` are taken one by one.  Raises as ``producer.insert_events``.
+    """
+    rows = (
+        (event.time, event.type, event.data, event.extra1, event.extra2, event.extra3, event.extra4)
+        for event in events
+    )
+    return producer.insert_events(conn, queue, rows, fields=FIELDS)
+
+
+def check(settings: ConsumerSettings, target_queue: str | None = None) -> None:
+    """Raises what would make the first batch fail, or go round for ever.
+
+    target_queue -- must be there, and must not be the queue that is read; None: not known yet.
+    """
+    with _target(settings) as conn:
+        compat.check(conn, "pgq", original=True)
+        compat.check(conn, "pgq_ext")
+        if target_queue is None:
+            return
+        if not queues.get_queue_info(conn, target_queue):
+            raise unknown(target_queue, settings)
+        if target_queue == settings.queue_name and same_database(settings, conn):
+            raise BadOption(
+                f"queue {target_queue} would be moved into itself",
+                detail=f"both are in {place(settings.db)}",
+                hint="set dst_queue_name to another queue, or target_db to another database",
+            )
+
+
+def same_database(settings: ConsumerSettings, target: Connection) -> bool:
+    """Whether the events come from the database they go to."""
+    with session(settings.db, name="londiste mover", autocommit=True) as conn:
+        return _identity(conn) == _identity(target)
+
+
+def unknown(queue: str, settings: ConsumerSettings) -> UnknownQueue:
+    """The error of a queue that nobody has made on the target."""
+    where = settings.target_db or settings.db
+    return UnknownQueue(
+        f"no queue {queue} to move events to",
+        detail=f"in {place(where)}",
+        hint=f"make it there: londiste queue create {queue}",
+    )
+
+
+@contextmanager
+def _target(settings: ConsumerSettings) -> Iterator[Connection]:
+    where = settings.target_db or settings.db
+    with session(where, name="londiste mover", autocommit=True) as conn:
+        yield conn
+
+
+def _identity(conn: Connection) -> object:
+    try:
+        return conn.execute(query("database_identity")).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error

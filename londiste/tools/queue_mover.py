@@ -1,0 +1,48 @@
+"""The queue mover: every event of a queue into another queue, exactly once.
+
+Batch by batch; a batch's events and its position commit in one transaction of the target.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from londiste.consumer import (
+    EXACTLY_ONCE_ELSEWHERE,
+    Batch,
+    Consumer,
+    ConsumerSettings,
+    Context,
+    Delivery,
+    Events,
+)
+from londiste.tools import moving
+
+
+class MoverSettings(ConsumerSettings):
+    """The queue mover."""
+
+    sections: ClassVar[tuple[str, ...]] = ("queue_mover", "queue_mover3")
+
+    dst_queue_name: str = Field(description="The queue that gets the events (required).")
+
+
+class QueueMover(Consumer):
+    """Moves the events of a queue into another one, in their order, exactly once.
+
+    Type, data, extra fields and time stay; ids are the target queue's.
+    """
+
+    delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
+    settings_class = MoverSettings
+    settings: MoverSettings
+
+    def startup(self) -> None:
+        """Refuses a target that is not there, or is the source."""
+        moving.check(self.settings, self.settings.dst_queue_name)
+
+    def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
+        """One COPY for the batch."""
+        moving.put(ctx.db, self.settings.dst_queue_name, events)

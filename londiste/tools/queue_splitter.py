@@ -1,0 +1,106 @@
+"""The queue splitter: each event of a queue into the queue that it names, exactly once."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from londiste.changes.decode import shown
+from londiste.consumer import (
+    EXACTLY_ONCE_ELSEWHERE,
+    Batch,
+    Consumer,
+    ConsumerSettings,
+    Context,
+    Delivery,
+    Event,
+    Events,
+)
+from londiste.errors import EventError, UnknownQueue
+from londiste.tools import moving
+
+
+class SplitterSettings(ConsumerSettings):
+    """The queue splitter."""
+
+    sections: ClassVar[tuple[str, ...]] = ("queue_splitter", "queue_splitter3")
+
+    queue_field: Literal["type", "data", "extra1", "extra2", "extra3", "extra4"] = Field(
+        "extra1", description="The field of an event that names the queue it goes to."
+    )
+    default_queue: str = Field(
+        "", description="Queue for events whose field is empty; without it they stop the splitter."
+    )
+
+    @field_validator("queue_field", mode="before")
+    @classmethod
+    def _without_prefix(cls, value: object) -> object:
+        return value.removeprefix("ev_") if isinstance(value, str) else value
+
+
+class QueueSplitter(Consumer):
+    """Distributes the events of a queue to the queues that they name, exactly once.
+
+    All queues of a batch get their events, and the position moves, in one transaction.
+    """
+
+    delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
+    settings_class = SplitterSettings
+    settings: SplitterSettings
+
+    def startup(self) -> None:
+        """Refuses a target without the schemas that it needs, or without the default queue."""
+        moving.check(self.settings, self.settings.default_queue or None)
+        self._same_database: bool | None = None
+
+    def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
+        """One COPY for each queue of each chunk."""
+        for chunk in events.chunks():
+            parts: dict[str, list[Event]] = {}
+            for event in chunk:
+                parts.setdefault(self._target(event, batch, ctx), []).append(event)
+            for queue, part in parts.items():
+                try:
+                    ctx.stats[queue] += moving.put(ctx.db, queue, part)
+                except UnknownQueue as error:
+                    raise self._refused(
+                        part[0], batch, moving.unknown(queue, self.settings)
+                    ) from error
+
+    def _target(self, event: Event, batch: Batch, ctx: Context) -> str:
+        """The queue of an event.  Raises EventError when it names none, or the one it is in."""
+        field = self.settings.queue_field
+        name: str = getattr(event, field) or self.settings.default_queue
+        if not name:
+            raise EventError(
+                f"event {event.id} of queue {batch.queue} does not say which queue it goes to",
+                detail=f"{field} is {shown(getattr(event, field))}, type {shown(event.type)}",
+                hint="set default_queue for such events, or queue_field to the field that says it",
+                queue=batch.queue,
+                batch_id=batch.id,
+                event_id=event.id,
+            )
+        if name == batch.queue:
+            if self._same_database is None:
+                self._same_database = moving.same_database(self.settings, ctx.db)
+            if self._same_database:
+                raise EventError(
+                    f"event {event.id} of queue {batch.queue} would go round for ever",
+                    detail=f"{field} names the queue it is in",
+                    hint="correct what writes such events; target_db may be another database",
+                    queue=batch.queue,
+                    batch_id=batch.id,
+                    event_id=event.id,
+                )
+        return name
+
+    def _refused(self, event: Event, batch: Batch, error: UnknownQueue) -> EventError:
+        return EventError(
+            f"event {event.id} of queue {batch.queue}: {error.message}",
+            detail=error.detail,
+            hint=error.hint,
+            queue=batch.queue,
+            batch_id=batch.id,
+            event_id=event.id,
+        )

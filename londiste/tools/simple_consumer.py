@@ -1,0 +1,131 @@
+"""The simple consumer: one statement of the user for every row change, or every event.
+
+    dst_query = "select deposit(%(account)s, %(amount)s, %(pgq.ev_id)s)"
+
+Columns of the row are parameters by their names; so are ``pgq.ev_id``, ``pgq.ev_time``,
+``pgq.ev_type``, ``pgq.ev_data``, ``pgq.ev_extra1`` to ``4``, ``pgq.ev_txid``, ``pgq.ev_retry``
+and ``pgq.tick_id``.  Values become parameters and never text of the statement.  In an INI file a
+``%`` is written twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import psycopg
+from pydantic import Field, field_validator
+
+from londiste.changes.decode import decode
+from londiste.changes.types import RowChange
+from londiste.consumer import (
+    AT_LEAST_ONCE,
+    EXACTLY_ONCE_ELSEWHERE,
+    LOCAL_FILE,
+    Consumer,
+    ConsumerSettings,
+    Context,
+    Delivery,
+    Event,
+)
+from londiste.errors import EventError, LondisteError
+
+#: First letters of the types that the row formats have; anything else tells no row.
+_ROW_TYPES = ("I", "U", "D")
+
+
+class SimpleSettings(ConsumerSettings):
+    """The simple consumer."""
+
+    sections: ClassVar[tuple[str, ...]] = (
+        "simple_consumer",
+        "simple_consumer3",
+        "simple_serial_consumer",
+        "simple_local_consumer3",
+    )
+
+    dst_query: str = Field(description="Statement for each event, with %(column)s (required).")
+    all_events: bool = Field(
+        False, description="Also for events that are no row changes; else they are left out."
+    )
+
+    @field_validator("dst_query")
+    @classmethod
+    def _some_query(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("the statement is empty")
+        return value
+
+
+class SimpleConsumer(Consumer):
+    """Runs a statement for every row change of a queue, at least once."""
+
+    delivery: ClassVar[Delivery] = AT_LEAST_ONCE
+    settings_class = SimpleSettings
+    settings: SimpleSettings
+
+    def process_event(self, event: Event, ctx: Context) -> None:
+        """One statement, if the event is wanted."""
+        parameters = self._parameters(event, ctx)
+        if parameters is None:
+            ctx.stats["left out"] += 1
+            return
+        try:
+            # The statement is the user's own, out of the settings.
+            ctx.db.execute(self.settings.dst_query.encode(), parameters)
+        except psycopg.ProgrammingError as error:
+            if error.sqlstate is not None or "parameter" not in str(error):
+                raise
+            raise self._lacks(event, ctx, parameters, error) from error
+
+    def _parameters(self, event: Event, ctx: Context) -> dict[str, Any] | None:
+        """The values for the statement; None when the event is not for it."""
+        values: dict[str, Any] = {}
+        change = decode(event) if is_row(event) else None
+        if isinstance(change, RowChange):
+            values.update(change.image)
+        elif not self.settings.all_events:
+            return None
+        values |= {f"pgq.ev_{field}": value for field, value in event._asdict().items()}
+        values["pgq.tick_id"] = ctx.batch.tick_id
+        return values
+
+    def _lacks(
+        self, event: Event, ctx: Context, parameters: dict[str, Any], error: psycopg.Error
+    ) -> LondisteError:
+        columns = ", ".join(name for name in parameters if not name.startswith("pgq."))
+        return EventError(
+            f"event {event.id} of queue {ctx.batch.queue}: dst_query: {error}",
+            detail=f"columns of the row: {columns or 'none'}; table {event.extra1}",
+            hint="correct dst_query, or take only tables that have the column: table_filter",
+            queue=ctx.batch.queue,
+            batch_id=ctx.batch.id,
+            event_id=event.id,
+        )
+
+
+class SerialConsumer(SimpleConsumer):
+    """Runs a statement for every row change of a queue, exactly once."""
+
+    delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
+
+
+class LocalConsumer(SimpleConsumer):
+    """Runs a statement for every row change of a queue; the position is in a local file."""
+
+    delivery: ClassVar[Delivery] = LOCAL_FILE
+
+
+#: What ``--delivery`` chooses from.
+KINDS: dict[str, type[SimpleConsumer]] = {
+    "at-least-once": SimpleConsumer,
+    "exactly-once": SerialConsumer,
+    "local-file": LocalConsumer,
+}
+
+
+def is_row(event: Event) -> bool:
+    """Whether the type is that of a row change, in one of the formats of the triggers."""
+    kind = event.type or ""
+    if kind.startswith("{"):
+        return '"op"' in kind and '"TRUNCATE"' not in kind
+    return kind in _ROW_TYPES or (kind[:1] in _ROW_TYPES and kind[1:2] == ":")
