@@ -21,6 +21,7 @@ LIMIT_MB = 200
 SMALL = 300_000
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("count", [SMALL, pytest.param(10_000_000, marks=pytest.mark.slow)])
 def test_a_batch_of_any_size_is_drained_in_bounded_memory(
     pgq_db: Database, tmp_path: Path, count: int
