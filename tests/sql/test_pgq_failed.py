@@ -287,34 +287,27 @@ def test_failed_events_go_with_the_subscription_or_the_queue(queue: Database) ->
 
 def test_cooperative_consumers_share_their_failed_events(queue: Database) -> None:
     conn = queue.connect()
-    conn.execute("insert into pgq.consumer (co_name) values ('c.1')")
-    conn.execute(
-        "insert into pgq.subscription (sub_id, sub_queue, sub_consumer)"
-        " select sub_id, sub_queue, (select co_id from pgq.consumer where co_name = 'c.1')"
-        " from pgq.subscription"
-    )
-    batch, (event,) = batch_with(conn, "x")
-    conn.execute(
-        "with main as (update pgq.subscription set sub_batch = null, sub_next_tick = null"
-        "   where sub_batch > 0 returning sub_last_tick)"
-        " update pgq.subscription s set sub_batch = %s, sub_last_tick = main.sub_last_tick,"
-        "   sub_next_tick = main.sub_last_tick + 1"
-        " from main where s.sub_last_tick is null",
-        [batch],
-    )
+    for name in ("1", "2"):
+        conn.execute("select pgq_coop.register_subconsumer('q', 'c', %s)", [name])
+    event = insert(conn, "x")
+    tick(conn)
+    batch = value(conn, "select pgq_coop.next_batch('q', 'c', '1')")
     assert value(conn, "select pgq.event_failed(%s, %s, 'x')", batch, event) == 1
-    for name in ("c", "c.1"):
+    for name in ("c", "c.1", "c.2"):
         assert column(conn, "select ev_id from pgq.failed_event_list('q', %s)", name) == [event]
     waiting = conn.execute(
         "select consumer_name, retry_events, failed_events from pgq.get_waiting_info('q', null)"
     ).fetchall()
     assert waiting == [("c", 0, 1)]
-    conn.execute(
-        "update pgq.subscription set sub_batch = null, sub_last_tick = null, sub_next_tick = null"
-        " where sub_batch > 0"
-    )
-    assert value(conn, "select pgq.unregister_consumer('q', 'c.1')") == 1
-    assert value(conn, "select pgq.failed_event_count('q', 'c')") == 1
+    conn.execute("select pgq_coop.finish_batch(%s)", [batch])
+    assert value(conn, "select pgq_coop.unregister_subconsumer('q', 'c', '1', 0)") == 1
+    assert value(conn, "select pgq.failed_event_retry('q', 'c.2', %s)", event) == event
+    tick(conn)
+    batch = value(conn, "select pgq_coop.next_batch('q', 'c', '2')")
+    assert data_of(conn, batch) == ["x"]
+    assert value(conn, "select pgq.event_failed(%s, %s, 'x')", batch, event) == 1
+    assert value(conn, "select pgq.unregister_consumer('q', 'c')") == 2
+    assert value(conn, "select count(*) from pgq.failed_queue") == 0
 
 
 def test_what_waits_beside_the_queue_is_counted(queue: Database) -> None:
