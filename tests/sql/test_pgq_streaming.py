@@ -186,3 +186,19 @@ def test_in_a_restored_database_the_reader_waits_for_the_rebase(queue: Database)
     assert column(conn, READ, last, end) == ["there too"]
     insert(conn, "new")
     assert column(conn, READ, last, tick(conn)) == ["there too", "new"]
+
+
+def test_events_that_went_with_a_table_are_an_error_too(queue: Database) -> None:
+    conn = queue.connect()
+    conn.execute("select pgq.unregister_consumer('q', 'c')")
+    conn.execute("select pgq.set_queue_config('q', 'ntables', '4')")
+    for _ in range(3):
+        assert rotate(conn)
+    newest = tick(conn)
+    insert(conn, "gone")
+    for _ in range(2):
+        assert rotate(conn)
+    assert value(conn, "select queue_history_txid from pgq.queue") is None
+    conn.execute("select pgq.set_queue_config('q', 'ntables', '3')")
+    with refused("LD107", f"events after tick {newest} of queue q are gone"):
+        conn.execute(READ, [newest, tick(conn)])
