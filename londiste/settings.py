@@ -45,19 +45,15 @@ _INSTEAD = {
 #: Keys of earlier versions that are read without complaint and have no effect here (yet).
 WITHOUT_EFFECT = frozenset(
     {
-        "base_connstr",
-        "check_period",
         "compare_fmt",
         "compare_sql",
         "config_format",
         "connection_check_period",
         "connection_lifetime",
-        "database_list",
         "exception_grace",
         "exception_quiet",
         "exception_reset",
         "handler_modules",
-        "initial_database",
         "keepalive_stats",
         "local_only",
         "local_only_drop_execute",
@@ -327,6 +323,21 @@ class TickerSettings(Settings):
     discover: bool = Field(
         False, description="Also look after all other databases of these servers with a queue."
     )
+    base_connstr: str | None = Field(
+        None, description="Connection string without dbname: all databases of this server."
+    )
+    initial_database: str = Field(
+        "template1", description="Where base_connstr is asked which databases there are."
+    )
+    database_list: tuple[str, ...] = Field(
+        (), description="Names of databases: only these, at base_connstr."
+    )
+    check_period: float = Field(
+        60.0, gt=0, description="Seconds between looks for databases that were made or dropped."
+    )
+    connection_lifetime: float = Field(
+        3600.0, gt=0, description="Seconds until a connection is replaced by a new one."
+    )
     ticker_period: float = Field(
         1.0, gt=0, description="Longest time in seconds between two looks at the queues."
     )
@@ -343,6 +354,13 @@ class TickerSettings(Settings):
         if isinstance(value, str):
             return tuple(line.strip() for line in value.splitlines() if line.strip())
         return value
+
+    @field_validator("database_list", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(name for name in re.split(r"[\s,]+", value) if name)
+        return () if value is None else value
 
 
 S = TypeVar("S", bound=Settings)
@@ -452,6 +470,11 @@ def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
                 continue
             else:
                 raise _unknown(key, kind, where)
+    if "base_connstr" in kind.model_fields and "pgqd" in sections:
+        # A file of pgqd means all databases of the local server when it says nothing else.
+        given = {key for key, value in sections["pgqd"].items() if value is not None}
+        if not {"databases", "db", "base_connstr"} & given:
+            yield "base_connstr", _Value("", str(file))
     if spark and "spark" in kind.model_fields:
         yield "spark", _Value(spark, str(file))
 

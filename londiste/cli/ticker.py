@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
+import psycopg
+from psycopg import conninfo
 
 from londiste.cli import options, output
 from londiste.daemon.logging import Target
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
-from londiste.db.connection import session
+from londiste.db.connection import masked, session
+from londiste.errors import BadOption
 from londiste.pgq import queues
 from londiste.settings import DatabaseSettings, TickerSettings
 from londiste.ticker.database import Periods
-from londiste.ticker.service import Duty, Service, require, run_once
+from londiste.ticker.service import Duty, Service, run_once
 
 
 @click.command()
@@ -49,9 +52,11 @@ def ticker(
 
     def duty() -> Duty:
         settings = read()
-        single = (settings.db,) if settings.db else ()
+        databases, sources = places(settings)
         return Duty(
-            databases=require(settings.databases or single),
+            databases=databases,
+            sources=sources,
+            check_period=settings.check_period,
             periods=Periods(
                 tick=settings.ticker_period,
                 retry=settings.retry_period,
@@ -59,6 +64,7 @@ def ticker(
                 statistics=settings.stats_period,
                 longest_pause=settings.exception_sleep,
                 lock_timeout=settings.lock_timeout,
+                lifetime=settings.connection_lifetime,
             ),
             discover=settings.discover,
         )
@@ -88,6 +94,37 @@ def ticker(
         verbose=ctx.verbose,
     ) as signals:
         Service(duty, signals).run()
+
+
+def places(settings: TickerSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The databases to look after, and those that are only asked which others there are.
+
+    Raises BadOption when there is neither.
+    """
+    databases = settings.databases or ((settings.db,) if settings.db else ())
+    base = settings.base_connstr
+    if settings.database_list:
+        names = settings.database_list
+        return (*databases, *(_at(base or "", name) for name in names)), ()
+    if base or (base is not None and not databases):
+        return databases, (_at(base, settings.initial_database),)
+    if not databases:
+        raise BadOption(
+            "no database for the ticker",
+            hint="set databases in the file (-c FILE), give --db DSN,"
+            " or base_connstr for all databases of a server",
+        )
+    return databases, ()
+
+
+def _at(base: str, name: str) -> str:
+    try:
+        return conninfo.make_conninfo(base, dbname=name)
+    except psycopg.Error as error:
+        raise BadOption(
+            f"base_connstr is not a connection string: {masked(base)}",
+            hint="write it as libpq does, without dbname: host=… port=… user=…",
+        ) from error
 
 
 @click.command()

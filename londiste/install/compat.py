@@ -74,7 +74,7 @@ def check(conn: Connection, component: str, *, original: bool = False) -> Compat
         installed = ledger.read(conn, ours.name)
         result = compat(ours, installed)
         if original and (result is Compat.OWNED_BY_EXTENSION or installed.foreign):
-            log.info("schema %s is not ours, but will do", ours.name)
+            log.debug("schema %s is not ours, but will do", ours.name)
         elif not result.fits:
             raise _misfit(ours, installed, result, conn.info.dbname)
         elif result is Compat.NEWER:

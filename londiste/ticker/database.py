@@ -19,9 +19,8 @@ from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, place, session
 from londiste.db.notify import Listener
 from londiste.errors import LondisteError
-from londiste.install import compat
 from londiste.pgq import queues
-from londiste.ticker import retry, rotate, schedule, tick
+from londiste.ticker import original, retry, rotate, schedule, tick
 from londiste.ticker.schedule import Task
 
 log = logging.getLogger(__name__)
@@ -42,6 +41,7 @@ class Periods:
     tick -- the longest; impatient queues with events are looked at more often.
     longest_pause -- after errors.
     lock_timeout -- for rotation and vacuum; a tick waits shorter.
+    lifetime -- of a connection; then a new one is opened, between two rounds.
     """
 
     tick: float = 1.0
@@ -50,6 +50,7 @@ class Periods:
     statistics: float = 30.0
     longest_pause: float = 20.0
     lock_timeout: float = 10.0
+    lifetime: float = 3600.0
 
 
 @dataclass
@@ -77,14 +78,29 @@ class DatabaseTicker:
         self.counts = Counts()
         self._lock = threading.Lock()
         self._rounds = [_Ticks(dsn, periods, self._count), _Housekeeping(dsn, periods, self._count)]
-        self._threads = [
-            threading.Thread(target=one.run, name=f"{one.name} {self.place}", daemon=True)
-            for one in self._rounds
-        ]
+        self._threads = [self._thread(one) for one in self._rounds]
 
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
+
+    def revive(self) -> int:
+        """Starts threads again that have died, which they never should; how many."""
+        dead = [
+            number
+            for number, thread in enumerate(self._threads)
+            if not thread.is_alive() and not self._rounds[number].signals.stopping
+        ]
+        for number in dead:
+            one = self._rounds[number]
+            log.error("%s: the thread for %s has died; started again", self.place, one.name)
+            one.disconnect()
+            self._threads[number] = self._thread(one)
+            self._threads[number].start()
+        return len(dead)
+
+    def _thread(self, one: _Round) -> threading.Thread:
+        return threading.Thread(target=one.run, name=f"{one.name} {self.place}", daemon=True)
 
     def stop(self) -> None:
         """Asks both threads to end after what they are doing."""
@@ -120,7 +136,7 @@ class DatabaseTicker:
 def once(dsn: str) -> Counts:
     """One round of everything, now."""
     with session(dsn, name="londiste ticker", autocommit=True, synchronous=True) as conn:
-        compat.check(conn, "pgq", original=True)
+        original.check(conn)
         crash.point("ticker.before-tick")
         troubles: dict[str, Trouble] = {}
         ticks = tick.run_once(conn, troubles)
@@ -148,6 +164,7 @@ class _Round:
         self.count = count
         self.signals = Signals()
         self.conn: Connection | None = None
+        self.opened = 0.0
         self.loop = Loop(
             self.work,
             signals=self.signals,
@@ -160,14 +177,33 @@ class _Round:
     def run(self) -> None:
         with logcontext.bound(job="ticker", database=place(self.dsn)):
             try:
-                self.loop.run()
+                while not self.signals.stopping:
+                    self._run()
             finally:
                 self.disconnect()
+
+    def _run(self) -> None:
+        """The loop, which ends when a stop is asked for; nothing else may end it silently."""
+        try:
+            self.loop.run()
+        except BaseException as error:
+            log.error(
+                "%s: %s ended by %s: %s; begins again",
+                place(self.dsn),
+                self.name,
+                type(error).__name__,
+                error,
+                exc_info=error,
+            )
+            self.disconnect()
+            self.signals.wait(min(1.0, self.periods.longest_pause))
 
     def work(self) -> bool:
         raise NotImplementedError
 
     def connected(self) -> Connection:
+        if time.monotonic() - self.opened > self.periods.lifetime:
+            self.disconnect()
         if self.conn is None or self.conn.closed:
             self.conn = connect(
                 self.dsn,
@@ -176,7 +212,8 @@ class _Round:
                 lock_timeout_ms=self.lock_timeout_ms,
                 synchronous=True,
             )
-            compat.check(self.conn, "pgq", original=True)
+            original.check(self.conn)
+            self.opened = time.monotonic()
             self.on_connect(self.conn)
             log.debug("%s: connected to %s", self.name, place(self.dsn))
         return self.conn
@@ -247,12 +284,21 @@ class _Housekeeping(_Round):
         super().__init__(dsn, periods, count)
         self.last: dict[Task, float] = {}
         self.plan = {Task.RETRY: periods.retry, Task.MAINTENANCE: periods.maintenance}
+        self.knows_due = True
+
+    def on_connect(self, conn: Connection) -> None:
+        self.knows_due = original.has(conn, original.NEXT_DUE)
+
+    def until_due(self) -> float | None:
+        """Seconds until an event is due that waits; None: none, or the schema cannot say."""
+        conn = self.connected()
+        return queues.seconds_until_due(conn) if self.knows_due else None
 
     def work(self) -> bool:
         """Whatever is due; events that are due at a time do not wait for their task's turn."""
         now = time.monotonic()
         tasks = schedule.due(now, self.last, self.plan)
-        if Task.RETRY not in tasks and queues.seconds_until_due(self.connected()) == 0:
+        if Task.RETRY not in tasks and self.until_due() == 0:
             tasks.insert(0, Task.RETRY)
         fruitless = False
         for task in tasks:
@@ -271,6 +317,6 @@ class _Housekeeping(_Round):
             # What is due and does not move is not asked for again at once.
             self.periods.tick
             if fruitless
-            else schedule.due_pause(self.periods.tick, queues.seconds_until_due(self.connected())),
+            else schedule.due_pause(self.periods.tick, self.until_due()),
         )
         return False

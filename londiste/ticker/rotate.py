@@ -15,8 +15,7 @@ from londiste.daemon.loop import report
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable
-from londiste.pgq import queues
-from londiste.ticker import vacuum
+from londiste.ticker import original, vacuum
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +31,7 @@ def run_once(conn: Connection, *, stopping: Callable[[], bool] = lambda: False) 
     An operation that fails is logged and tried again in the next round; it stops no other.
     """
     done = 0
-    for name, argument in queues.maint_operations(conn):
+    for name, argument in original.operations(conn):
         if stopping():
             break
         if name == STEP2:

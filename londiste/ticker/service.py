@@ -7,6 +7,7 @@ other.  SIGHUP reads the settings again: databases come and go, periods change.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
@@ -15,20 +16,23 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.daemon import logcontext
-from londiste.daemon.loop import describe, report
+from londiste.daemon.loop import Trouble, describe, report
 from londiste.daemon.signals import Interrupted, Signals
 from londiste.db.connection import place, session
 from londiste.db.queries import query
-from londiste.errors import BadOption, LondisteError
-from londiste.install import compat
-from londiste.ticker import schedule
+from londiste.errors import LondisteError, from_database
+from londiste.install import ledger
+from londiste.ticker import original, schedule
 from londiste.ticker.database import Counts, DatabaseTicker, Periods, once
 from londiste.ticker.schedule import Task
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks for databases that were made or dropped.
-DISCOVERY_PERIOD = 60.0
+#: Seconds until a server is asked again that could not say which databases it has.
+DISCOVERY_RETRY = 5.0
+
+#: Seconds between two looks whether all threads live.
+LIFE_PERIOD = 5.0
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,15 @@ class Duty:
 
     databases -- connection strings.
     discover -- look after all databases of their servers that have the queue.
+    sources -- connection strings of databases that are only asked which others there are.
+    check_period -- seconds between two looks for databases that were made or dropped.
     """
 
     databases: tuple[str, ...]
     periods: Periods = field(default_factory=Periods)
     discover: bool = False
+    sources: tuple[str, ...] = ()
+    check_period: float = 60.0
 
 
 class Service:
@@ -55,6 +63,10 @@ class Service:
         self.signals = signals
         self.duty = read()
         self.tickers: dict[str, DatabaseTicker] = {}
+        self.tickers_before = -1
+        self.trouble = Trouble()
+        #: What was said about databases that are left alone, by place; once is enough.
+        self.ignored: dict[str, str] = {}
 
     def run(self) -> None:
         """Runs until a stop is asked for; every thread has ended when this returns."""
@@ -63,20 +75,27 @@ class Service:
 
     def _run(self) -> None:
         last: dict[Task, float] = {Task.STATISTICS: time.monotonic()}
-        discovered = -DISCOVERY_PERIOD
+        look = -math.inf
         try:
             while not self.signals.stopping:
                 if self.signals.reload_wanted() and self._reload():
-                    discovered = -DISCOVERY_PERIOD
+                    look = -math.inf
+                for ticker in self.tickers.values():
+                    ticker.revive()
                 now = time.monotonic()
-                if now - discovered >= DISCOVERY_PERIOD:
+                if now >= look:
                     self._look_after(self._databases())
-                    discovered = now
+                    look = now + (
+                        min(DISCOVERY_RETRY, self.duty.check_period)
+                        if self.trouble.failures
+                        else self.duty.check_period
+                    )
                 periods = {Task.STATISTICS: self.duty.periods.statistics}
                 if schedule.due(now, last, periods):
                     self._log_statistics()
                     last[Task.STATISTICS] = now
-                self.signals.wait(min(schedule.pause(now, last, periods), DISCOVERY_PERIOD))
+                pause = schedule.pause(time.monotonic(), last, periods)
+                self.signals.wait(min(pause, max(0.0, look - now), LIFE_PERIOD))
         except Interrupted:
             pass
         finally:
@@ -97,14 +116,23 @@ class Service:
         return True
 
     def _databases(self) -> list[str]:
-        if not self.duty.discover:
+        if not self.duty.discover and not self.duty.sources:
             return list(self.duty.databases)
         try:
-            return discover(self.duty.databases)
+            found = discover(self.duty, self.ignored)
+            self.trouble = self.trouble.over()
         except LondisteError as error:
-            report(error)
+            if self.trouble.failed(error):
+                report(error, self.trouble)
             # Those that are known go on; the server will be asked again.
             return sorted({*self.duty.databases, *self.tickers})
+        if not found and self.tickers_before != 0:
+            log.warning(
+                "no database with a queue found; looking again every %g seconds",
+                self.duty.check_period,
+            )
+        self.tickers_before = len(found)
+        return found
 
     def _look_after(self, databases: Iterable[str]) -> None:
         wanted = dict.fromkeys(databases)
@@ -141,32 +169,56 @@ class Service:
         )
 
 
-def discover(dsns: Iterable[str]) -> list[str]:
-    """The given databases, and every other one of their servers that has the queue.
+def discover(duty: Duty, ignored: dict[str, str] | None = None) -> list[str]:
+    """The databases of the duty, and every other one of the servers that has the queue.
+
+    ignored -- what was said about databases that are left alone, so that it is not said again.
 
     Raises LondisteError when a server cannot be asked.
     """
-    found: dict[str, None] = {}
-    for dsn in dsns:
-        found[dsn] = None
+    said = {} if ignored is None else ignored
+    found = dict.fromkeys(duty.databases)
+    asked = [*(duty.databases if duty.discover else ()), *duty.sources]
+    known = {place(dsn) for dsn in found}
+    for dsn in asked:
         with session(dsn, name="londiste ticker: discovery", autocommit=True) as conn:
+            names = [str(name) for (name,) in conn.execute(query("other_databases"))]
+            # A template is looked at only if it is named.
             own = conn.info.dbname
-            names = [name for (name,) in conn.execute(query("other_databases")) if name != own]
         for name in names:
             other = conninfo.make_conninfo(dsn, dbname=name)
-            try:
-                with session(other, name="londiste ticker: discovery", autocommit=True) as conn:
-                    compat.check(conn, "pgq", original=True)
+            if place(other) in known or (name == own and dsn in found):
+                continue
+            if _has_queue(other, said):
                 found[other] = None
-            except (LondisteError, psycopg.Error) as error:
-                log.debug("%s: no queue there: %s", place(other), error)
+                known.add(place(other))
     return list(found)
+
+
+def _has_queue(dsn: str, said: dict[str, str]) -> bool:
+    """Whether a database has a queue that this ticker can serve; why not, is said once."""
+    where = place(dsn)
+    try:
+        with session(dsn, name="londiste ticker: discovery", autocommit=True) as conn:
+            if not ledger.read(conn, "pgq").schema_exists:
+                said.pop(where, None)
+                return False
+            original.check(conn)
+    except (LondisteError, psycopg.Error) as error:
+        ours = error if isinstance(error, LondisteError) else from_database(error, where=where)
+        text = describe(ours)
+        if said.get(where) != text:
+            log.warning("%s is left alone: %s", where, text)
+            said[where] = text
+        return False
+    said.pop(where, None)
+    return True
 
 
 def run_once(duty: Duty) -> Counts:
     """One round for every database; raises the first error after all have been tried."""
     total, first = Counts(), None
-    for dsn in discover(duty.databases) if duty.discover else duty.databases:
+    for dsn in discover(duty):
         try:
             total += once(dsn)
         except LondisteError as error:
@@ -176,13 +228,3 @@ def run_once(duty: Duty) -> Counts:
     if first is not None:
         raise first
     return total
-
-
-def require(databases: tuple[str, ...]) -> tuple[str, ...]:
-    """The databases; raises BadOption when there is none."""
-    if not databases:
-        raise BadOption(
-            "no database for the ticker",
-            hint="set databases in the file (-c FILE), or give --db DSN",
-        )
-    return databases

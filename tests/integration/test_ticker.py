@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.install import apply
 from londiste.pgq import batches, producer, queues
+from londiste.ticker import tick
+from londiste.ticker.database import DatabaseTicker, Periods
 from tests.fix_cluster import Database
 from tests.fix_process import Program
 from tests.waiting import wait_for
@@ -216,7 +219,7 @@ def test_a_schema_that_the_original_made_is_looked_after_as_well(
     conn = queue_in(pgq_db)
     # Without our ledger it is like any other schema with these functions.
     conn.execute("drop table pgq.installed_file")
-    daemon = program(*FAST, "ticker", "--db", pgq_db.dsn)
+    daemon = program(*FAST, "-v", "ticker", "--db", pgq_db.dsn)
     wait_for_tick(conn)
     daemon.says("schema pgq is not ours, but will do")
 
@@ -307,3 +310,149 @@ def test_its_commits_are_durable_whatever_the_database_says(
     program(*FAST, "ticker", "--db", pgq_db.dsn)
     wait_for_tick(conn)
     assert pgq_db.execute("select distinct setting from public.noted") == [("on",)]
+
+
+def pgqd_file(home: Path, text: str) -> str:
+    file = home / "pgqd.ini"
+    file.write_text(
+        f"[pgqd]\nticker_period = 0.05\nretry_period = 0.05\nmaint_period = 0.05\n{text}"
+    )
+    return str(file)
+
+
+def without_database(dsn: str) -> str:
+    parts = {k: v for k, v in conninfo_to_dict(dsn).items() if k != "dbname"}
+    return make_conninfo("", **parts)
+
+
+def test_a_file_of_pgqd_looks_after_all_databases_of_a_server_also_new_ones(
+    new_database: Callable[..., Database], program: Start, tmp_path: Path
+) -> None:
+    one, two, bad, none = new_database(pgq=True), new_database(), new_database(), new_database()
+    bad.execute("create schema pgq")
+    bad.execute("create function pgq.version() returns text language sql as 'select null::text'")
+    conn = queue_in(one)
+    base = without_database(one.dsn)
+    daemon = program(
+        pgqd_file(tmp_path, f"base_connstr = {base}\ncheck_period = 0.2\nlogfile =\n"), "ticker"
+    )
+    wait_for_tick(conn)
+    daemon.says("does not say its version")
+    apply.install(two.connect())
+    wait_for_tick(queue_in(two))
+    assert none.name not in daemon.text
+    assert daemon.text.count("does not say its version") == 1
+    assert "Traceback" not in daemon.text
+
+
+def test_database_list_restricts_to_the_databases_it_names(
+    new_database: Callable[..., Database], program: Start, tmp_path: Path
+) -> None:
+    one, other = new_database(pgq=True), new_database(pgq=True)
+    conn, untouched = queue_in(one), queue_in(other)
+    base = without_database(one.dsn)
+    before = last_tick(untouched)
+    daemon = program(
+        pgqd_file(tmp_path, f"base_connstr = {base}\ndatabase_list = {one.name}\n"), "ticker"
+    )
+    wait_for_tick(conn)
+    assert last_tick(untouched) == before
+    assert other.name not in daemon.text
+
+
+def test_a_schema_of_the_original_is_served_also_an_old_one(
+    pgq_db: Database, program: Start
+) -> None:
+    conn = queue_in(pgq_db)
+    # What the original of version 3.0 lacks; and it has no ledger of ours.
+    conn.execute("drop table pgq.installed_file")
+    conn.execute("drop function pgq.maint_operations()")
+    conn.execute("drop function pgq.next_due()")
+    conn.execute("create or replace function pgq.version() returns text language sql return '3.0'")
+    queues.set_queue_config(conn, "q", "rotation_period", "0")
+    program(*FAST, "ticker", "--db", pgq_db.dsn)
+    wait_for_tick(conn)
+    tables = set()
+
+    def rotated() -> bool:
+        read_all(conn)
+        tables.add(queues.get_queue_info(conn, "q")[0].queue_cur_table)
+        producer.insert_event(conn, "q", "t", "x")
+        return len(tables) == 3
+
+    wait_for(rotated, what="all tables to have been current")
+    batch = wait_for(lambda: batches.next_batch(conn, "q", "c"), what="a batch")
+    batches.batch_retry(conn, batch.id, 0)
+    batches.finish_batch(conn, batch.id)
+    waiting = "select count(*) from pgq.retry_queue"
+    wait_for(lambda: pgq_db.value(waiting) == 0, what="the retries to be put back")
+
+
+@pytest.mark.parametrize("ending", [SystemExit("boom"), MemoryError("boom")])
+def test_a_thread_that_ends_is_noticed_and_goes_on(
+    pgq_db: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    ending: BaseException,
+) -> None:
+    conn = queue_in(pgq_db)
+    real = tick.run_once
+    calls: list[int] = []
+
+    def dying(*args: Any) -> int:
+        calls.append(1)
+        if len(calls) == 2:
+            raise ending
+        return real(*args)
+
+    monkeypatch.setattr(tick, "run_once", dying)
+    ticker = DatabaseTicker(pgq_db.dsn, Periods(tick=0.05, longest_pause=0.1))
+    ticker.start()
+    try:
+        wait_for(lambda: len(calls) > 2, what="the round after the end")
+        wait_for_tick(conn)
+        assert "boom" in caplog.text
+        assert ticker.revive() == 0
+    finally:
+        ticker.stop()
+        assert ticker.join(time.monotonic() + 30)
+
+
+def test_a_dead_thread_is_started_again(
+    pgq_db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    conn = queue_in(pgq_db)
+    with monkeypatch.context() as broken:
+        broken.setattr("londiste.ticker.database._Ticks.run", lambda self: None, raising=False)
+        ticker = DatabaseTicker(pgq_db.dsn, Periods(tick=0.05))
+        ticker.start()
+        wait_for(lambda: not ticker._threads[0].is_alive(), what="its end")
+    try:
+        assert ticker.revive() == 1
+        wait_for_tick(conn)
+        assert "the thread for ticks has died" in caplog.text
+    finally:
+        ticker.stop()
+        assert ticker.join(time.monotonic() + 30)
+
+
+def test_a_connection_is_replaced_when_it_is_old(pgq_db: Database) -> None:
+    conn = queue_in(pgq_db)
+    ticker = DatabaseTicker(pgq_db.dsn, Periods(tick=0.02, lifetime=0.05))
+    pids: set[int] = set()
+    own = (
+        "select pid from pg_stat_activity where application_name = 'londiste ticker: ticks'"
+        " and datname = current_database()"
+    )
+
+    def several() -> bool:
+        pids.update(pid for (pid,) in pgq_db.execute(own))
+        return len(pids) > 2
+
+    ticker.start()
+    try:
+        wait_for(several, what="connections to be replaced")
+        wait_for_tick(conn)
+    finally:
+        ticker.stop()
+        assert ticker.join(time.monotonic() + 30)

@@ -158,3 +158,23 @@ def test_the_printed_file_is_read_back_as_the_defaults(tmp_path: Path) -> None:
     expected = WorkerSettings(db="a", queue_name="q", job_name="n")
     ignored = {"spark"}
     assert found.model_dump(exclude=ignored) == expected.model_dump(exclude=ignored)
+
+
+def test_a_file_of_pgqd_means_all_databases_of_the_local_server(tmp_path: Path) -> None:
+    from londiste.cli.ticker import places
+
+    def of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        file = tmp_path / "pgqd.ini"
+        file.write_text(f"[pgqd]\nlogfile = ~/log/pgqd.log\npidfile = ~/pid/pgqd.pid\n{text}")
+        return places(settings.load(settings.TickerSettings, file))
+
+    assert of("") == ((), ("dbname=template1",))
+    assert of("base_connstr =\n") == ((), ("dbname=template1",))
+    assert of("base_connstr = host=h\ninitial_database = p\n") == ((), ("host=h dbname=p",))
+    assert of("base_connstr = host=h\ndatabase_list = a, b c\n") == (
+        ("host=h dbname=a", "host=h dbname=b", "host=h dbname=c"),
+        (),
+    )
+    assert of("databases = dbname=x\n") == (("dbname=x",), ())
+    with pytest.raises(BadOption, match="no database for the ticker"):
+        places(settings.load(settings.TickerSettings, None))

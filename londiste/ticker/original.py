@@ -1,0 +1,60 @@
+"""Schemas ``pgq`` that others made: which of them a ticker works with, and what they lack.
+
+The original from version 3 on has the same functions, but for some that came later.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.queries import query
+from londiste.errors import InstallError, from_database
+from londiste.install import compat
+from londiste.pgq import queues
+
+NEXT_DUE = "pgq.next_due()"
+MAINT_OPERATIONS = "pgq.maint_operations()"
+
+
+def check(conn: Connection) -> None:
+    """Raises InstallError for a database without queue, or with one this ticker cannot serve."""
+    compat.check(conn, "pgq", original=True)
+    version = queues.version(conn)
+    if version in ("", "None"):
+        raise InstallError(
+            f"{whereabouts(conn)}: schema pgq does not say its version",
+            detail="the original does so only when it was installed as an extension",
+            hint="CREATE EXTENSION pgq, or londiste install in a database without that schema",
+        )
+    if version[0] < "3":
+        raise InstallError(
+            f"{whereabouts(conn)}: schema pgq has version {version}, too old for this ticker",
+            hint="upgrade it to version 3 or later, or keep its own ticker",
+        )
+
+
+def has(conn: Connection, function: str) -> bool:
+    """Whether the schema has a function, ``schema.name(types)``."""
+    return bool(_all(conn, "function_exists", function=function)[0][0])
+
+
+def operations(conn: Connection) -> list[tuple[str, str | None]]:
+    """What ``maint_operations`` says, or would say where it does not exist."""
+    if has(conn, MAINT_OPERATIONS):
+        return queues.maint_operations(conn)
+    names = [str(name) for (name,) in _all(conn, "queue_names")]
+    rotation: list[tuple[str, str | None]] = [
+        ("pgq.maint_rotate_tables_step1", name) for name in names
+    ]
+    vacuum: list[tuple[str, str | None]] = [
+        ("vacuum", table) for table in queues.maint_tables_to_vacuum(conn)
+    ]
+    return [*rotation, ("pgq.maint_rotate_tables_step2", None), *vacuum]
+
+
+def _all(conn: Connection, name: str, **parameters: object) -> list[tuple[object, ...]]:
+    try:
+        return conn.execute(query(name), parameters or None).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
