@@ -8,13 +8,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import islice
 from types import TracebackType
 from typing import Any
 
 import psycopg
+from psycopg.rows import tuple_row
 
 from londiste.db.connection import Connection, connect
-from londiste.pgq import producer
+from londiste.errors import BadOption
+from londiste.pgq import delayed, producer
+
+#: Events in one statement of ``send_many``.
+MANY = 2000
+
+#: Type, data and four extra fields.
+FIELDS = 6
 
 
 class Producer:
@@ -46,25 +56,67 @@ class Producer:
         extra2: str | None = None,
         extra3: str | None = None,
         extra4: str | None = None,
+        *,
+        at: datetime | timedelta | None = None,
+        key: str | None = None,
     ) -> int:
-        """Sends one event; its id.  Raises UnknownQueue, or StateError when inserts are off."""
-        with self._session() as conn:
-            return producer.insert_event(
-                conn, self.queue, type, data, extra1, extra2, extra3, extra4
-            )
+        """Sends one event; its id.
 
-    def send_json(self, type: str | None, value: Any, *extras: str | None) -> int:
+        at -- deliver it at this time, or after so much time from now.
+        key -- send it unless there was an event with this key, whose id is then the answer; for
+            programs that try again without knowing whether the first try was committed.
+
+        Raises UnknownQueue, StateError when inserts are off, BadOption for at and key together.
+        """
+        fields = (type, data, extra1, extra2, extra3, extra4)
+        if at is not None and key is not None:
+            raise BadOption(
+                "an event with a time and a key",
+                hint="give one of them: keys are for events that are sent at once",
+            )
+        with self._session() as conn:
+            if key is not None:
+                return producer.insert_event_once(conn, self.queue, key, *fields)[0]
+            if at is not None:
+                time = datetime.now(UTC) + at if isinstance(at, timedelta) else at
+                if time.tzinfo is None:
+                    raise BadOption(
+                        f"a time without a zone: {time}",
+                        hint="write datetime(…, tzinfo=UTC), or a timedelta",
+                    )
+                return delayed.insert_event_at(conn, self.queue, time, *fields)
+            return producer.insert_event(conn, self.queue, *fields)
+
+    def send_json(
+        self,
+        type: str | None,
+        value: Any,
+        *extras: str | None,
+        at: datetime | timedelta | None = None,
+        key: str | None = None,
+    ) -> int:
         """Sends a value as JSON; the event's id.  Raises TypeError for what JSON has not."""
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        return self.send(type, text, *extras)
+        return self.send(type, text, *extras, at=at, key=key)
 
-    def send_many(self, rows: Iterable[Sequence[str | None]]) -> int:
-        """Sends many events at once, all or none; how many.
+    def send_many(self, rows: Iterable[Sequence[str | None]], *, copy: bool = False) -> int:
+        """Sends many events, all or none; how many.
 
         rows -- type, data and up to four extra fields each.
+        copy -- by COPY: faster for very many, and needs the rights of pgq_admin; else some
+            thousand at a time, as pgq_writer.
+
+        Raises as ``send``, and BadOption for a row that is too long.
         """
-        with self._session() as conn:
-            return producer.insert_events(conn, self.queue, rows)
+        with self._session() as conn, conn.transaction():
+            if copy:
+                return producer.insert_events(conn, self.queue, rows)
+            count = 0
+            source = iter(rows)
+            while some := list(islice(source, MANY)):
+                columns = [list(column) for column in zip(*map(_whole, some), strict=True)]
+                count += producer.insert_event_arrays(conn, self.queue, *columns)
+            return count
 
     def close(self) -> None:
         """Ends the session, if it is the producer's own."""
@@ -87,5 +139,19 @@ class Producer:
     def _session(self) -> Iterator[Connection]:
         if self._dsn is not None and (self._conn is None or self._conn.closed):
             self._conn = connect(self._dsn, name=f"londiste producer {self.queue}", autocommit=True)
-        assert self._conn is not None
-        yield self._conn
+        conn = self._conn
+        assert conn is not None
+        # The program's own session may give rows as dicts or objects.
+        before, conn.row_factory = conn.row_factory, tuple_row
+        try:
+            yield conn
+        finally:
+            conn.row_factory = before
+
+
+def _whole(row: Sequence[str | None]) -> Sequence[str | None]:
+    if len(row) > FIELDS:
+        raise BadOption(
+            f"an event of {len(row)} fields", hint="type, data and at most four extra fields"
+        )
+    return (*row, *[None] * (FIELDS - len(row)))
