@@ -127,9 +127,7 @@ def whole(batch: Batch) -> Iterator[None]:
             batch_id=batch.id,
         ) from error
     except Exception as error:
-        again = transient(error)
-        if again is not None:
-            raise again from error
+        _raise_transient(error)
         raise EventError(
             f"{_place(batch)}: process_batch failed: {said(error)}",
             detail=f"ticks {batch.prev_tick_id} to {batch.tick_id}",
@@ -137,6 +135,15 @@ def whole(batch: Batch) -> Iterator[None]:
             queue=batch.queue,
             batch_id=batch.id,
         ) from error
+
+
+def _raise_transient(error: Exception) -> None:
+    again = transient(error)
+    if again is error:
+        # Not from itself: a chain of causes has to have an end.
+        raise error
+    if again is not None:
+        raise again from error
 
 
 def said(error: Exception) -> str:
@@ -149,9 +156,7 @@ def _decide(error: Exception, event: Event, ctx: Context, policy: Policy) -> Non
     """Stores the outcome of a failure in the context, or raises what ends the batch."""
     if isinstance(error, Superseded):
         raise error
-    again = transient(error)
-    if again is not None:
-        raise again from error
+    _raise_transient(error)
     try:
         if isinstance(error, Retry):
             ctx.retry(event, error.seconds, error.reason)

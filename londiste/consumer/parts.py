@@ -298,6 +298,12 @@ def _check(kind: type[Consumer], settings: ConsumerSettings) -> None:
             hint="choose EXACTLY_ONCE_HERE, AT_LEAST_ONCE or ONCE_PER_EVENT, or leave"
             " subconsumer_name out",
         )
+    if delivery is Delivery.ONCE_PER_EVENT and settings.subconsumer_timeout:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} and subconsumer_timeout",
+            detail="a process that takes over a batch does not see which events are marked",
+            hint="leave subconsumer_timeout out: a process that starts again gets its batch again",
+        )
     if not delivery.may_retry and settings.max_attempts is not None:
         raise BadOption(
             f"{kind.__name__}: delivery {delivery.value!r} and max_attempts",

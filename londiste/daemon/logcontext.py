@@ -62,11 +62,14 @@ def current() -> Mapping[str, Any]:
 def of(error: BaseException) -> dict[str, Any]:
     """The fields that were bound where an error, or one of its causes, was raised."""
     fields: dict[str, Any] = {}
-    seen: BaseException | None = error
-    while seen is not None:
+    seen: list[BaseException] = []
+    one: BaseException | None = error
+    # ``raise error from error`` makes a ring.
+    while one is not None and one not in seen:
+        seen.append(one)
         # A cause was raised further in, and knows better.
-        fields.update(getattr(seen, _OF_ERROR, _EMPTY))
-        seen = seen.__cause__
+        fields.update(getattr(one, _OF_ERROR, _EMPTY))
+        one = one.__cause__
     return fields
 
 

@@ -367,6 +367,11 @@ def test_settings_that_break_a_promise_are_refused(db: Database, tmp_path: Path)
         (Delivery.EXACTLY_ONCE_HERE, {"target_db": "dbname=x"}, "and target_db"),
         (Delivery.EXACTLY_ONCE_ELSEWHERE, {"subconsumer_name": "x"}, "and subconsumer_name"),
         (Delivery.AT_MOST_ONCE, {"max_attempts": 3}, "and max_attempts"),
+        (
+            Delivery.ONCE_PER_EVENT,
+            {"subconsumer_name": "x", "subconsumer_timeout": "1 minute"},
+            "and subconsumer_timeout",
+        ),
         (Delivery.AT_LEAST_ONCE, {"consumer_name": ""}, "has no consumer name"),
         (Delivery.AT_LEAST_ONCE, {"queue_name": " "}, "the queue needs a name"),
         (Delivery.LOCAL_FILE, {"local_tracking_file": None}, "needs a file"),

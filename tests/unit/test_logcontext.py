@@ -106,3 +106,13 @@ def test_the_plain_log_shows_what_is_bound_when_it_is_verbose(tmp_path: Path) ->
     unbound, bound = (tmp_path / "log1").read_text().splitlines()
     assert unbound.endswith("londiste.test: unbound")
     assert bound.endswith("londiste.test: bound [queue=q batch=3]")
+
+
+def test_the_fields_of_an_error_that_is_its_own_cause_are_found() -> None:
+    with pytest.raises(ValueError) as caught:
+        with logcontext.bound(queue="q"):
+            try:
+                raise ValueError("x")
+            except ValueError as error:
+                raise error from error
+    assert logcontext.of(caught.value)["queue"] == "q"
