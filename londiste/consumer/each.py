@@ -167,14 +167,14 @@ def _decide(error: Exception, event: Event, ctx: Context, policy: Policy) -> Non
     except StateError as refused:
         raise _failed(refused, event, ctx.batch) from error
     if policy.attempts is None:
+        if isinstance(error, EventError) and error.event_id == event.id:
+            # It says everything already.
+            raise error
         raise _failed(error, event, ctx.batch) from error
     ctx.retry(event, policy.seconds, said(error))
 
 
 def _failed(error: Exception, event: Event, batch: Batch) -> EventError:
-    if isinstance(error, EventError) and error.event_id == event.id:
-        # It says everything already.
-        return error
     attempt = f"delivered {(event.retry or 0) + 1} times" if event.retry else "first delivery"
     hint = "correct the function or the data and start the consumer again: the event comes again;"
     hint += " or decide what becomes of it: raise Dead or Retry, set max_attempts"
