@@ -2,6 +2,7 @@ create or replace function pgq_coop._open_delivery(i_batch_id int8)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = on
 as $$
 /*
  * Copies the events of an open batch to where they are handed out from.

@@ -9,6 +9,7 @@ create or replace function pgq_coop._settle(
 returns int4
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 /*
  * Takes events off a batch that is locked, and closes it when none is left; how many it took.
@@ -19,7 +20,9 @@ declare
     v_content_id int8;
     v_settled int8[];
     v_rest int8[];
+    v_waiting int8;
 begin
+    -- A plan made while the table was empty must not stay a scan of all of it: enable_seqscan.
     select content_id into v_content_id from pgq_coop.delivery where batch_id = i_batch_id;
     with settled as (
         delete from pgq_coop.delivery_event
@@ -39,9 +42,14 @@ begin
             || case when cardinality(v_rest) > 10 then ', ...' else '' end;
     end if;
 
-    if cardinality(v_settled) > 0 and not exists (
-        select 1 from pgq_coop.delivery_event where content_id = v_content_id
-    ) then
+    -- From the end: events are mostly settled in order, and dead rows in front may be many.
+    select ev_id
+    into v_waiting
+    from pgq_coop.delivery_event
+    where content_id = v_content_id
+    order by ev_id desc
+    limit 1;
+    if not found and cardinality(v_settled) > 0 then
         perform pgq_coop._close_batch(i_batch_id, i_sub_queue, i_sub_consumer);
     else
         perform pgq_coop._touch(i_sub_queue, i_sub_consumer, i_sub_active, null);

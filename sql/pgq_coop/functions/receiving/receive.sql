@@ -21,6 +21,7 @@ returns setof record
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 /*
  * Hands out up to i_max_events events to a worker, who settles each with ack() or nack().
@@ -64,6 +65,7 @@ begin
         end if;
     end if;
 
+    -- Plans made while the tables were empty must not stay scans of all of them: enable_seqscan.
     -- Empty batches are finished on the way, in a number that keeps the transaction short.
     for _ in 1 .. 1000 loop
         -- Without a lock on the main consumer: while a batch is open workers do not meet there.
@@ -126,7 +128,11 @@ begin
                 receiver = v_receiver
             where d.batch_id = v_own.sub_batch;
         elsif not exists (
-            select 1 from pgq_coop.delivery_event e where e.content_id = v_delivery.content_id
+            select 1
+            from pgq_coop.delivery_event e
+            where e.content_id = v_delivery.content_id
+            order by e.ev_id desc
+            limit 1
         ) then
             perform pgq_coop._close_batch(v_own.sub_batch, v_place.sub_queue, v_own.sub_consumer);
             continue;
