@@ -84,6 +84,11 @@ class Database:
         self.cluster.drop_database(self.name)
 
 
+def wanted_version() -> int:
+    """The release that the tests run on."""
+    return int(os.environ.get("LONDISTE_TEST_PG") or 18)
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Server]:
     """The server for most tests: PostgreSQL 18, or what LONDISTE_TEST_PG names."""
@@ -91,7 +96,7 @@ def cluster() -> Iterator[Server]:
     if dsn:
         yield ExternalCluster(dsn)
         return
-    with start_server("main", int(os.environ.get("LONDISTE_TEST_PG") or 18)) as server:
+    with start_server("main", wanted_version()) as server:
         yield server
 
 

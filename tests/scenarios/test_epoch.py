@@ -12,7 +12,7 @@ import pytest
 from londiste.db.connection import Connection
 from londiste.embedded.postgres import Cluster
 from londiste.pgq import batches, queues, rebase
-from tests.fix_cluster import Database, create_database, start_server
+from tests.fix_cluster import Database, create_database, start_server, wanted_version
 from tests.fix_restore import dump, restore, use_up_ids
 from tests.fix_xids import advance_to, as_account
 from tests.sql.queue_steps import consume, insert, queue_with_consumer, rotate, tick, value
@@ -23,7 +23,7 @@ BORDER = 2**32
 @pytest.fixture(scope="module")
 def at_the_border() -> Iterator[Cluster]:
     """A server that is 1500 transactions before the border of the first epoch."""
-    with start_server("epoch", 18) as server:
+    with start_server("epoch", wanted_version()) as server:
         if not isinstance(server, Cluster):
             pytest.skip("needs pg_resetwal on an embedded server")
         advance_to(server, BORDER - 1500)
@@ -131,7 +131,7 @@ def test_a_queue_is_made_and_rebased_in_a_later_epoch(at_the_border: Cluster) ->
     insert(conn, "a")
     tick(conn)
     insert(conn, "b")
-    with start_server("young", 18) as young:
+    with start_server("young", wanted_version()) as young:
         # Brings the roles.
         create_database(young, pgq=True).drop()
         target = create_database(young, pgq=False)

@@ -20,7 +20,7 @@ from londiste.db.connection import Connection
 from londiste.embedded.postgres import Cluster
 from londiste.errors import InstallError, LockTimeout
 from londiste.pgq import queues, rebase
-from tests.fix_cluster import Database, Server, create_database, start_server
+from tests.fix_cluster import Database, Server, create_database, start_server, wanted_version
 from tests.fix_restore import dump, dump_file, restore, restore_file, use_up_ids
 from tests.sql.queue_steps import consume, data_of, insert, open_batch, refused_like, tick, value
 
@@ -30,7 +30,8 @@ CONSUMERS = ("slow", "middle", "fast")
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, Server]]:
     """Two servers: one has handed out many more transaction ids than the other."""
-    with start_server("young", 18) as young, start_server("old", 18) as old:
+    version = wanted_version()
+    with start_server("young", version) as young, start_server("old", version) as old:
         if not isinstance(young, Cluster):
             pytest.skip("needs the dump programs of embedded servers")
         prepare = create_database(old, pgq=True)
