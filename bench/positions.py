@@ -28,6 +28,10 @@ from londiste.install import apply
 
 OLD = Path(__file__).parent.parent / "tests" / "upgrade" / "frozen" / "4.0.0"
 
+#: Ticks made before and while the snapshot is held, for what is measured besides positions.
+TICKS = 1_000_000
+AGE = 20_000
+
 #: Makes as many batches as asked for, each in two transactions.
 FILL = """
 do $$
@@ -73,9 +77,9 @@ def main() -> None:
             prepare(cluster, "old", OLD, points[-1]),
             prepare(cluster, "new", None, points[-1]),
         )
-        for _ in range(3):
+        for _ in range(8):
             for side in (old, new):
-                keep_best(side, "no snapshot held", measure(side, args.pairs))
+                keep_best(side, "no snapshot held", measure(side, args.pairs // 4))
         holders = [hold(cluster, name) for name in ("old", "new")]
         for side in (old, new):
             side.done = 0
@@ -87,9 +91,12 @@ def main() -> None:
                 pairs = args.pairs if side is new or point < 10000 else args.pairs // 10
                 keep_best(side, label, measure(side, pairs))
                 side.bytes[label] = size(side)
+        report(old, new)
+        print_others(new, "no snapshot held")
+        age_others(new)
+        print_others(new, f"held for {AGE:,} changes")
         for holder in holders:
             holder.close()
-    report(old, new)
 
 
 def prepare(cluster: Cluster, name: str, root: Path | None, batches: int) -> Side:
@@ -105,6 +112,8 @@ def prepare(cluster: Cluster, name: str, root: Path | None, batches: int) -> Sid
         " select 1, n, n from generate_series(2, %s) n",
         [batches + 100_000],
     )
+    conn.execute("create table public.position (name text primary key, last_tick int8)")
+    conn.execute("insert into public.position values ('q', 0)")
     conn.execute("vacuum analyze")
     conn.execute("select pgq.register_consumer_at('q', 'c', 2)")
     return Side(name, conn)
@@ -150,6 +159,46 @@ def size(side: Side) -> int:
     ).fetchone()
     assert row is not None
     return int(row[0])
+
+
+def age_others(side: Side) -> None:
+    """Makes and deletes ticks as rotation does, and moves what is an UPDATE per batch."""
+    for number in range(10):
+        last = TICKS + AGE * number // 10
+        side.conn.execute(
+            "insert into pgq.tick (tick_queue, tick_id, tick_event_seq)"
+            " select 1, n, n from generate_series(%s, %s) n",
+            [last + 1, last + AGE // 10],
+        )
+        side.conn.execute("delete from pgq.tick where tick_id <= %s", [last])
+        side.conn.execute("select pgq.register_consumer_at('q', 'c', %s)", [last + 1])
+    side.conn.execute(
+        f"do $$ begin for i in 1 .. {AGE} loop"
+        " update public.position set last_tick = i where name = 'q'; commit;"
+        " end loop; end $$"
+    )
+
+
+def print_others(side: Side, label: str) -> None:
+    """Microseconds of looks that each batch or tick needs."""
+    looks = {
+        "newest tick (get_queue_info)": "select last_tick_id from pgq.get_queue_info('q')",
+        "tick after the consumer": "select tick_id from pgq.tick where tick_queue = 1"
+        " and tick_id > (select max(sub_last_tick) from pgq.subscription) order by 1 limit 1",
+        "oldest tick": "select min(tick_id) from pgq.tick where tick_queue = 1",
+        "row with an UPDATE per batch": "select last_tick from public.position where name = 'q'",
+    }
+    print(f"\n{label}:")
+    for name, look in looks.items():
+        times = []
+        for _ in range(200):
+            started = time.perf_counter()
+            side.conn.execute(look)
+            times.append(time.perf_counter() - started)
+        print(f"* {name}: {common.median(times) * 1e6:,.0f} µs")
+    row = side.conn.execute("select pg_total_relation_size('pgq.tick')").fetchone()
+    assert row is not None
+    print(f"* pgq.tick: {row[0] / 1e6:.1f} MB")
 
 
 def report(old: Side, new: Side) -> None:

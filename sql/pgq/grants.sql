@@ -47,7 +47,9 @@ grant execute on function
     pgq.cached_sequences(),
     pgq._is_at_home(),
     pgq.quote_fqname(text),
-    pgq._raise_no_queue(text, text)
+    pgq._raise_no_queue(text, text),
+    -- Called by the view pgq.subscription.
+    pgq._read_position(pgq.registration)
 to public;
 
 -- consumers

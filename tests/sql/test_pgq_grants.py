@@ -110,6 +110,7 @@ ADMIN = [
     "rebase_queues()",
 ]
 DEFINER = [
+    "_read_position(pgq.registration)",
     "note_known_source(text,text,text,uuid,integer,bigint,timestamptz)",
     "move_known_tick(text,text,bigint,timestamptz)",
     "get_known_source(text,text)",

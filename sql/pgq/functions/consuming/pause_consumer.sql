@@ -18,7 +18,7 @@ as $$
 begin
     insert into pgq.paused_consumer (pc_queue, pc_consumer, pc_reason)
     select s.sub_queue, s.sub_consumer, i_reason
-    from pgq.subscription s
+    from pgq.registration s
     join pgq.queue q on q.queue_id = s.sub_queue
     join pgq.consumer c on c.co_id = s.sub_consumer
     where q.queue_name = i_queue_name and c.co_name = i_consumer_name

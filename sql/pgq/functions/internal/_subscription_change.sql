@@ -1,3 +1,28 @@
+-- The view with the name and the columns that the table of subscriptions had: everybody may read
+-- positions in it, and administrators may change them.  Here, because it calls a function.
+create or replace view pgq.subscription as
+select
+    r.sub_id,
+    r.sub_queue,
+    r.sub_consumer,
+    p.sub_last_tick,
+    p.sub_active,
+    p.sub_batch,
+    p.sub_next_tick
+from pgq.registration r
+cross join lateral pgq._read_position(r) as p;
+
+comment on view pgq.subscription is 'consumers of queues and their positions';
+comment on column pgq.subscription.sub_id
+is 'number of the subscription, owner of its retried events; shared by cooperative consumers';
+comment on column pgq.subscription.sub_queue is 'queue_id of the queue';
+comment on column pgq.subscription.sub_consumer is 'co_id of the consumer';
+comment on column pgq.subscription.sub_last_tick
+is 'tick up to which everything is finished; null for an idle cooperative consumer';
+comment on column pgq.subscription.sub_active is 'when a batch was last opened or finished';
+comment on column pgq.subscription.sub_batch is 'open batch; null when there is none';
+comment on column pgq.subscription.sub_next_tick is 'tick at which the open batch ends';
+
 create or replace function pgq._subscription_change()
 returns trigger
 language plpgsql

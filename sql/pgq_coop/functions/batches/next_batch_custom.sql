@@ -30,6 +30,7 @@ declare
     v_own record;
     v_other pgq.registration;
     v_seen record;
+    v_now pgq.registration;
     v_batch_id int8;
     v_last_tick int8;
     v_next_tick int8;
@@ -56,9 +57,10 @@ begin
     end if;
 
     if v_own.sub_batch is not null then
-        update pgq.subscription
-        set sub_active = clock_timestamp()
-        where sub_queue = v_main.sub_queue and sub_consumer = v_own.sub_consumer;
+        v_now := pgq._lock_subscription(v_main.sub_queue, v_own.sub_consumer);
+        perform pgq._put_position(
+            v_now, v_now.sub_last_tick, v_now.sub_batch, v_now.sub_next_tick, clock_timestamp()
+        );
         return v_own.sub_batch;
     end if;
 
@@ -107,12 +109,10 @@ begin
         ) as b;
         if v_batch_id is not null then
             -- The position goes on at once, and the batch changes hands.
-            update pgq.subscription
-            set sub_last_tick = v_next_tick,
-                sub_next_tick = null,
-                sub_batch = null,
-                sub_active = clock_timestamp()
-            where sub_queue = v_main.sub_queue and sub_consumer = v_main.sub_consumer;
+            perform pgq._put_position(
+                pgq._lock_subscription(v_main.sub_queue, v_main.sub_consumer),
+                v_next_tick, null, null, clock_timestamp()
+            );
         end if;
     end if;
 
@@ -120,12 +120,10 @@ begin
     if v_batch_id is not null
         or v_own.sub_active + coalesce(i_dead_interval / 4, '10 seconds') < clock_timestamp()
     then
-        update pgq.subscription
-        set sub_last_tick = v_last_tick,
-            sub_next_tick = v_next_tick,
-            sub_batch = v_batch_id,
-            sub_active = clock_timestamp()
-        where sub_queue = v_main.sub_queue and sub_consumer = v_own.sub_consumer;
+        perform pgq._put_position(
+            pgq._lock_subscription(v_main.sub_queue, v_own.sub_consumer),
+            v_last_tick, v_batch_id, v_next_tick, clock_timestamp()
+        );
     end if;
     return v_batch_id;
 end;

@@ -11,12 +11,9 @@ as $$
  * Closes the batch of a worker that _lock_batch() has locked; it is idle then.
  */
 begin
-    update pgq.subscription
-    set sub_last_tick = null,
-        sub_next_tick = null,
-        sub_batch = null,
-        sub_active = clock_timestamp()
-    where sub_queue = i_queue_id and sub_consumer = i_consumer_id;
+    perform pgq._put_position(
+        pgq._lock_subscription(i_queue_id, i_consumer_id), null, null, null, clock_timestamp()
+    );
     perform pgq_coop._drop_delivery(i_batch_id);
 end;
 $$;

@@ -11,11 +11,14 @@ as $$
 /*
  * Notes that a worker lives, unless that was noted a short while ago: not a write per call.
  */
+declare
+    v_sub pgq.registration;
 begin
     if i_active + least(i_dead_interval / 4, '5 seconds') < clock_timestamp() then
-        update pgq.subscription
-        set sub_active = clock_timestamp()
-        where sub_queue = i_queue_id and sub_consumer = i_consumer_id;
+        v_sub := pgq._lock_subscription(i_queue_id, i_consumer_id);
+        perform pgq._put_position(
+            v_sub, v_sub.sub_last_tick, v_sub.sub_batch, v_sub.sub_next_tick, clock_timestamp()
+        );
     end if;
 end;
 $$;
