@@ -11,7 +11,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
 from londiste.monitor.queues import ConsumerFacts, Facts, Holder, QueueFacts
-from londiste.pgq import delayed, failed, manage
+from londiste.pgq import delayed, failed, manage, pausing
 
 
 def collect(conn: Connection, queue: str | None = None) -> Facts:
@@ -40,11 +40,23 @@ def collect(conn: Connection, queue: str | None = None) -> Facts:
             )
     except LondisteError:
         unseen.append("dead letters and events to be retried: run londiste install")
+    paused: dict[tuple[str, str], str] = {}
+    try:
+        for one_paused in pausing.get_paused_consumers(conn, queue):
+            paused[one_paused.queue, one_paused.consumer] = one_paused.reason or ""
+    except LondisteError:
+        unseen.append("paused consumers: run londiste install")
     consumers = []
     for row in _rows(conn, "queue_consumer_facts", queue=queue):
         dead, retries, overdue = waiting.get((row["queue"], row["name"]), (0, 0, 0.0))
         consumers.append(
-            ConsumerFacts(**row, dead_letters=dead, retries=retries, retry_overdue=overdue)
+            ConsumerFacts(
+                **row,
+                paused=paused.get((row["queue"], row["name"])),
+                dead_letters=dead,
+                retries=retries,
+                retry_overdue=overdue,
+            )
         )
     late: dict[str, tuple[int, float]] = {}
     try:
@@ -58,7 +70,13 @@ def collect(conn: Connection, queue: str | None = None) -> Facts:
     found = []
     for row in _rows(conn, "queue_facts", queue=queue):
         number, since = late.get(row["name"], (0, 0.0))
-        found.append(QueueFacts(**row, delayed=number, delayed_overdue=since))
+        found.append(
+            QueueFacts(
+                **row,
+                delayed=number,
+                delayed_overdue=since,
+            )
+        )
     return Facts(
         database=whereabouts(conn),
         queues=tuple(found),

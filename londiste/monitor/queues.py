@@ -66,6 +66,7 @@ class ConsumerFacts:
     pending -- most events between its position and the newest tick.
     cooperative -- it shares a position with others.
     lost -- its position is no tick of the queue.
+    paused -- why somebody has it take no batch, empty without a reason; None: nobody has.
     retry_overdue -- how long ago the first retry was due; negative: it will be.
     """
 
@@ -81,6 +82,7 @@ class ConsumerFacts:
     event_seq: int | None = 0
     cooperative: bool = False
     lost: bool = False
+    paused: str | None = None
     dead_letters: int = 0
     retries: int = 0
     retry_overdue: float = 0.0
@@ -435,6 +437,17 @@ def _consumer(one: ConsumerFacts, facts: Facts, limits: Limits) -> Iterator[Find
             "it seems dead; its events reach nobody until another takes the batch over",
             f"start another cooperative consumer, or: londiste queue events {queue}"
             f" --batch {one.batch}",
+            one.queue,
+            one.name,
+        )
+    elif one.paused is not None:
+        yield Finding(
+            Severity.WARNING,
+            "consumer-paused",
+            f"consumer {one.name} of queue {one.queue} is paused",
+            f"somebody has paused it{': ' if one.paused else ''}{one.paused};"
+            f" up to {one.pending or 0} events wait for it",
+            f"londiste queue resume-consumer {queue} {name}",
             one.queue,
             one.name,
         )

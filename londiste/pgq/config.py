@@ -18,14 +18,13 @@ from londiste.errors import BadOption, from_database
 
 _TRUE = {"true", "t", "yes", "y", "on", "1"}
 _FALSE = {"false", "f", "no", "n", "off", "0"}
-_MOST = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Parameter:
     """One setting.
 
-    least -- smallest value of a number.
+    least, most -- limits of a number.
     nullable -- ``null`` is a value: no limit, none.
     """
 
@@ -33,6 +32,7 @@ class Parameter:
     help: str
     least: int = 0
     nullable: bool = False
+    most: int = 2**31 - 1
 
 
 PARAMETERS: dict[str, Parameter] = {
@@ -42,11 +42,12 @@ PARAMETERS: dict[str, Parameter] = {
     "ticker_paused": Parameter("yes or no", "make no ticks"),
     "rotation_period": Parameter("interval", "shortest time between two rotations"),
     "external_ticker": Parameter("yes or no", "ticks come from another database"),
-    "disable_insert": Parameter("yes or no", "refuse events"),
     "per_tx_limit": Parameter("count", "most events of one transaction", 1, nullable=True),
-    "ntables": Parameter("count", "event tables that rotation goes through", 2),
-    "max_retries": Parameter("count", "then an event is a dead letter", 0, nullable=True),
+    "disable_insert": Parameter("yes or no", "refuse events"),
+    "ntables": Parameter("count", "event tables that rotation goes through", 2, most=100),
     "extra_maint": Parameter("functions", "maintenance functions to call", nullable=True),
+    "max_retries": Parameter("count", "then an event is a dead letter", 0, nullable=True),
+    "key_retention": Parameter("interval", "how long keys of events are remembered"),
 }
 
 
@@ -75,10 +76,14 @@ def value(name: str, text: str | None) -> str | None:
             raise BadOption(f"parameter {name} needs a value", hint=_example(name, known))
         return None
     if known.kind == "count":
-        if not plain.isascii() or not plain.isdigit() or not known.least <= int(plain) <= _MOST:
+        if (
+            not plain.isascii()
+            or not plain.isdigit()
+            or not known.least <= int(plain) <= known.most
+        ):
             raise BadOption(
                 f"bad value for parameter {name}: {plain}",
-                detail=f"it takes whole numbers from {known.least} to {_MOST}",
+                detail=f"it takes whole numbers from {known.least} to {known.most}",
                 hint=_example(name, known),
             )
         return plain

@@ -10,7 +10,7 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
-from londiste.pgq import batches, coop, producer, queues
+from londiste.pgq import batches, config, coop, producer, queues
 from tests.fix_cascade import Answer
 from tests.fix_cluster import Database
 
@@ -172,6 +172,12 @@ def test_every_parameter_is_shown_and_set(conn: Connection, queue: Queue) -> Non
     rows = {row["queue"]: row for row in queue("config", "--json").json}
     assert (rows["q"]["per_tx_limit"], rows["r"]["per_tx_limit"]) == (None, "100")
     assert (rows["q"]["ticker_paused"], rows["r"]["ticker_paused"]) == ("false", "false")
+
+
+def test_the_parameters_are_those_of_the_schema(conn: Connection, queue: Queue) -> None:
+    rows = conn.execute("select name, may_be_null from pgq._queue_parameters()").fetchall()
+    assert {name: known.nullable for name, known in config.PARAMETERS.items()} == dict(rows)
+    assert list(queue("config", "q", "--json").json[0])[1:] == list(config.PARAMETERS)
 
 
 def test_a_wrong_value_among_right_ones_sets_nothing(conn: Connection, queue: Queue) -> None:

@@ -12,7 +12,7 @@ from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
 from londiste.monitor import queue_facts, queues
-from londiste.pgq import batches, delayed, failed, producer
+from londiste.pgq import batches, delayed, failed, pausing, producer
 from londiste.pgq import queues as pgq
 from tests.fix_cascade import Answer
 from tests.fix_cluster import Database
@@ -147,6 +147,24 @@ def test_a_user_without_rights_sees_queues_and_is_told_what_it_does_not_see(
         assert "q " in answer.out
     finally:
         pgq_db.execute(f"drop role {user}")
+
+
+def test_a_paused_consumer_and_a_transaction_that_holds_rotation_are_found(
+    pgq_db: Database, conn: Connection
+) -> None:
+    pausing.pause_consumer(conn, "q", "c", "holiday")
+    assert kinds(conn) == ["consumer-paused"]
+    pausing.resume_consumer(conn, "q", "c")
+    assert kinds(conn) == []
+    with psycopg.connect(pgq_db.dsn, application_name="slow writer") as writer:
+        writer.execute("select txid_current()")
+        conn.execute("update pgq.queue set queue_switch_step2 = txid_current()")
+        batches.unregister_consumer(conn, "q", "c")
+        fill(conn, "one")
+        age(conn, "update pgq.queue set queue_switch_time = now() - interval '5 hours'")
+        (found,) = queues.findings(queue_facts.collect(conn))
+        assert found.kind == "rotation-held"
+        assert "slow writer" in found.why
 
 
 def test_two_looks_compare_speeds(conn: Connection, queue: Queue) -> None:

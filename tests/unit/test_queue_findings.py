@@ -89,6 +89,8 @@ def test_queues(queue: QueueFacts, expected: list[tuple[str, str]]) -> None:
             [("cooperative-dead", "warning")],
         ),
         (replace(C, cooperative=True, last_tick=7, batch=5, last_seen=60), []),
+        (replace(C, paused="maintenance", lag=9000), [("consumer-paused", "warning")]),
+        (replace(C, paused=""), [("consumer-paused", "warning")]),
         (replace(C, dead_letters=2), [("dead-letters", "warning")]),
         (replace(C, retries=2, retry_overdue=-60), []),
         (replace(C, retries=2, retry_overdue=600), [("retries-overdue", "warning")]),
