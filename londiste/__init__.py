@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from londiste.cascade.consumer import CascadedConsumer
     from londiste.consumer import (
         AT_LEAST_ONCE,
         AT_MOST_ONCE,
+        CASCADE_NODE,
         EXACTLY_ONCE_ELSEWHERE,
         EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
         EXACTLY_ONCE_HERE,
@@ -37,12 +39,14 @@ __version__ = "4.0.0.dev1"
 __all__ = [
     "AT_LEAST_ONCE",
     "AT_MOST_ONCE",
+    "CASCADE_NODE",
     "EXACTLY_ONCE_ELSEWHERE",
     "EXACTLY_ONCE_ELSEWHERE_BY_BATCH",
     "EXACTLY_ONCE_HERE",
     "LOCAL_FILE",
     "ONCE_PER_EVENT",
     "Batch",
+    "CascadedConsumer",
     "Consumer",
     "ConsumerSettings",
     "Context",
@@ -56,12 +60,18 @@ __all__ = [
 ]
 
 
+_ELSEWHERE = {
+    # ``londiste.consumer`` is the package, so its decorator of that name has another one here.
+    "consume": ("londiste.consumer", "consumer"),
+    "CascadedConsumer": ("londiste.cascade.consumer", "CascadedConsumer"),
+}
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'londiste' has no attribute {name!r}")
-    package = importlib.import_module("londiste.consumer")
-    # ``londiste.consumer`` is the package; the decorator of that name goes by ``consume`` here.
-    value = getattr(package, "consumer" if name == "consume" else name)
+    package, inside = _ELSEWHERE.get(name, ("londiste.consumer", name))
+    value = getattr(importlib.import_module(package), inside)
     globals()[name] = value
     return value
 

@@ -8,6 +8,7 @@ from londiste.consumer.context import Context
 from londiste.consumer.delivery import (
     AT_LEAST_ONCE,
     AT_MOST_ONCE,
+    CASCADE_NODE,
     EXACTLY_ONCE_ELSEWHERE,
     EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
     EXACTLY_ONCE_HERE,
@@ -25,6 +26,7 @@ from londiste.settings import ConsumerSettings
 __all__ = [
     "AT_LEAST_ONCE",
     "AT_MOST_ONCE",
+    "CASCADE_NODE",
     "EXACTLY_ONCE_ELSEWHERE",
     "EXACTLY_ONCE_ELSEWHERE_BY_BATCH",
     "EXACTLY_ONCE_HERE",

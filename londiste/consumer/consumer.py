@@ -82,6 +82,8 @@ class Consumer:
     settings_class: ClassVar[type[ConsumerSettings]] = ConsumerSettings
     #: A second process of the same name ends at its start; False: only when it gets in the way.
     alone: ClassVar[bool] = True
+    #: What makes source and progress.
+    parts_class: ClassVar[type[parts.Parts]] = parts.Parts
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class Consumer:
             )
         self.settings = self._read()
         self.signals: Signals | None = None
-        self._parts = parts.Parts(type(self), self.settings, self._stopping)
+        self._parts = self.parts_class(type(self), self.settings, self._stopping)
         self._runner: Runner | None = None
         self._started = False
 
@@ -315,7 +317,7 @@ class Consumer:
         if any(getattr(new, key) != getattr(self.settings, key) for key in fixed):
             log.warning("db, queue and consumer change with a restart only")
             return
-        self._parts = parts.Parts(type(self), new, self._stopping)
+        self._parts = self.parts_class(type(self), new, self._stopping)
         self.settings = new
         if self._runner is not None:
             self._runner.close()

@@ -104,6 +104,7 @@ STEPS: dict[Delivery, Callable[[Job, Batch], Context | None]] = {
     Delivery.EXACTLY_ONCE_HERE: exactly_once_here,
     Delivery.EXACTLY_ONCE_ELSEWHERE: exactly_once_elsewhere,
     Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH: exactly_once_elsewhere,
+    Delivery.CASCADE_NODE: exactly_once_elsewhere,
     Delivery.ONCE_PER_EVENT: at_least_once,
     Delivery.LOCAL_FILE: local_file,
 }

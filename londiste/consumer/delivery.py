@@ -25,6 +25,9 @@ class Delivery(enum.Enum):
     ONCE_PER_EVENT = "once per event"
     #: Process, write the tick to a local file, finish.
     LOCAL_FILE = "position in a local file"
+    #: Effects and the position of a node's consumer in one transaction of the node's database;
+    #: for ``CascadedConsumer``.
+    CASCADE_NODE = "exactly once in a node of a cascade"
 
     @property
     def one_transaction(self) -> bool:
@@ -47,13 +50,21 @@ class Delivery(enum.Enum):
 
     @property
     def may_bury(self) -> bool:
-        """Whether an event can be put among the dead letters: while its batch is open."""
-        return self is not Delivery.AT_MOST_ONCE
+        """Whether an event can be put among the dead letters.
+
+        Its batch has to be open, and in a cascade other nodes would apply the event.
+        """
+        return self not in {Delivery.AT_MOST_ONCE, Delivery.CASCADE_NODE}
 
 
 _ELSEWHERE = {Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH}
-_ONE_TRANSACTION = {Delivery.EXACTLY_ONCE_HERE, *_ELSEWHERE}
-_NO_RETRY = {Delivery.AT_MOST_ONCE, Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.LOCAL_FILE}
+_ONE_TRANSACTION = {Delivery.EXACTLY_ONCE_HERE, *_ELSEWHERE, Delivery.CASCADE_NODE}
+_NO_RETRY = {
+    Delivery.AT_MOST_ONCE,
+    Delivery.EXACTLY_ONCE_ELSEWHERE,
+    Delivery.LOCAL_FILE,
+    Delivery.CASCADE_NODE,
+}
 
 AT_MOST_ONCE = Delivery.AT_MOST_ONCE
 AT_LEAST_ONCE = Delivery.AT_LEAST_ONCE
@@ -62,3 +73,4 @@ EXACTLY_ONCE_ELSEWHERE = Delivery.EXACTLY_ONCE_ELSEWHERE
 EXACTLY_ONCE_ELSEWHERE_BY_BATCH = Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH
 ONCE_PER_EVENT = Delivery.ONCE_PER_EVENT
 LOCAL_FILE = Delivery.LOCAL_FILE
+CASCADE_NODE = Delivery.CASCADE_NODE

@@ -64,7 +64,7 @@ class Parts:
             function=function,
             policy=Policy(settings.max_attempts, settings.retry_seconds),
             statistics=Statistics(settings.stats_period, settings.keepalive_stats),
-            progress=self._progress() if self.delivery in _KEEPING else None,
+            progress=self.progress() if self.delivery in _KEEPING else None,
             key=(settings.consumer, settings.subconsumer_name),
             stopping=self.stopping,
         )
@@ -89,7 +89,7 @@ class Parts:
         options = {"alone": self.kind.alone, "notify": settings.notify, **options}
         if settings.subconsumer_name:
             return CoopSource(
-                settings.db,
+                self.queue_dsn(),
                 settings.queue_name,
                 settings.consumer,
                 settings.subconsumer_name,
@@ -100,7 +100,7 @@ class Parts:
                 **options,
             )
         return QueueSource(
-            settings.db,
+            self.queue_dsn(),
             settings.queue_name,
             settings.consumer,
             wish,
@@ -108,6 +108,10 @@ class Parts:
             own_names=self.delivery is Delivery.EXACTLY_ONCE_HERE,
             **options,
         )
+
+    def queue_dsn(self) -> str:
+        """Where the queue is."""
+        return self.settings.db
 
     def begin(self, on: QueueSource) -> None:
         """Connects, and says at once what would keep the loop from working."""
@@ -122,14 +126,21 @@ class Parts:
         if now < self._ask_again:
             return self._paused
         self._ask_again = now + min(PAUSE_PERIOD, self.settings.loop_delay)
-        found = pausing.get_paused_consumers(on.conn, on.queue, on.consumer)
-        if found and not self._paused:
-            reason = f": {found[0].reason}" if found[0].reason else ""
-            log.warning("paused since %s%s", f"{found[0].since:%F %T%z}", reason)
-        elif self._paused and not found:
+        pause = self.asked_to_pause(on)
+        if pause is not None and not self._paused:
+            log.warning("paused%s", pause)
+        elif self._paused and pause is None:
             log.info("goes on after a pause")
-        self._paused = bool(found)
+        self._paused = pause is not None
         return self._paused
+
+    def asked_to_pause(self, on: QueueSource) -> str | None:
+        """Since when and why it is to pause; None when it is not."""
+        found = pausing.get_paused_consumers(on.conn, on.queue, on.consumer)
+        if not found:
+            return None
+        reason = f": {found[0].reason}" if found[0].reason else ""
+        return f" since {found[0].since:%F %T%z}{reason}"
 
     # -- registration and position ---------------------------------------------------------
 
@@ -145,7 +156,7 @@ class Parts:
         if self.delivery in _POSITIONED:
             with self._stored() as stored:
                 if new or stored.tick() is None:
-                    stored.set(_some(on.tick()))
+                    stored.set(some(on.tick()))
         return new
 
     def unregister(self) -> bool:
@@ -185,14 +196,14 @@ class Parts:
 
     def reset(self) -> int:
         """``Consumer.reset``."""
-        tick = _some(self.source().tick())
+        tick = some(self.source().tick())
         with self._stored() as stored:
             stored.set(tick)
         return tick
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _progress(self) -> Callable[[Callable[[], Connection]], Progress]:
+    def progress(self) -> Callable[[Callable[[], Connection]], Progress]:
         settings = self.settings
 
         def make(db: Callable[[], Connection]) -> Progress:
@@ -268,7 +279,11 @@ class Parts:
 
 
 _POSITIONED = {Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.LOCAL_FILE}
-_KEEPING = {*_POSITIONED, Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH}
+_KEEPING = {
+    *_POSITIONED,
+    Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
+    Delivery.CASCADE_NODE,
+}
 
 
 def _check(kind: type[Consumer], settings: ConsumerSettings) -> None:
@@ -287,10 +302,12 @@ def _check(kind: type[Consumer], settings: ConsumerSettings) -> None:
             detail="effects are written in the queue's database",
             hint="leave target_db out, or choose EXACTLY_ONCE_ELSEWHERE",
         )
-    if settings.subconsumer_name and delivery in {
-        *_POSITIONED,
-        Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
-    }:
+    if delivery is Delivery.CASCADE_NODE and kind.parts_class is Parts:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} in a consumer without a node",
+            hint="make it a subclass of londiste.CascadedConsumer",
+        )
+    if settings.subconsumer_name and delivery in _KEEPING:
         raise BadOption(
             f"{kind.__name__}: delivery {delivery.value!r} and subconsumer_name",
             detail="processes that share a consumer finish batches in any order, and take over"
@@ -328,7 +345,7 @@ def _path(settings: ConsumerSettings) -> Path:
     return settings.local_tracking_file.expanduser()
 
 
-def _some(tick: int | None) -> int:
+def some(tick: int | None) -> int:
     if tick is None:
         raise StateError("a process that shares a consumer has no position of its own")
     return tick

@@ -14,6 +14,7 @@ import londiste
 from londiste import Consumer, Delivery
 from londiste.daemon import crash
 from londiste.pgq import queues
+from tests.fix_cascade import QUEUE, Nodes
 from tests.fix_cluster import Database
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -131,6 +132,19 @@ def test_local_file(shop: Shop) -> None:
     shop.give(shop.consumer(chapter("local-file")), ("t", "one"), ("t", "two"))
     (file,) = shop.directory.glob("*.txt")
     assert file.read_text() == "one\ntwo\n"
+
+
+def test_cascade_node(nodes_of: Nodes, tmp_path: Path) -> None:
+    root = nodes_of.root()
+    root.db.execute("create table to_index (change text)")
+    names = Shop(root.db, tmp_path).load(chapter("cascade-node"))
+    consumer = names["Search"](root.dsn, queue_name=QUEUE)
+    assert consumer.register()
+    with londiste.Producer(root.dsn, QUEUE) as producer:
+        producer.send_many([("I", "a", "public.products"), ("I", "b", "public.other")])
+    root.tick()
+    assert consumer.run_once() == 1
+    assert root.db.execute("select change from to_index") == [("a",)]
 
 
 def test_cooperative(shop: Shop) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from londiste import Consumer, Context, Dead, Delivery, Event, Retry
+from londiste import CascadedConsumer, Consumer, Context, Dead, Delivery, Event, Retry
 
 
 def consumer(contract: Delivery, side_effects: Path) -> type[Consumer]:
     """A consumer that writes down what it gets."""
+    base = CascadedConsumer if contract is Delivery.CASCADE_NODE else Consumer
 
-    class Killed(Consumer):
+    class Killed(base):  # type: ignore[misc, valid-type]
         queue = "q"
         name = "killed"
         delivery = contract

@@ -20,6 +20,7 @@ import londiste
 import londiste.db.connection
 from londiste import Consumer, Delivery
 from londiste.pgq import failed, queues
+from tests.fix_cascade import Nodes
 from tests.fix_cluster import Database
 from tests.scenarios.consumer_program import consumer
 from tests.scenarios.processes import Processes
@@ -57,6 +58,14 @@ PLACES: dict[Delivery, tuple[str, ...]] = {
         "consumer.after-commit",
         *END,
     ),
+    Delivery.CASCADE_NODE: (
+        *BEGIN,
+        "consumer.mid-batch:2",
+        "consumer.processed",
+        "consumer.before-commit",
+        "consumer.after-commit",
+        *END,
+    ),
     Delivery.ONCE_PER_EVENT: (
         *BEGIN,
         "consumer.after-effect:2",
@@ -85,6 +94,7 @@ CHEAP = {
     (Delivery.EXACTLY_ONCE_ELSEWHERE, "consumer.after-commit"),
     (Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH, "consumer.after-commit"),
     (Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH, "consumer.mid-finish"),
+    (Delivery.CASCADE_NODE, "consumer.after-commit"),
     (Delivery.ONCE_PER_EVENT, "consumer.after-effect:2"),
     (Delivery.ONCE_PER_EVENT, "consumer.after-mark:2"),
     (Delivery.LOCAL_FILE, "consumer.after-commit"),
@@ -174,7 +184,10 @@ def test_a_consumer_killed(
     new_database: object,
     tmp_path: Path,
     processes: Processes,
+    nodes_of: Nodes,
 ) -> None:
+    if delivery is Delivery.CASCADE_NODE:
+        pgq_db = nodes_of.root().db
     elsewhere = delivery.elsewhere or delivery is Delivery.ONCE_PER_EVENT
     target = new_database(pgq=True) if elsewhere else None  # type: ignore[operator]
     it = scene(pgq_db, target, tmp_path, delivery)

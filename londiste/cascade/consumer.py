@@ -1,0 +1,173 @@
+"""A consumer of a cascaded queue whose position is kept in its node, like the worker's.
+
+It reads from a node that has the queue and writes into the database of its own node; effects and
+position (``pgq_node.local_state``) are one transaction there.  The cascade's commands pause it and
+lead it to another provider, and it goes on behind the tick where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar
+
+from londiste.cascade import nodes
+from londiste.cascade.progress import NodeProgress
+from londiste.cascade.types import ConsumerState, NodeType
+from londiste.consumer import Batch, Consumer, Delivery
+from londiste.consumer.outcome import Outcome
+from londiste.consumer.parts import Parts, some
+from londiste.consumer.progress import Progress
+from londiste.consumer.source import QueueSource, position
+from londiste.db.connection import Connection, session
+from londiste.errors import BadOption, UnknownConsumer
+from londiste.pgq import batches
+
+
+class _NodePosition:
+    """The position in the node's database, for whoever moves it by hand."""
+
+    def __init__(self, conn: Connection, queue: str, consumer: str) -> None:
+        self._progress = NodeProgress(conn, queue, consumer)
+
+    def tick(self) -> int | None:
+        return self._progress.tick()
+
+    def set(self, tick: int) -> None:
+        nodes.set_consumer_completed(
+            self._progress.conn, self._progress.queue, self._progress.consumer, tick
+        )
+
+
+class _Progress:
+    """``NodeProgress`` in the transaction of the effects."""
+
+    def __init__(self, db: Callable[[], Connection], queue: str, consumer: str) -> None:
+        self._db = db
+        self._queue = queue
+        self._consumer = consumer
+
+    def seen(self, batch: Batch) -> bool:
+        return self._now().seen(batch)
+
+    def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
+        # Moves only from the tick at which the batch begins.
+        self._now().completed(batch)
+
+    def returned(self, batch: Batch) -> Sequence[Outcome]:
+        return ()
+
+    def _now(self) -> NodeProgress:
+        return NodeProgress(self._db(), self._queue, self._consumer)
+
+
+class NodeParts(Parts):
+    """The pieces of a consumer whose settings name its node's database."""
+
+    def queue_dsn(self) -> str:
+        try:
+            with self._node() as conn:
+                return self._state(conn).provider_location
+        except UnknownConsumer:
+            settings = self.settings
+            raise UnknownConsumer(
+                f"consumer {settings.consumer} is not registered on queue {settings.queue_name}",
+                detail="the node's database has no position for it",
+                hint="register it where its events are to begin, now: --register, or in a program"
+                " consumer.register()",
+            ) from None
+
+    def begin(self, on: QueueSource) -> None:
+        super().begin(on)
+        with self._node() as conn:
+            self._acknowledge(conn)
+
+    def asked_to_pause(self, on: QueueSource) -> str | None:
+        with self._node() as conn:
+            state = self._acknowledge(conn)
+        if state.provider_location != on.dsn:
+            on.close()
+            on.dsn = state.provider_location
+        return " by the node" if state.paused else None
+
+    def progress(self) -> Callable[[Callable[[], Connection]], Progress]:
+        settings = self.settings
+        return lambda db: _Progress(db, settings.queue_name, settings.consumer)
+
+    def register(self, tick: int | None, like: str | None) -> bool:
+        if tick is not None and like is not None:
+            raise BadOption("a tick and another consumer", hint="give one of them")
+        queue, name = self.settings.queue_name, self.settings.consumer
+        with self._node() as conn:
+            with contextlib.suppress(UnknownConsumer):
+                self._state(conn)
+                return False
+            node = nodes.get_node_info(conn, queue)
+            provider, location = node.provider, node.provider_location
+            if node.type is not NodeType.LEAF:
+                # The queue is in this database, complete.
+                provider, location = node.name, self.settings.db
+            with session(location, name="londiste consumer", autocommit=True) as source:
+                if like is not None:
+                    tick = position(source, queue, like, location)
+                # Registered there first: from then on the events are kept.
+                batches.register_consumer_at(source, queue, name, tick)
+                tick = some(position(source, queue, name, location))
+            nodes.register_consumer(conn, queue, name, provider, tick)
+        return True
+
+    def unregister(self) -> bool:
+        queue, name = self.settings.queue_name, self.settings.consumer
+        with self._node() as conn:
+            try:
+                location = self._state(conn).provider_location
+            except UnknownConsumer:
+                return False
+            with session(location, name="londiste consumer", autocommit=True) as source:
+                batches.unregister_consumer(source, queue, name)
+            nodes.unregister_consumer(conn, queue, name)
+        return True
+
+    def pause(self, reason: str | None) -> bool:
+        with self._node() as conn:
+            return nodes.set_consumer_paused(
+                conn, self.settings.queue_name, self.settings.consumer, True
+            )
+
+    def resume(self) -> bool:
+        settings = self.settings
+        with self._node() as conn:
+            return nodes.set_consumer_paused(conn, settings.queue_name, settings.consumer, False)
+
+    @contextmanager
+    def _stored(self) -> Iterator[_NodePosition]:  # type: ignore[override]
+        with self._node() as conn:
+            yield _NodePosition(conn, self.settings.queue_name, self.settings.consumer)
+
+    def _node(self) -> contextlib.AbstractContextManager[Connection]:
+        return session(
+            self.settings.db, name="londiste consumer", autocommit=True, synchronous=True
+        )
+
+    def _state(self, conn: Connection) -> ConsumerState:
+        return nodes.get_consumer_state(conn, self.settings.queue_name, self.settings.consumer)
+
+    def _acknowledge(self, conn: Connection) -> ConsumerState:
+        """The state now; whoever has changed it waits for this answer."""
+        state = self._state(conn)
+        if not state.uptodate:
+            nodes.set_consumer_uptodate(
+                conn, self.settings.queue_name, self.settings.consumer, True
+            )
+        return state
+
+
+class CascadedConsumer(Consumer):
+    """Base of consumers whose position is in a node of a cascade: ``db`` is the node's database.
+
+    The delivery is exactly once in that database; events are neither retried nor dead letters.
+    """
+
+    delivery: ClassVar[Delivery] = Delivery.CASCADE_NODE
+    parts_class: ClassVar[type[Parts]] = NodeParts

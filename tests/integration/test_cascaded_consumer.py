@@ -1,0 +1,121 @@
+"""Consumers whose position is in a node of a cascade."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import londiste
+from londiste import CascadedConsumer, Context, Event, Retry
+from londiste.cascade import nodes
+from londiste.errors import EventError, PositionLost, UnknownConsumer
+from tests.fix_cascade import QUEUE, Node, Nodes
+
+
+class Storing(CascadedConsumer):
+    """Stores what it gets."""
+
+    queue = QUEUE
+    name = "storing"
+
+    def process_event(self, event: Event, ctx: Context) -> None:
+        if event.type == "t":
+            ctx.db.execute("insert into effects values (%s)", [event.data])
+        if event.data == "again":
+            raise Retry(1)
+
+
+def prepared(node: Node) -> Any:
+    node.db.execute("create table effects (data text)")
+    return Storing(node.dsn, loop_delay=0.05)
+
+
+def send(root: Node, *data: str) -> None:
+    with londiste.Producer(root.dsn, QUEUE) as producer:
+        producer.send_many([("t", text) for text in data])
+    root.tick()
+
+
+def effects(node: Node) -> list[str]:
+    return [data for (data,) in node.db.execute("select data from effects")]
+
+
+def test_effects_and_position_are_in_the_node(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    consumer = prepared(leaf)
+    with pytest.raises(UnknownConsumer, match="consumer storing is not registered on queue q"):
+        consumer.run_once()
+    assert consumer.register()
+    assert not consumer.register()
+    send(root, "a", "b")
+    send(root, "c")
+    assert consumer.run_once() == 2
+    assert effects(leaf) == ["a", "b", "c"]
+    with leaf.connect() as conn:
+        state = nodes.get_consumer_state(conn, QUEUE, "storing")
+        assert (state.provider, state.uptodate) == ("root", True)
+        # A batch that the queue hands out again is only finished.
+        root.db.execute(
+            "select pgq.register_consumer_at('q', 'storing', %s)", state.completed_tick - 1
+        )
+    assert consumer.run_once() == 1
+    assert effects(leaf) == ["a", "b", "c"]
+    assert consumer.unregister()
+    assert not consumer.unregister()
+    assert root.db.value("select count(*) from pgq.get_consumer_info('q', 'storing')") == 0
+
+
+def test_a_root_consumes_its_own_queue(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    consumer = prepared(root)
+    assert consumer.register()
+    send(root, "a")
+    assert consumer.run_once() == 1
+    assert effects(root) == ["a"]
+
+
+def test_the_node_pauses_it(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    consumer = prepared(root)
+    consumer.register()
+    assert consumer.pause()
+    assert not consumer.pause()
+    send(root, "a")
+    assert consumer.run_once() == 0
+    assert consumer.resume()
+    assert prepared_again(root).run_once() == 1
+
+
+def prepared_again(node: Node) -> Storing:
+    return Storing(node.dsn, loop_delay=0.05)
+
+
+def test_a_position_that_does_not_fit_is_seen_and_mended(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    consumer = prepared(root)
+    consumer.register()
+    for text in "abc":
+        send(root, text)
+    assert consumer.run_once() == 3
+    first = root.db.value("select min(tick_id) from pgq.tick")
+    root.db.execute("select pgq.register_consumer_at('q', 'storing', %s)", first)
+    with pytest.raises(PositionLost, match="is at tick"):
+        consumer.run_once()
+    top = consumer.rewind()
+    assert consumer.run_once() == 0
+    root.db.execute("select pgq.register_consumer_at('q', 'storing', %s)", top - 1)
+    assert consumer.reset() == top - 1
+    assert consumer.run_once() == 1
+    assert effects(root) == ["a", "b", "c", "c"]
+
+
+def test_events_are_not_retried_in_a_cascade(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    consumer = prepared(root)
+    consumer.register()
+    send(root, "again")
+    with pytest.raises(EventError, match="cannot deliver it again"):
+        consumer.run_once()
+    assert effects(root) == []
