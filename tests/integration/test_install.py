@@ -290,10 +290,25 @@ def test_uninstall_does_not_lose_consumers_unless_told_to(pgq_db: Database) -> N
     assert apply.install(conn)
 
 
+def test_a_position_of_a_consumer_elsewhere_is_not_lost_silently(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    conn.execute("select pgq_ext.set_batch_done('c', 1), pgq_ext.set_event_done('c', 2, 1)")
+    conn.execute("select pgq_ext.set_last_tick('d', 'worker', 1)")
+    with pytest.raises(StateError, match="consumer c keeps its position") as caught:
+        remove.uninstall(conn, ["pgq_ext"])
+    assert "consumer d keeps its position in this database" in caught.value.detail
+    remove.uninstall(conn, ["pgq_ext"], force=True)
+    assert "pgq_ext" not in schemas(pgq_db)
+    assert "pgq" in schemas(pgq_db)
+
+
 def test_what_others_need_is_not_removed_alone(pgq_db: Database) -> None:
     conn = pgq_db.connect()
-    with pytest.raises(InstallError, match="component pgq_node needs pgq"):
+    with pytest.raises(InstallError, match="component pgq_node needs pgq") as caught:
         remove.uninstall(conn, ["pgq"])
+    assert caught.value.hint == (
+        "remove all that need it: londiste uninstall pgq_coop londiste pgq_node pgq"
+    )
     remove.uninstall(conn, ["londiste"])
     assert "pgq_node" in schemas(pgq_db)
     assert "londiste" not in schemas(pgq_db)

@@ -165,6 +165,14 @@ class TestFinishing:
         assert warned == [f"coop_finish_batch: batch {batch} not found"]
         assert subscription(conn, "c") == (1, batch, 2)
 
+    def test_a_position_that_pgq_has_given_to_a_worker_is_given_up(self, queue: Database) -> None:
+        conn = queue.connect()
+        batches(conn, "a")
+        conn.execute("select pgq.finish_batch(%s)", [must_take(conn, "1")])
+        assert subscription(conn, "c.1") == (2, None, None)
+        assert take(conn, "1") is None
+        assert subscription(conn, "c.1") == (None, None, None)
+
     def test_retried_events_come_to_any_worker(self, queue: Database) -> None:
         conn = queue.connect()
         event = insert(conn, "again")

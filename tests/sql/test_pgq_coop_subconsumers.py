@@ -157,6 +157,16 @@ class TestUnregistering:
         assert value(conn, "select pgq.unregister_consumer('q', 'c')") == 3
         assert column(conn, NAMES) == []
 
+    def test_the_main_consumer_goes_with_all_workers_also_while_it_has_a_batch_open(
+        self, queue: Database
+    ) -> None:
+        conn = queue.connect()
+        workers(conn, "1")
+        batches(conn, "a")
+        conn.execute("select pgq.next_batch('q', 'c')")
+        assert value(conn, "select pgq.unregister_consumer('q', 'c')") == 2
+        assert column(conn, NAMES) == []
+
     def test_pgq_unregisters_one_worker_alone(self, queue: Database) -> None:
         conn = queue.connect()
         workers(conn, "1", "2")

@@ -14,7 +14,7 @@ as $$
 declare
     v_sub pgq.registration;
     v_removed int4[];
-    v_is_shared boolean;
+    v_is_worker boolean;
 begin
     select s.*
     into v_sub
@@ -28,13 +28,17 @@ begin
     end if;
     v_sub := pgq._position(v_sub);
 
-    v_is_shared := exists (
+    -- It is a worker when it shares its number with the part of its name in front of a dot.
+    -- Positions do not tell: a main consumer may have a batch open as well.
+    v_is_worker := exists (
         select 1
-        from pgq.registration
-        where sub_id = v_sub.sub_id and sub_consumer <> v_sub.sub_consumer
+        from pgq.registration s
+        join pgq.consumer main on main.co_id = s.sub_consumer
+        where s.sub_id = v_sub.sub_id
+            and s.sub_consumer <> v_sub.sub_consumer
+            and starts_with(x_consumer_name, main.co_name || '.')
     );
-    -- A main consumer has a position and no open batch of its own when it is shared.
-    if v_is_shared and (v_sub.sub_last_tick is null) = (v_sub.sub_next_tick is null) then
+    if v_is_worker then
         delete from pgq.registration
         where sub_queue = v_sub.sub_queue and sub_consumer = v_sub.sub_consumer;
         v_removed := array[v_sub.sub_consumer];

@@ -116,8 +116,10 @@ begin
         end if;
     end if;
 
-    -- A worker that waits for work says that it lives, but not with a write per call.
+    -- A worker that waits for work says that it lives, but not with a write per call.  One whose
+    -- batch was finished with pgq.finish_batch() gives up the position it got.
     if v_batch_id is not null
+        or v_own.sub_last_tick is not null
         or v_own.sub_active + coalesce(i_dead_interval / 4, '10 seconds') < clock_timestamp()
     then
         perform pgq._put_position(
