@@ -24,7 +24,7 @@ from londiste.errors import (
     UnknownQueue,
     from_database,
 )
-from londiste.pgq import batches, coop, queues
+from londiste.pgq import batches, coop, delayed, failed, queues
 from londiste.pgq.types import ConsumerInfo, QueueInfo
 
 
@@ -104,7 +104,7 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Cha
     lost = [line for name in found for line in losses(conn, name)]
     if lost and not force:
         raise StateError(
-            f"cannot drop {', '.join(found)}: consumers or a node would be lost",
+            f"cannot drop {', '.join(found)}: what somebody needs would be lost",
             detail="; ".join(lost),
             hint=f"londiste queue drop --force {' '.join(found)}",
         )
@@ -184,11 +184,17 @@ def unregistering(
     return [
         Change(
             f"unregister consumer {one.consumer_name} of queue {queue} at tick {one.last_tick}"
-            + (f", dropping its open batch {one.current_batch}" if one.current_batch else ""),
+            + (f", dropping its open batch {one.current_batch}" if one.current_batch else "")
+            + _lost_with(conn, queue, one.consumer_name),
             functools.partial(batches.unregister_consumer, queue=queue, consumer=one.consumer_name),
         )
         for one in found
     ]
+
+
+def _lost_with(conn: Connection, queue: str, consumer: str) -> str:
+    waiting = _waiting(conn, queue, consumer)
+    return f"; lost with it{waiting.replace(',', ':', 1)}" if waiting else ""
 
 
 def registering_worker(conn: Connection, queue: str, consumer: str, worker: str) -> list[Change]:
@@ -261,8 +267,25 @@ def losses(conn: Connection, queue: str) -> list[str]:
         lost.append(
             f"consumer {consumer.consumer_name} is registered,"
             f" with up to {consumer.pending_events or 0} events to come"
+            + _waiting(conn, queue, consumer.consumer_name)
         )
+    for late in delayed.get_delayed_info(conn, queue):
+        if late.delayed_events:
+            lost.append(
+                f"{late.delayed_events} delayed events of queue {queue} wait for their time"
+            )
     return lost
+
+
+def _waiting(conn: Connection, queue: str, consumer: str) -> str:
+    """Events that go with a consumer, as the end of a sentence; empty when there are none."""
+    text = ""
+    for one in failed.get_waiting_info(conn, queue, consumer):
+        if one.retry_events:
+            text += f", {one.retry_events} to be delivered again"
+        if one.failed_events:
+            text += f", {one.failed_events} dead letters"
+    return text
 
 
 def event_bytes(conn: Connection, queue: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
-from londiste.pgq import batches, config, coop, producer, queues
+from londiste.pgq import batches, config, coop, delayed, failed, producer, queues
 from tests.fix_cascade import Answer
 from tests.fix_cluster import Database
 
@@ -144,6 +145,26 @@ def test_a_drop_that_loses_consumers_says_so_and_needs_force(
     assert done.code == 0
     assert "warning: consumer c is registered" in done.err
     assert names(conn) == []
+
+
+def test_what_goes_with_a_consumer_or_a_queue_is_told(conn: Connection, queue: Queue) -> None:
+    batches.register_consumer(conn, "q", "c")
+    fill(conn, "one", "two", "three")
+    opened = batches.next_batch(conn, "q", "c")
+    assert opened is not None
+    (chunk,) = batches.events(conn, opened)
+    batches.event_retry(conn, opened.id, chunk[0].id, 3600)
+    failed.event_failed(conn, opened.id, chunk[1].id, "no")
+    delayed.insert_event_at(conn, "q", datetime.now(UTC) + timedelta(hours=1), "t", "later")
+    explained = queue("unregister", "q", "c", "--explain").out
+    assert (
+        f"dropping its open batch {opened.id}; lost with it: 1 to be delivered again" in explained
+    )
+    assert "1 dead letters" in explained
+    refused = queue("drop", "q")
+    assert refused.code == 3
+    assert "1 to be delivered again, 1 dead letters" in refused.err
+    assert "1 delayed events of queue q wait" in refused.err
 
 
 def test_every_parameter_is_shown_and_set(conn: Connection, queue: Queue) -> None:

@@ -224,6 +224,8 @@ def test_without_a_terminal_the_first_error_ends_it_with_its_code(
     assert names(conn) == ["a", "b", "c", "d"]
     assert shell("-f", str(tmp_path / "missing")).code == 2
     assert shell("-Q", "nope", "-c", "show queue").code == 2
+    assert shell("-d", "no_such_database", "-c", "show queue").code == 2
+    assert shell("-d", pgq_db.name, "-U", "postgres", "-c", "show queue").code == 0
     assert shell("-c", "select nonsense").code == 1
     piped = subprocess.run(
         [sys.executable, "-m", "londiste", "queue", "shell", "--db", pgq_db.dsn],

@@ -59,8 +59,7 @@ def shell(
     parts = {"dbname": dbname, "host": host, "port": port, "user": user}
     given = {name: value for name, value in parts.items() if value is not None}
     if given:
-        base = db if db is not None else ""
-        db = conninfo.make_conninfo(base, **given)
+        db = conninfo.make_conninfo(_base(ctx, db), **given)
     settings = ctx.settings(DatabaseSettings, db=db)
     show = _as_json if as_json else _print
     with contextlib.closing(Session(settings.db, queue=queue, notice=output.message)) as session:
@@ -75,6 +74,16 @@ def shell(
         else:
             _run_all(session, sys.stdin.read(), show)
     return 0
+
+
+def _base(ctx: options.Context, db: str | None) -> str:
+    """What ``-d`` and the others change: the settings' database; without settings, nothing."""
+    try:
+        return ctx.settings(DatabaseSettings, db=db).db
+    except BadOption:
+        if db is not None or ctx.config is not None:
+            raise
+        return ""
 
 
 def _run_all(session: Session, text: str, show: Callable[[Result], None]) -> bool:
