@@ -411,7 +411,8 @@ def _consume(
                 conn.rollback()
         except errors.SerializationFailure:
             assert conn is not None
-            conn.rollback()
+            with suppress(psycopg.OperationalError):
+                conn.rollback()
         except psycopg.OperationalError:
             if conn is not None:
                 with suppress(psycopg.Error):
