@@ -238,7 +238,7 @@ def _tickers(facts: Facts, limits: Limits) -> Iterator[Finding]:
         age = queue.tick_age
         never = age is None or queue.ticks < 2
         waits = (
-            f"{queue.new_events} events wait for a tick" if queue.new_events else "no events yet"
+            f"{queue.new_events} events wait for a tick" if queue.new_events else "no new events"
         )
         if facts.ticker_sessions:
             why = "a ticker is connected, but makes no tick here: its log says why"

@@ -83,6 +83,7 @@ def test_the_printed_jobs_tick_retry_and_rotate(
     tables = set()
     for _ in range(8):
         run_jobs(pgq_db)
+        assert pgq_db.value("select queue_switch_step2 is not null from pgq.queue")
         read(conn)
         (info,) = queues.get_queue_info(conn, "q")
         tables.add(info.queue_cur_table)
