@@ -417,3 +417,33 @@ def test_a_paused_consumer_takes_nothing_until_it_is_resumed(db: Database, tmp_p
     assert two.resume()
     assert not two.resume()
     assert make(db, Delivery.AT_LEAST_ONCE, tmp_path).run_once() == 1
+
+
+def test_what_is_read_after_the_batch_was_finished_is_not_rotated_away(db: Database) -> None:
+    got: list[str | None] = []
+    conn = db.connect()
+
+    def rotate() -> None:
+        queues.set_queue_config(conn, QUEUE, "rotation_period", "0")
+        for _ in range(4):
+            tick(db)
+            queues.maint_rotate_tables_step1(conn, QUEUE)
+            queues.maint_rotate_tables_step2(conn)
+
+    class Slow(Consumer):
+        queue, name, delivery = QUEUE, "slow", Delivery.AT_MOST_ONCE
+
+        def process_event(self, event: Event, ctx: Context) -> None:
+            if not got:
+                rotate()
+            got.append(event.data)
+
+    consumer = Slow(db.dsn, pgq_lazy_fetch=10)
+    consumer.register()
+    wide = "x" * 1000
+    with londiste.Producer(db.dsn, QUEUE) as producer:
+        producer.send_many([("t", f"{n} {wide}") for n in range(10_000)])
+    tick(db)
+    assert consumer.work()
+    consumer.close()
+    assert len(got) == 10_000
