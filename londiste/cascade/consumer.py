@@ -22,7 +22,12 @@ from londiste.consumer.progress import Progress
 from londiste.consumer.source import QueueSource, position
 from londiste.db.connection import Connection, session
 from londiste.errors import BadOption, UnknownConsumer
-from londiste.pgq import batches
+from londiste.pgq import batches, continuity
+
+POSITION_LOST_HINT = (
+    "if this database is complete up to its tick: --rewind; to accept where the queue is, leaving"
+    " out or repeating what lies between: --reset"
+)
 
 
 class _NodePosition:
@@ -80,8 +85,17 @@ class NodeParts(Parts):
 
     def begin(self, on: QueueSource) -> None:
         super().begin(on)
+        queue, name = self.settings.queue_name, self.settings.consumer
         with self._node() as conn:
-            self._acknowledge(conn)
+            state = self._acknowledge(conn)
+            tick = state.completed_tick
+            known = continuity.recall(conn, queue, name)
+            facts = continuity.look(on.conn, queue, name, known, tick)
+            found = continuity.prove(
+                queue, name, state.provider, tick, known, facts, hint=POSITION_LOST_HINT
+            )
+            if found is not None and found != known:
+                continuity.note(conn, queue, name, found)
 
     def asked_to_pause(self, on: QueueSource) -> str | None:
         with self._node() as conn:
@@ -89,6 +103,7 @@ class NodeParts(Parts):
         if state.provider_location != on.dsn:
             on.close()
             on.dsn = state.provider_location
+            self.begin(on)
         return " by the node" if state.paused else None
 
     def progress(self) -> Callable[[Callable[[], Connection]], Progress]:
@@ -127,7 +142,18 @@ class NodeParts(Parts):
             with session(location, name="londiste consumer", autocommit=True) as source:
                 batches.unregister_consumer(source, queue, name)
             nodes.unregister_consumer(conn, queue, name)
+            continuity.forget(conn, queue, name)
         return True
+
+    def rewind(self) -> int:
+        tick = super().rewind()
+        self._take_as_it_is()
+        return tick
+
+    def reset(self) -> int:
+        tick = super().reset()
+        self._take_as_it_is()
+        return tick
 
     def pause(self, reason: str | None) -> bool:
         with self._node() as conn:
@@ -144,6 +170,11 @@ class NodeParts(Parts):
     def _stored(self) -> Iterator[_NodePosition]:  # type: ignore[override]
         with self._node() as conn:
             yield _NodePosition(conn, self.settings.queue_name, self.settings.consumer)
+
+    def _take_as_it_is(self) -> None:
+        """What the provider has now is what counts from here on."""
+        with self._node() as conn:
+            continuity.forget(conn, self.settings.queue_name, self.settings.consumer)
 
     def _node(self) -> contextlib.AbstractContextManager[Connection]:
         return session(

@@ -119,3 +119,47 @@ def test_events_are_not_retried_in_a_cascade(nodes_of: Nodes) -> None:
     with pytest.raises(EventError, match="cannot deliver it again"):
         consumer.run_once()
     assert effects(root) == []
+
+
+def test_a_queue_that_was_made_anew_is_not_taken_for_the_old_one(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    consumer = prepared(leaf)
+    consumer.register()
+    send(root, "a")
+    assert consumer.run_once() == 1
+    # The same position under the same name, in another registration that began elsewhere.
+    with leaf.connect() as conn:
+        tick = nodes.get_consumer_state(conn, QUEUE, "storing").completed_tick
+    root.db.execute("select pgq.unregister_consumer('q', 'storing')")
+    send(root, "never seen")
+    root.db.execute("select pgq.register_consumer('q', 'storing')")
+    with pytest.raises(PositionLost, match=f"cannot go on at tick {tick} of root") as caught:
+        consumer.run_once()
+    assert "registered anew" in caught.value.detail
+    consumer.reset()
+    send(root, "b")
+    assert consumer.run_once() == 1
+    assert effects(leaf) == ["a", "b"]
+
+
+def test_it_goes_on_behind_the_same_tick_at_another_provider(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    consumer = prepared(leaf)
+    consumer.register()
+    send(root, "a")
+    assert consumer.work()
+    # The same database by another name stands for another node that has the queue.
+    root.db.execute("select pgq_node.register_location('q', 'twin', %s, false)", root.dsn)
+    with leaf.connect() as conn:
+        conn.execute(
+            "select pgq_node.register_location('q', 'twin', %s, false)",
+            [root.dsn + " application_name=twin"],
+        )
+        nodes.change_consumer_provider(conn, QUEUE, "storing", "twin")
+        send(root, "b")
+        while not nodes.get_consumer_state(conn, QUEUE, "storing").uptodate:
+            consumer.work()
+    consumer.run_once()
+    assert effects(leaf) == ["a", "b"]
