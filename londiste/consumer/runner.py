@@ -26,6 +26,7 @@ from londiste.consumer.statistics import Statistics
 from londiste.daemon import crash
 from londiste.daemon.logcontext import bound
 from londiste.db.connection import Connection, connect
+from londiste.errors import StateError
 from londiste.pgq.types import Batch
 
 log = logging.getLogger(__name__)
@@ -63,6 +64,16 @@ class Effects:
     def current(self) -> Connection:
         """The session as it is, also inside a transaction."""
         return self._conn if self._conn is not None and not self._conn.closed else self.open()
+
+    def require_idle(self, batch: Batch) -> None:
+        """Raises StateError when the user's function has left a transaction open."""
+        if self._conn is not None and not usable(self._conn) and not self._conn.closed:
+            raise StateError(
+                f"the function left a transaction open in ctx.db, in batch {batch.id} of queue"
+                f" {batch.queue}",
+                detail="finishing the batch would lose what was written in it",
+                hint="write `with ctx.db.transaction():`, or commit",
+            )
 
     def close(self) -> None:
         """Ends the session."""
@@ -130,6 +141,8 @@ class Runner:
             with each.whole(batch):
                 self.function(batch, events, ctx)
             events.require_read()
+            if not self.delivery.one_transaction:
+                self.effects.require_idle(batch)
             self.count = events.count
             return ctx
 

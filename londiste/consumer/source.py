@@ -388,7 +388,7 @@ class CoopSource(QueueSource):
         if not coop.finish_batch(self.conn_in_use(), batch.id):
             raise superseded(batch)
 
-    def unregister_this(self) -> bool:
+    def unregister(self) -> bool:
         """Forgets this process; the others go on.  Raises BatchOpen while it has a batch."""
         with self._administering() as conn:
             return bool(

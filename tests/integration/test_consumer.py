@@ -405,6 +405,11 @@ def test_processes_share_a_consumer(db: Database, tmp_path: Path) -> None:
     one.close()
     two.close()
     assert effects(db) == list("abcdef")
+    assert one.unregister()
+    assert not one.unregister()
+    send(db, "g")
+    assert two.run_once() == 1
+    assert effects(db) == list("abcdefg")
 
 
 def test_a_paused_consumer_takes_nothing_until_it_is_resumed(db: Database, tmp_path: Path) -> None:
@@ -447,3 +452,17 @@ def test_what_is_read_after_the_batch_was_finished_is_not_rotated_away(db: Datab
     assert consumer.work()
     consumer.close()
     assert len(got) == 10_000
+
+
+def test_a_transaction_that_was_left_open_is_not_lost_silently(db: Database) -> None:
+    @londiste.consume(queue=QUEUE, name="open")
+    def leaving(event: Event, ctx: Context) -> None:
+        ctx.db.execute("begin")
+        store(event, ctx)
+
+    consumer = leaving(db.dsn)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(StateError, match=r"left a transaction open in ctx\.db"):
+        consumer.run_once()
+    assert effects(db) == []
