@@ -14,12 +14,13 @@ from londiste.consumer.context import Context
 from londiste.consumer.delivery import Delivery
 from londiste.consumer.outcome import Outcome
 from londiste.consumer.progress import Progress
+from londiste.consumer.reading import Block
 from londiste.consumer.source import Source
 from londiste.daemon import crash
 from londiste.db.connection import Connection
-from londiste.pgq.types import Batch, Event
+from londiste.pgq.types import Batch
 
-Chunks = Iterator[list[Event]]
+Chunks = Iterator[Block]
 
 
 @dataclass(frozen=True)

@@ -5,42 +5,68 @@ At most one list of events is in memory, whatever the size of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sized
+from itertools import islice
+from typing import Protocol
 
 from londiste.daemon import crash
 from londiste.errors import StateError
 from londiste.pgq.types import Batch, Event
 
 
+class Block(Sized, Iterable[Event], Protocol):
+    """Some events as they are fetched: ``len`` counts them, iterating decodes them."""
+
+
 class Events:
     """One pass over the events of a batch, in the order of their ids.
 
-    Iterate over events, or over ``chunks()`` for whole lists.  ``count`` says how many came so
-    far: all of them once the pass is over.
+    Iterate over events, over ``chunks()`` for lists of them, or over ``blocks()`` to count or to
+    look at few of them.  ``count`` says how many came so far: all of them once the pass is over.
+
+    fetch -- events in a list of ``chunks()``, at most; 0 for all in one.
     """
 
-    def __init__(self, batch: Batch, chunks: Iterator[list[Event]]) -> None:
+    def __init__(self, batch: Batch, blocks: Iterator[Block], fetch: int = 0) -> None:
         self.batch = batch
         self.count = 0
-        self._chunks = chunks
+        self.fetch = fetch
+        self._blocks = blocks
         self._begun = False
         self._over = False
 
     def __iter__(self) -> Iterator[Event]:
-        for chunk in self._begin():
-            self.count += len(chunk)
-            for event in chunk:
+        for block in self._begin():
+            self.count += len(block)
+            for event in block:
                 yield event
                 crash.point("consumer.mid-batch")
 
     def chunks(self) -> Iterator[list[Event]]:
-        """Lists of events, as they are fetched.  Raises StateError at the second pass."""
-        for chunk in self._begin():
-            self.count += len(chunk)
-            yield chunk
+        """Lists of events.  Raises StateError at the second pass."""
+        if not self.fetch:
+            whole = [event for block in self.blocks() for event in block]
+            if whole:
+                yield whole
+            return
+        for block in self._begin():
+            events = iter(block)
+            while chunk := list(islice(events, self.fetch)):
+                self.count += len(chunk)
+                yield chunk
+                crash.point("consumer.mid-batch")
+
+    def blocks(self) -> Iterator[Block]:
+        """Events as they are fetched, not decoded: ``len(block)`` costs nothing.
+
+        Raises StateError at the second pass.
+        """
+        for block in self._begin():
+            self.count += len(block)
+            yield block
             crash.point("consumer.mid-batch")
 
-    def _begin(self) -> Iterator[list[Event]]:
+    def _begin(self) -> Iterator[Block]:
         if self._begun:
             raise StateError(
                 f"the events of batch {self.batch.id} were read already",
@@ -56,7 +82,7 @@ class Events:
 
     def require_read(self) -> None:
         """Raises StateError when events were left unread and nobody said that this is meant."""
-        if self._over or (not self._begun and next(self._chunks, None) is None):
+        if self._over or (not self._begun and next(self._blocks, None) is None):
             return
         raise StateError(
             f"process_batch left events of batch {self.batch.id} of queue {self.batch.queue}"
@@ -65,6 +91,6 @@ class Events:
             hint="read them all, or call events.skip_rest()",
         )
 
-    def _to_the_end(self) -> Iterator[list[Event]]:
-        yield from self._chunks
+    def _to_the_end(self) -> Iterator[Block]:
+        yield from self._blocks
         self._over = True

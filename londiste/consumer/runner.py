@@ -137,7 +137,7 @@ class Runner:
                 attempts=self.policy.attempts,
                 stopping=self.stopping,
             )
-            events = Events(batch, chunks)
+            events = Events(batch, chunks, self.source.wish.fetch)
             with each.whole(batch):
                 self.function(batch, events, ctx)
             events.require_read()

@@ -7,7 +7,6 @@ of new ticks, and one that reads events, so that the first stays usable while a 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import os
 import socket
@@ -22,12 +21,13 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from londiste.consumer.outcome import Outcome
+from londiste.consumer.reading import Block
 from londiste.db.connection import Connection, connect, place
 from londiste.db.notify import Listener
 from londiste.db.queries import query
 from londiste.errors import NodeBusy, Superseded, UnknownConsumer, from_database
 from londiste.pgq import batches, coop, queues
-from londiste.pgq.types import Batch, Event
+from londiste.pgq.types import Batch
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +48,10 @@ class Source(Protocol):
     def next_batch(self) -> Batch | None:
         """The batch that is open, or the next one; None when there is none yet."""
 
-    def chunks(self, batch: Batch) -> Iterator[list[Event]]:
-        """The events of an open batch in the order of their ids, in lists of bounded size.
+    def chunks(self, batch: Batch) -> Iterator[Block]:
+        """The events of an open batch in the order of their ids, in blocks of bounded size.
 
-        Reads in a session of its own.  Once the first list was taken the batch may be finished,
+        Reads in a session of its own.  Once the first block was taken the batch may be finished,
         the others still come.
         """
 
@@ -192,20 +192,10 @@ class QueueSource:
         except UnknownConsumer as error:
             raise not_registered(self.queue, self.consumer, self.dsn) from error
 
-    def chunks(self, batch: Batch) -> Iterator[list[Event]]:
+    def chunks(self, batch: Batch) -> Iterator[Block]:
         reader = self._reading()
         where = self.wish.where.as_string(reader) if self.wish.where is not None else None
-        blocks = batches.stream(reader, batch, where=where)
-        if not self.wish.fetch:
-            whole = [event for block in blocks for event in block]
-            if whole:
-                yield whole
-            return
-        with contextlib.closing(blocks):
-            for block in blocks:
-                events = iter(block)
-                while chunk := list(itertools.islice(events, self.wish.fetch)):
-                    yield chunk
+        return batches.stream(reader, batch, where=where)
 
     def return_events(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         return_events(self.conn_in_use(), batch, outcomes)
