@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,14 +19,22 @@ import psycopg
 from londiste.consumer import filters, source
 from londiste.consumer.delivery import Delivery
 from londiste.consumer.each import Policy
-from londiste.consumer.progress import BatchProgress, FileProgress, Progress, TickProgress
+from londiste.consumer.progress import (
+    POSITION_HINT,
+    BatchProgress,
+    FileProgress,
+    Progress,
+    TickProgress,
+)
 from londiste.consumer.runner import BatchFunction, Effects, Runner
 from londiste.consumer.source import CoopSource, QueueSource, Wish
 from londiste.consumer.statistics import Statistics
 from londiste.db.connection import Connection, place, session
 from londiste.db.queries import query
 from londiste.errors import BadOption, PositionLost, StateError, from_database
-from londiste.pgq import pausing, queues
+from londiste.pgq import continuity, pausing, queues
+from londiste.pgq.continuity import Known
+from londiste.pgq.ext import KnownSource
 from londiste.settings import ConsumerSettings
 
 if TYPE_CHECKING:
@@ -117,6 +126,9 @@ class Parts:
         """Connects, and says at once what would keep the loop from working."""
         conn = on.conn
         tick = source.position(conn, on.queue, on.consumer, on.dsn)
+        if self.delivery in _POSITIONED:
+            with self._stored() as stored:
+                self._prove(on, stored)
         if self.delivery is Delivery.LOCAL_FILE:
             self._follow_file(on, tick)
 
@@ -156,7 +168,7 @@ class Parts:
         if self.delivery in _POSITIONED:
             with self._stored() as stored:
                 if new or stored.tick() is None:
-                    stored.set(some(on.tick()))
+                    self._set(on, stored)
         return new
 
     def unregister(self) -> bool:
@@ -165,6 +177,9 @@ class Parts:
         if self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE:
             with self._stored() as stored:
                 stored.forget()
+        elif self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH:
+            with session(self.effects_dsn, name="londiste consumer", autocommit=True) as conn:
+                BatchProgress(lambda: conn, self.settings.consumer).forget()
         elif self.delivery is Delivery.LOCAL_FILE:
             self._file().forget()
         return there
@@ -191,15 +206,19 @@ class Parts:
                 detail=f"in {self._stored_place()}",
                 hint="accept the position of the queue: --reset",
             )
-        self.source().register(tick)
+        on = self.source()
+        on.register(tick)
+        if self.delivery in _POSITIONED:
+            with self._stored() as stored:
+                # Somebody has decided that the position belongs to this queue.
+                stored.note(None)
+                self._prove(on, stored)
         return tick
 
     def reset(self) -> int:
         """``Consumer.reset``."""
-        tick = some(self.source().tick())
         with self._stored() as stored:
-            stored.set(tick)
-        return tick
+            return self._set(self.source(), stored)
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -214,6 +233,51 @@ class Parts:
             return BatchProgress(db, settings.consumer, settings.subconsumer_name)
 
         return make
+
+    def _set(self, on: QueueSource, stored: TickProgress | FileProgress) -> int:
+        """Stores the queue's position, and the queue it belongs to."""
+        tick = some(on.tick())
+        stored.set(tick)
+        if self.delivery in _POSITIONED:
+            self._prove(on, stored)
+        return tick
+
+    def _prove(self, on: QueueSource, stored: TickProgress | FileProgress) -> None:
+        """Makes sure that the stored position belongs to this queue, and notes how to know it.
+
+        Raises PositionLost when the queue was made anew or restored since.
+        """
+        tick = stored.tick()
+        if tick is None:
+            return
+        settings = self.settings
+        noted = stored.known()
+        known = _known(noted)
+        if noted is not None and noted.queue_name != on.queue:
+            raise PositionLost(
+                f"the position of consumer {on.consumer} in {self._stored_place()} is not one of"
+                f" queue {on.queue}",
+                detail=f"it belongs to queue {noted.queue_name}",
+                hint=POSITION_HINT,
+            )
+        with on.administering() as conn:
+            facts = continuity.look(conn, on.queue, on.consumer, known, tick)
+        if self.delivery is Delivery.LOCAL_FILE and known is not None:
+            # The queue follows the file, so a new registration is no reason to stop.
+            known = replace(known, registration=facts.registration or known.registration)
+        found = continuity.prove(
+            on.queue, on.consumer, on.queue, tick, known, facts, hint=POSITION_HINT
+        )
+        if found is not None and found != _known(noted):
+            stored.note(
+                KnownSource(
+                    settings.queue_name,
+                    found.generation,
+                    found.registration,
+                    found.tick,
+                    found.tick_time,
+                )
+            )
 
     def _file(self) -> FileProgress:
         settings = self.settings
@@ -343,6 +407,15 @@ def _path(settings: ConsumerSettings) -> Path:
             hint="set local_tracking_file in the file (-c FILE), or with --set",
         )
     return settings.local_tracking_file.expanduser()
+
+
+def _known(noted: KnownSource | None) -> Known | None:
+    """What is noted, as it is compared; None when it was never compared."""
+    if noted is None or noted.generation is None or noted.registration is None:
+        return None
+    return Known(
+        noted.queue_name, noted.generation, noted.registration, noted.tick_id, noted.tick_time
+    )
 
 
 def some(tick: int | None) -> int:

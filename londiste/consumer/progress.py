@@ -12,8 +12,10 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
+from uuid import UUID
 
 import psycopg
 
@@ -22,7 +24,13 @@ from londiste.db.connection import Connection, place
 from londiste.db.queries import query
 from londiste.errors import BadOption, LondisteError, PositionLost, StateError, from_database
 from londiste.pgq import ext
+from londiste.pgq.ext import KnownSource
 from londiste.pgq.types import Batch
+
+POSITION_HINT = (
+    "give each consumer of this database a name of its own; to begin where the data is: --rewind;"
+    " to accept where the queue is, leaving out or repeating what lies between: --reset"
+)
 
 
 class Progress(Protocol):
@@ -59,29 +67,38 @@ class TickProgress:
 
     def seen(self, batch: Batch) -> bool:
         _keep_out(self.db(), self.consumer)
-        tick = self.tick()
-        if tick is None:
-            raise missing(batch, place(self.db().info.dsn))
-        if tick == batch.prev_tick_id:
-            return False
-        if tick == batch.tick_id:
-            return True
-        raise lost(batch, tick, place(self.db().info.dsn))
+        return _compare(batch, self.tick(), self.known(), place(self.db().info.dsn))
 
     def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
         ext.set_last_tick(self.db(), self.consumer, batch.tick_id)
+        ext.note_known_source(self.db(), self.consumer, _end(batch))
         _store(self.db(), self.consumer, "", batch, returned)
 
     def returned(self, batch: Batch) -> Sequence[Outcome]:
         return _stored(self.db(), self.consumer, "", batch)
 
     def set(self, tick: int) -> None:
-        """Sets the position, whatever it was."""
-        ext.set_last_tick(self.db(), self.consumer, tick)
+        """Sets the position, whatever it was and whichever queue it belonged to."""
+        with self.db().transaction():
+            ext.set_last_tick(self.db(), self.consumer, tick)
+            ext.forget_known_source(self.db(), self.consumer)
 
     def forget(self) -> None:
         """Removes the position."""
-        ext.set_last_tick(self.db(), self.consumer, None)
+        with self.db().transaction():
+            ext.set_last_tick(self.db(), self.consumer, None)
+            ext.forget_known_source(self.db(), self.consumer)
+
+    def known(self) -> KnownSource | None:
+        """The queue that the position belongs to; None when nothing is noted."""
+        return ext.get_known_source(self.db(), self.consumer)
+
+    def note(self, known: KnownSource | None) -> None:
+        """Notes it; None: the position belongs to the queue as it is found next."""
+        if known is None:
+            ext.forget_known_source(self.db(), self.consumer)
+        else:
+            ext.note_known_source(self.db(), self.consumer, known)
 
 
 class BatchProgress:
@@ -94,7 +111,16 @@ class BatchProgress:
 
     def seen(self, batch: Batch) -> bool:
         _keep_out(self.db(), f"{self.consumer}\n{self.subconsumer}")
-        return ext.is_batch_done(self.db(), self.consumer, batch.id, self.subconsumer)
+        known = ext.get_known_source(self.db(), self.consumer, self.subconsumer)
+        where = place(self.db().info.dsn)
+        if known is not None and known.queue_name != batch.queue:
+            raise _another(batch, f"they belong to queue {known.queue_name}", where)
+        done = ext.is_batch_done(self.db(), self.consumer, batch.id, self.subconsumer)
+        if done and known is not None and known != _end(batch, known):
+            raise _another(
+                batch, f"batch {batch.id} there ended at tick {known.tick_id}, another one", where
+            )
+        return done
 
     def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
         if not ext.set_batch_done(self.db(), self.consumer, batch.id, self.subconsumer):
@@ -102,10 +128,15 @@ class BatchProgress:
                 f"batch {batch.id} was done already while it was processed",
                 detail=f"consumer {self.consumer} in {place(self.db().info.dsn)}",
             )
+        ext.note_known_source(self.db(), self.consumer, _end(batch), self.subconsumer)
         _store(self.db(), self.consumer, self.subconsumer, batch, returned)
 
     def returned(self, batch: Batch) -> Sequence[Outcome]:
         return _stored(self.db(), self.consumer, self.subconsumer, batch)
+
+    def forget(self) -> None:
+        """Forgets which queue the batches belong to."""
+        ext.forget_known_source(self.db(), self.consumer, self.subconsumer)
 
 
 class FileProgress:
@@ -123,11 +154,15 @@ class FileProgress:
         """The tick in the file; None when there is no file.  Raises StateError for another's."""
         return self._load()[0]
 
-    def _load(self) -> tuple[int | None, list[Outcome]]:
+    def known(self) -> KnownSource | None:
+        """The queue that the position belongs to; None when the file does not say."""
+        return self._load()[2]
+
+    def _load(self) -> tuple[int | None, list[Outcome], KnownSource | None]:
         try:
             text = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            return None, []
+            return None, [], None
         except (OSError, UnicodeDecodeError) as error:
             raise BadOption(
                 f"{self.path}: cannot be read: {error}", hint="correct local_tracking_file"
@@ -136,9 +171,10 @@ class FileProgress:
             stored = json.loads(text)
             if isinstance(stored, int):
                 # The form of earlier versions: the number alone.
-                return stored, []
+                return stored, [], None
             owner, tick = (stored["queue"], stored["consumer"]), int(stored["tick"])
             returned = [Outcome(**each) for each in stored.get("returned", [])]
+            known = _known_in(stored)
         except (ValueError, KeyError, TypeError):
             raise PositionLost(
                 f"{self.path}: not a position file",
@@ -151,29 +187,41 @@ class FileProgress:
                 detail=f"not of {self.consumer} on {self.queue}",
                 hint="give each consumer a local_tracking_file of its own",
             )
-        return tick, returned
+        return tick, returned, known
 
     def seen(self, batch: Batch) -> bool:
-        tick = self.tick()
-        if tick is None:
-            raise missing(batch, str(self.path))
-        if tick == batch.prev_tick_id:
-            return False
-        if tick == batch.tick_id:
-            return True
-        raise lost(batch, tick, str(self.path))
+        tick, _, known = self._load()
+        return _compare(batch, tick, known, str(self.path))
 
     def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
-        self.set(batch.tick_id, returned)
+        known = self.known()
+        self._write(batch.tick_id, returned, _end(batch, known))
 
     def returned(self, batch: Batch) -> Sequence[Outcome]:
         return self._load()[1]
 
-    def set(self, tick: int, returned: Sequence[Outcome] = ()) -> None:
+    def set(self, tick: int) -> None:
+        """Sets the position, whatever it was and whichever queue it belonged to."""
+        self._write(tick, (), None)
+
+    def note(self, known: KnownSource | None) -> None:
+        """Notes the queue that the position belongs to; None: the one that is found next."""
+        tick, returned, _ = self._load()
+        if tick is not None:
+            self._write(tick, returned, known)
+
+    def _write(self, tick: int, returned: Sequence[Outcome], known: KnownSource | None) -> None:
         """Replaces the file; after a crash of the machine it is the old one or the new one."""
         stored: dict[str, Any] = {"queue": self.queue, "consumer": self.consumer, "tick": tick}
         if returned:
             stored["returned"] = [asdict(outcome) for outcome in returned]
+        if known is not None and known.generation is not None:
+            stored["source"] = {
+                "generation": str(known.generation),
+                "registration": known.registration,
+                "tick": known.tick_id,
+                "tick_time": known.tick_time.isoformat(),
+            }
         try:
             _replace(self.path, json.dumps(stored) + "\n")
         except OSError as error:
@@ -186,6 +234,56 @@ class FileProgress:
     def forget(self) -> None:
         """Removes the file."""
         self.path.unlink(missing_ok=True)
+
+
+def _known_in(stored: dict[str, Any]) -> KnownSource | None:
+    source = stored.get("source")
+    if source is None:
+        return None
+    return KnownSource(
+        stored["queue"],
+        UUID(source["generation"]),
+        source["registration"],
+        int(source["tick"]),
+        datetime.fromisoformat(source["tick_time"]),
+    )
+
+
+def _end(batch: Batch, known: KnownSource | None = None) -> KnownSource:
+    """The end of a batch as it is noted; generation and registration stay as they are."""
+    return KnownSource(
+        batch.queue,
+        known.generation if known is not None else None,
+        known.registration if known is not None else None,
+        batch.tick_id,
+        batch.tick_time,
+    )
+
+
+def _compare(batch: Batch, tick: int | None, known: KnownSource | None, where: str) -> bool:
+    """Whether the batch is done, by the stored tick.  Raises PositionLost when neither fits."""
+    if tick is None:
+        raise missing(batch, where)
+    if known is not None and known.queue_name != batch.queue:
+        raise _another(batch, f"it belongs to queue {known.queue_name}", where)
+    ends = {batch.prev_tick_id: batch.prev_tick_time, batch.tick_id: batch.tick_time}
+    if tick not in ends:
+        raise lost(batch, tick, where)
+    # Of a position that was moved by hand the number alone is known.
+    if known is not None and known.tick_id == tick and known.tick_time != ends[tick]:
+        raise _another(
+            batch, f"tick {tick} was made at {ends[tick]}, not at {known.tick_time}", where
+        )
+    return tick == batch.tick_id
+
+
+def _another(batch: Batch, why: str, where: str) -> PositionLost:
+    """The error of a position that fits by its number and belongs to another queue."""
+    return PositionLost(
+        f"the position of consumer {batch.consumer} in {where} is not one of queue {batch.queue}",
+        detail=f"{why}: queue or consumer were made anew, restored, or have the name of another",
+        hint=POSITION_HINT,
+    )
 
 
 def lost(batch: Batch, tick: int, where: str) -> PositionLost:

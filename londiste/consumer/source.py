@@ -215,23 +215,23 @@ class QueueSource:
 
     def register(self, tick: int | None = None) -> bool:
         """Registers the consumer behind a tick (the newest if None); False when it was there."""
-        with self._administering() as conn:
+        with self.administering() as conn:
             if tick is None:
                 return bool(batches.register_consumer(conn, self.queue, self.consumer))
             return bool(batches.register_consumer_at(conn, self.queue, self.consumer, tick))
 
     def unregister(self) -> bool:
         """Forgets the consumer and its position; False when it was not there."""
-        with self._administering() as conn:
+        with self.administering() as conn:
             return bool(batches.unregister_consumer(conn, self.queue, self.consumer))
 
     def tick(self) -> int | None:
         """The last finished tick.  Raises UnknownConsumer."""
-        with self._administering() as conn:
+        with self.administering() as conn:
             return position(conn, self.queue, self.consumer, self.dsn)
 
     @contextlib.contextmanager
-    def _administering(self) -> Iterator[Connection]:
+    def administering(self) -> Iterator[Connection]:
         """A session that neither listens nor competes for the lock."""
         conn = self._open("consumer")
         try:
@@ -380,7 +380,7 @@ class CoopSource(QueueSource):
 
     def unregister(self) -> bool:
         """Forgets this process; the others go on.  Raises BatchOpen while it has a batch."""
-        with self._administering() as conn:
+        with self.administering() as conn:
             return bool(
                 coop.unregister_subconsumer(conn, self.queue, self.consumer, self.subconsumer)
             )

@@ -13,7 +13,9 @@ of a cooperative consumer, or of whatever else keeps a position of its own.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from londiste.db import call
 from londiste.db.connection import Connection
@@ -109,17 +111,52 @@ def set_last_tick(conn: Connection, consumer: str, tick: int | None, subconsumer
     call.value(conn, "pgq_ext.set_last_tick", consumer, subconsumer, tick)
 
 
+class KnownSource(NamedTuple):
+    """The queue that a position belongs to; see ``londiste.pgq.continuity.Known``.
+
+    generation, registration -- None where they are not compared.
+    """
+
+    queue_name: str
+    generation: UUID | None
+    registration: int | None
+    tick_id: int
+    tick_time: datetime
+
+
+def get_known_source(conn: Connection, consumer: str, subconsumer: str = "") -> KnownSource | None:
+    """What is noted of the queue that the position belongs to; None when nothing is."""
+    found = call.records(conn, KnownSource, "pgq_ext.get_known_source", consumer, subconsumer)
+    return found[0] if found else None
+
+
+def note_known_source(
+    conn: Connection, consumer: str, known: KnownSource, subconsumer: str = ""
+) -> None:
+    """Notes it, in the caller's transaction; generation and registration None: as they are."""
+    call.value(conn, "pgq_ext.note_known_source", consumer, subconsumer, *known)
+
+
+def forget_known_source(conn: Connection, consumer: str, subconsumer: str = "") -> None:
+    """Forgets it: the position is taken for one of the queue as it is found next."""
+    call.value(conn, "pgq_ext.forget_known_source", consumer, subconsumer)
+
+
 def version(conn: Connection) -> str:
     """The release of the schema ``pgq_ext`` in the database."""
     return str(call.value(conn, "pgq_ext.version"))
 
 
 __all__ = [
+    "KnownSource",
     "ReturnedEvent",
+    "forget_known_source",
+    "get_known_source",
     "get_last_tick",
     "get_returned_events",
     "is_batch_done",
     "is_event_done",
+    "note_known_source",
     "set_batch_done",
     "set_event_done",
     "set_event_returned",

@@ -6,7 +6,8 @@ revoke all on
     pgq_ext.completed_batch,
     pgq_ext.completed_event,
     pgq_ext.partial_batch,
-    pgq_ext.returned_event
+    pgq_ext.returned_event,
+    pgq_ext.known_source
 from public;
 
 revoke all on all functions in schema pgq_ext from public;
@@ -29,5 +30,8 @@ grant execute on function
     pgq_ext.get_last_tick(text),
     pgq_ext.get_last_tick(text, text),
     pgq_ext.set_last_tick(text, int8),
-    pgq_ext.set_last_tick(text, text, int8)
+    pgq_ext.set_last_tick(text, text, int8),
+    pgq_ext.get_known_source(text, text),
+    pgq_ext.note_known_source(text, text, text, uuid, int4, int8, timestamptz),
+    pgq_ext.forget_known_source(text, text)
 to pgq_writer;

@@ -39,6 +39,9 @@ WRITER_DEFINER = {
     "pgq_ext.set_event_done(text,text,bigint,bigint)",
     "pgq_ext.get_last_tick(text,text)",
     "pgq_ext.set_last_tick(text,text,bigint)",
+    "pgq_ext.get_known_source(text,text)",
+    "pgq_ext.note_known_source(text,text,text,uuid,integer,bigint,timestamp with time zone)",
+    "pgq_ext.forget_known_source(text,text)",
 }
 WRITER = WRITER_DEFINER | {
     "pgq_ext.is_batch_done(text,bigint)",

@@ -1,0 +1,20 @@
+create or replace function pgq_ext.forget_known_source(a_consumer text, a_subconsumer text)
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Forgets which queue a consumer's position belongs to: 1, or 0 when nothing was noted.
+ *
+ * The position is then taken for one of the queue as it is found next.
+ */
+declare
+    v_count int4;
+begin
+    delete from pgq_ext.known_source
+    where consumer_id = a_consumer and subconsumer_id = a_subconsumer;
+    get diagnostics v_count = row_count;
+    return v_count;
+end;
+$$;

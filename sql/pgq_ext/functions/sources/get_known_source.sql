@@ -1,0 +1,22 @@
+create or replace function pgq_ext.get_known_source(
+    a_consumer text,
+    a_subconsumer text,
+    out queue_name text,
+    out generation uuid,
+    out registration int4,
+    out tick_id int8,
+    out tick_time timestamptz
+)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * What is noted of the queue that a consumer's position belongs to; no row when nothing is.
+ */
+    select k.queue_name, k.generation, k.registration, k.tick_id, k.tick_time
+    from pgq_ext.known_source k
+    where k.consumer_id = a_consumer and k.subconsumer_id = a_subconsumer;
+$$;
