@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+
+import pytest
 
 from tests.fix_cascade import londiste, nodes_of  # noqa: F401
 from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these names
@@ -21,3 +24,13 @@ from tests.fix_process import program  # noqa: F401
 # The user's libpq settings must not decide where a test connects, and how.
 for _name in [name for name in os.environ if name.startswith("PG")]:
     del os.environ[_name]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What tests log may hold halves of characters; xdist could not send such a report."""
+    report = yield
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
