@@ -30,6 +30,10 @@ class LondisteError(Exception):
         self.message = message
         self.detail = detail
         self.hint = hint
+        # Programs that do not catch it see in the traceback what our own command line prints.
+        for word, text in (("detail", detail), ("hint", hint)):
+            if text:
+                self.add_note(f"{word}: {text}")
 
     def __str__(self) -> str:
         return self.message

@@ -20,8 +20,8 @@ EXIT_DIFFERENT = 3
 EXIT_BUG = 70
 
 
-def run(command: click.Command, argv: Sequence[str]) -> int:
-    """Runs a click command; the exit code of the process.
+def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") -> int:
+    """Runs a click command, whose usage calls the program ``name``; the process's exit code.
 
     Ctrl-C gives 130.  An exception that is not ours is a defect: it is reported in one line
     with exit code 70, and with its traceback when LONDISTE_TRACEBACK is set.
@@ -31,7 +31,7 @@ def run(command: click.Command, argv: Sequence[str]) -> int:
         crash.arm()
         _require_text(argv)
         _print_everything()
-        result = command.main(args=list(argv), prog_name="londiste", standalone_mode=False)
+        result = command.main(args=list(argv), prog_name=name, standalone_mode=False)
         sys.stdout.flush()
         return int(result) if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:

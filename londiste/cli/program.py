@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 def main(kind: type[Consumer], argv: Sequence[str] | None = None) -> None:
     """Runs the program and ends the process with the exit code of its result."""
-    sys.exit(run(command(kind), list(sys.argv[1:] if argv is None else argv)))
+    name = Path(sys.argv[0]).name
+    sys.exit(run(command(kind), list(sys.argv[1:] if argv is None else argv), name=name))
 
 
 def command(

@@ -21,12 +21,14 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+import psycopg
 from psycopg import sql
 
 from londiste import settings as settings_module
 from londiste.consumer import parts
 from londiste.consumer.context import Context
 from londiste.consumer.delivery import Delivery
+from londiste.consumer.each import raised_at, said
 from londiste.consumer.reading import Events
 from londiste.consumer.runner import Runner
 from londiste.consumer.source import usable
@@ -308,8 +310,20 @@ class Consumer:
         if not usable(runner.source._conn):
             self._parts.begin(runner.source)
         if not self._started:
-            self.startup()
+            self._startup()
             self._started = True
+
+    def _startup(self) -> None:
+        try:
+            self.startup()
+        except (LondisteError, psycopg.Error):
+            raise
+        except Exception as error:
+            raise LondisteError(
+                f"consumer {self.settings.consumer}: startup failed: {said(error)}",
+                detail=raised_at(error).removeprefix("; "),
+                hint="correct startup() and start the consumer again: no batch was taken",
+            ) from error
 
     def _reload(self) -> None:
         new = self._read()

@@ -6,9 +6,12 @@ without a person asking.  Asking is ``Retry``, ``Dead``, or a limit of attempts.
 
 from __future__ import annotations
 
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 
@@ -22,6 +25,11 @@ from londiste.pgq.types import Batch, Event
 
 #: One event through the user's function; the difference is in transactions and marks.
 One = Callable[[Event, EventFunction, Context], None]
+
+#: What is not the user's own code: this package, installed ones, Python itself.
+_PACKAGE = Path(__file__).parents[1]
+_LIBRARIES = {"site-packages", "dist-packages"}
+_STDLIB = sysconfig.get_path("stdlib")
 
 
 class NeedsSavepoints(Exception):
@@ -130,7 +138,7 @@ def whole(batch: Batch) -> Iterator[None]:
         _raise_transient(error)
         raise EventError(
             f"{_place(batch)}: process_batch failed: {said(error)}",
-            detail=f"ticks {batch.prev_tick_id} to {batch.tick_id}",
+            detail=f"ticks {batch.prev_tick_id} to {batch.tick_id}{raised_at(error)}",
             hint="correct the function and start the consumer again: the batch comes again",
             queue=batch.queue,
             batch_id=batch.id,
@@ -150,6 +158,21 @@ def said(error: Exception) -> str:
     """An exception in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def raised_at(error: BaseException) -> str:
+    """The last line of the user's own code in an exception's way: ``; raised at greet.py:7``.
+
+    Empty when it passed none of it.
+    """
+    own = [
+        f"; raised at {frame.filename}:{frame.lineno}, in {frame.name}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not Path(frame.filename).is_relative_to(_PACKAGE)
+        and not _LIBRARIES.intersection(Path(frame.filename).parts)
+        and not Path(frame.filename).is_relative_to(_STDLIB)
+    ]
+    return own[-1] if own else ""
 
 
 def _decide(error: Exception, event: Event, ctx: Context, policy: Policy) -> None:
@@ -182,7 +205,7 @@ def _failed(error: Exception, event: Event, batch: Batch) -> EventError:
         hint = error.hint
     return EventError(
         f"{_place(batch)}, event {event.id} of type {event.type}: {said(error)}",
-        detail=f"{attempt}, inserted {event.time:%F %T%z}",
+        detail=f"{attempt}, inserted {event.time:%F %T%z}{raised_at(error)}",
         hint=hint,
         queue=batch.queue,
         batch_id=batch.id,

@@ -26,6 +26,9 @@ MANY = 2000
 #: Type, data and four extra fields.
 FIELDS = 6
 
+#: The same by their names.
+NAMES = ("type", "data", "extra1", "extra2", "extra3", "extra4")
+
 
 class Producer:
     """Sends events to one queue.
@@ -69,6 +72,7 @@ class Producer:
         Raises UnknownQueue, StateError when inserts are off, BadOption for at and key together.
         """
         fields = (type, data, extra1, extra2, extra3, extra4)
+        _require_text(fields)
         if at is not None and key is not None:
             raise BadOption(
                 "an event with a time and a key",
@@ -78,6 +82,11 @@ class Producer:
             if key is not None:
                 return producer.insert_event_once(conn, self.queue, key, *fields)[0]
             if at is not None:
+                if not isinstance(at, datetime | timedelta):
+                    raise BadOption(
+                        f"not a time: {at!r}",
+                        hint="at= takes a datetime with a zone, or a timedelta",
+                    )
                 time = datetime.now(UTC) + at if isinstance(at, timedelta) else at
                 if time.tzinfo is None:
                     raise BadOption(
@@ -154,4 +163,15 @@ def _whole(row: Sequence[str | None]) -> Sequence[str | None]:
         raise BadOption(
             f"an event of {len(row)} fields", hint="type, data and at most four extra fields"
         )
+    _require_text(row)
     return (*row, *[None] * (FIELDS - len(row)))
+
+
+def _require_text(fields: Sequence[object]) -> None:
+    for name, value in zip(NAMES, fields, strict=False):
+        if value is not None and not isinstance(value, str):
+            raise BadOption(
+                f"{name} of an event is {type(value).__name__}, not text",
+                detail=f"{value!r:.200}",
+                hint="send text or None; values of other types as JSON: send_json",
+            )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ from londiste.consumer.reading import Block
 from londiste.db.connection import Connection, connect, place
 from londiste.db.notify import Listener
 from londiste.db.queries import query
-from londiste.errors import NodeBusy, Superseded, UnknownConsumer, from_database
+from londiste.errors import NodeBusy, Superseded, UnknownConsumer, UnknownQueue, from_database
 from londiste.pgq import batches, coop, queues
 from londiste.pgq.types import Batch
 
@@ -216,9 +217,16 @@ class QueueSource:
     def register(self, tick: int | None = None) -> bool:
         """Registers the consumer behind a tick (the newest if None); False when it was there."""
         with self.administering() as conn:
-            if tick is None:
-                return bool(batches.register_consumer(conn, self.queue, self.consumer))
-            return bool(batches.register_consumer_at(conn, self.queue, self.consumer, tick))
+            try:
+                if tick is None:
+                    return bool(batches.register_consumer(conn, self.queue, self.consumer))
+                return bool(batches.register_consumer_at(conn, self.queue, self.consumer, tick))
+            except UnknownQueue as error:
+                raise UnknownQueue(
+                    f"no queue {self.queue} to register consumer {self.consumer} on",
+                    detail=f"in {place(self.dsn)}",
+                    hint=f"create it first: londiste queue create {shlex.quote(self.queue)}",
+                ) from error
 
     def unregister(self) -> bool:
         """Forgets the consumer and its position; False when it was not there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from londiste import Batch, Consumer, Context, Dead, Delivery, Event, Events, Re
 from londiste.errors import (
     BadOption,
     EventError,
+    LondisteError,
     NodeBusy,
     PositionLost,
     StateError,
     UnknownConsumer,
+    UnknownQueue,
 )
 from londiste.pgq import failed, queues
 from tests.fix_cluster import Database
@@ -134,6 +137,62 @@ def test_a_failing_event_stops_the_consumer_with_its_name(
         assert effects(db) == ["a", "bad"]
     else:
         assert effects(db) == ["a", "a", "bad", "bad", "c"]
+
+
+@pytest.mark.parametrize("delivery", [Delivery.AT_LEAST_ONCE, Delivery.EXACTLY_ONCE_HERE])
+def test_a_failure_names_the_line_of_the_program_that_raised_it(
+    db: Database, delivery: Delivery
+) -> None:
+    def helper(event: Event) -> None:
+        json.loads(event.data or "")
+
+    class ByEvent(Consumer):
+        queue, name = QUEUE, "by_event"
+
+        def process_event(self, event: Event, ctx: Context) -> None:
+            helper(event)
+
+    class ByBatch(Consumer):
+        queue, name = QUEUE, "by_batch"
+
+        def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
+            for event in events:
+                helper(event)
+
+    line = helper.__code__.co_firstlineno + 1
+    consumers = [type("C", (kind,), {"delivery": delivery})(db.dsn) for kind in (ByEvent, ByBatch)]
+    for consumer in consumers:
+        consumer.register()
+    send(db, "no JSON")
+    for consumer in consumers:
+        with pytest.raises(EventError) as caught:
+            consumer.run_once()
+        assert f"; raised at {__file__}:{line}, in helper" in caught.value.detail
+
+
+def test_a_startup_that_fails_is_said_to_have_failed_and_takes_no_batch(db: Database) -> None:
+    class Failing(Consumer):
+        queue, name = QUEUE, "failing"
+
+        def startup(self) -> None:
+            raise KeyError("mail")
+
+        def process_event(self, event: Event, ctx: Context) -> None:
+            raise AssertionError
+
+    consumer = Failing(db.dsn)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(LondisteError, match="consumer failing: startup failed: KeyError: 'mail'"):
+        consumer.run()
+    assert db.value("select current_batch from pgq.get_consumer_info('q', 'failing')") is None
+
+
+def test_registering_on_a_queue_that_is_not_there_says_how_to_make_it(db: Database) -> None:
+    with pytest.raises(UnknownQueue) as caught:
+        Consumer(db.dsn, queue_name="it's", consumer_name="c").register()
+    assert caught.value.message == "no queue it's to register consumer c on"
+    assert caught.value.hint.endswith("londiste queue create 'it'\"'\"'s'")
 
 
 @pytest.mark.parametrize("delivery", [d for d in ALL if d.may_retry])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -83,3 +84,20 @@ def test_an_event_for_later_waits(db: Database) -> None:
 def test_an_unknown_queue_is_named(db: Database) -> None:
     with pytest.raises(UnknownQueue, match="No such queue"):
         Producer(db.dsn, "nope").send("t", "d")
+
+
+def test_what_is_no_text_or_no_time_is_refused_by_its_name(db: Database) -> None:
+    with Producer(db.dsn, "q") as producer:
+        with pytest.raises(BadOption, match="data of an event is int, not text"):
+            producer.send("t", 17)  # type: ignore[arg-type]
+        with pytest.raises(BadOption, match="extra1 of an event is dict, not text"):
+            producer.send_many([("t", "d"), ("t", "d", {"a": 1})])  # type: ignore[list-item]
+        with pytest.raises(BadOption, match="not a time: 5"):
+            producer.send("t", "d", at=5)  # type: ignore[arg-type]
+    assert count(db) == 0
+
+
+def test_an_error_that_nobody_catches_prints_its_hint(db: Database) -> None:
+    with pytest.raises(UnknownQueue) as caught, Producer(db.dsn, "missing") as producer:
+        producer.send("t", "d")
+    assert "hint: queues here: q" in "".join(traceback.format_exception(caught.value))

@@ -365,3 +365,4 @@ def test_the_command_line_of_a_consumer(db: Database, processes: Processes, tmp_
     assert "unregistered" in run("--unregister").err
     assert run("--nonsense").code == 2
     assert "queue_name" in run("--config-template").out
+    assert run("--help").out.startswith("Usage: consumer_program.py [OPTIONS] [FILE]")
