@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import londiste
 from londiste.cli.queue import COMMANDS as QUEUE_COMMANDS
 from tests.fix_cluster import Database, create_database
 
@@ -71,5 +72,19 @@ def test_the_noted_statements_make_the_queues_again_with_consumers_triggers_and_
 
 def test_the_queue_commands_that_the_page_names_are_there() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    named = set(re.findall(r"`(?:londiste )?queue ([a-z]+)", text))
-    assert named and named <= set(QUEUE_COMMANDS)
+    named = set(re.findall(r"`(?:londiste )?(?:-c FILE )?queue ([a-z-]+)", text))
+    assert {"mover", "simple-consumer"} <= named <= set(QUEUE_COMMANDS)
+
+
+def test_the_classes_that_the_page_names_are_there() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    table = text[text.index("## Python classes") : text.index("## The helper library")]
+    words = re.findall(r"`(?:delivery = |raise )?([A-Z][A-Z_]+|[A-Z][A-Za-z]+)[`(.]", ours(table))
+    assert {"CascadedConsumer", "LOCAL_FILE", "Producer", "Retry"} <= set(words)
+    assert set(words) <= set(londiste.__all__)
+
+
+def ours(table: str) -> str:
+    """The columns of the table that are about this program."""
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("| ")]
+    return "\n".join(row[2] for row in rows)
