@@ -336,3 +336,17 @@ class TestRaces:
         must_take(conn, "1")
         conn.rollback()
         assert data_of(conn, must_take(conn, "2")) == ["a"]
+
+    def test_the_name_of_a_consumer_that_leaves_one_queue_and_joins_another_stays(
+        self, queue: Database
+    ) -> None:
+        conn, other = queue.connect(), queue.connect()
+        conn.execute("select pgq.create_queue('p')")
+        leave = "select pgq.unregister_consumer('q', 'c')"
+        with ThreadPoolExecutor(1) as pool:
+            with conn.transaction():
+                assert value(conn, "select pgq.register_consumer('p', 'c')") == 1
+                late = pool.submit(value, other, leave)
+                is_waiting(queue, other)
+            assert late.result() == 1
+        assert column(conn, "select co_name from pgq.consumer") == ["c"]

@@ -185,3 +185,36 @@ class TestUnregistering:
             conn.execute("select pgq.drop_queue('q')")
         conn.execute("select pgq.drop_queue('q', true)")
         assert column(conn, NAMES) == []
+
+    def test_a_main_consumer_with_a_batch_of_its_own_goes_with_all_workers(
+        self, queue: Database
+    ) -> None:
+        conn = queue.connect()
+        workers(conn, "1")
+        batches(conn, "a")
+        batch = value(conn, "select pgq.next_batch('q', 'c')")
+        event = value(conn, "select ev_id from pgq.get_batch_events(%s)", batch)
+        conn.execute("select pgq.event_retry(%s, %s, 60)", [batch, event])
+        assert value(conn, "select pgq.unregister_consumer('q', 'c')") == 2
+        assert value(conn, "select count(*) from pgq.retry_queue") == 0
+
+    def test_a_worker_whose_batch_an_ordinary_consumer_would_have_finished_goes_alone(
+        self, queue: Database
+    ) -> None:
+        conn = queue.connect()
+        workers(conn, "1", "2")
+        batches(conn, "a", "b")
+        assert value(conn, "select pgq.finish_batch(%s)", must_take(conn, "1")) == 1
+        assert subscription(conn, "c.1") == (None, None, None), "idle, as pgq_coop leaves it"
+        assert value(conn, "select pgq.unregister_consumer('q', 'c.1')") == 1
+        assert column(conn, NAMES) == ["c", "c.2"]
+        assert consume(conn) == ["b"]
+
+    def test_a_worker_cannot_be_moved_like_an_ordinary_consumer(self, queue: Database) -> None:
+        conn = queue.connect()
+        workers(conn, "1")
+        newest = tick(conn)
+        with refused("LD100", "cannot reposition, c.1 is a cooperative worker"):
+            conn.execute("select pgq.register_consumer_at('q', 'c.1', %s)", [newest])
+        assert value(conn, "select pgq.register_consumer('q', 'c.1')") == 0
+        assert subscription(conn, "c.1") == (None, None, None)

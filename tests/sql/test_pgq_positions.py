@@ -93,6 +93,21 @@ class TestMovingToTheOtherTable:
             assert positions(conn) == before
             assert value(conn, "select pgq.finish_batch(%s)", batch) == 0
 
+    def test_keeps_nobody_from_giving_a_batch_to_a_worker(self, queue: Database) -> None:
+        conn = queue.connect()
+        conn.execute("select pgq_coop.register_subconsumer('q', 'c', 'w')")
+        for _ in range(2):
+            tick(conn)
+            make_large(conn)
+            maintain(conn)
+            # Main consumer and worker both move with this call.
+            batch = value(conn, "select pgq_coop.next_batch('q', 'c', 'w')")
+            assert batch is not None
+            for _ in range(STEPS):
+                maintain(conn)
+            assert value(conn, "select pgq_coop.next_batch('q', 'c', 'w')") == batch
+            assert value(conn, "select pgq_coop.finish_batch(%s)", batch) == 1
+
     def test_happens_although_a_snapshot_is_held(
         self, queue: Database, holder: psycopg.Connection
     ) -> None:
@@ -411,6 +426,7 @@ def _consume(
                 conn.rollback()
         except errors.SerializationFailure:
             assert conn is not None
+            # It may have been killed meanwhile.
             with suppress(psycopg.OperationalError):
                 conn.rollback()
         except psycopg.OperationalError:

@@ -11,6 +11,7 @@ as $$
  */
 declare
     v_sub pgq.registration;
+    v_tick int8;
 begin
     loop
         v_sub := pgq._open_batch(x_batch_id);
@@ -18,8 +19,20 @@ begin
             raise warning 'finish_batch: batch % not found', x_batch_id;
             return 0;
         end if;
+        v_tick := v_sub.sub_next_tick;
+        if exists (
+            select 1
+            from pgq.registration
+            where sub_queue = v_sub.sub_queue
+                and sub_id = v_sub.sub_id
+                and sub_consumer <> v_sub.sub_consumer
+        ) and pgq._is_subconsumer(v_sub.sub_id, v_sub.sub_queue, v_sub.sub_consumer)
+        then
+            -- The main consumer is behind it already; an idle worker has no position.
+            v_tick := null;
+        end if;
         -- Moves nothing if another session has moved the consumer since the look.
-        if pgq._put_position(v_sub, v_sub.sub_next_tick, null, null) then
+        if pgq._put_position(v_sub, v_tick, null, null) then
             return 1;
         end if;
     end loop;

@@ -13,7 +13,8 @@ as $$
  *
  * Returns 1 for a new registration, 0 otherwise.  Moving drops an open batch; a registered
  * consumer with x_tick_pos null stays where it is.  Moving back reads events again that rotation
- * has not removed; moving forward leaves out what lies between.
+ * has not removed; moving forward leaves out what lies between.  A cooperative worker has no
+ * position of its own and cannot be moved, only its main consumer (LD100).
  */
 declare
     v_queue_id int4;
@@ -66,6 +67,15 @@ begin
     loop
         v_sub := pgq._lock_subscription(v_queue_id, v_consumer_id);
         exit when v_sub.sub_key is null;
+        if x_tick_pos is not null
+            and pgq._is_subconsumer(v_sub.sub_id, v_queue_id, v_consumer_id)
+        then
+            raise exception using
+                errcode = 'LD100',
+                message = format('cannot reposition, %s is a cooperative worker', x_consumer_name),
+                detail = 'workers share the position of their main consumer',
+                hint = 'move the main consumer, whose name is the part in front of the dot';
+        end if;
         if x_tick_pos is null or pgq._put_position(v_sub, x_tick_pos, null, null) then
             return 0;
         end if;

@@ -14,7 +14,7 @@ as $$
 declare
     v_sub pgq.registration;
     v_removed int4[];
-    v_is_worker boolean;
+    v_consumer_id int4;
 begin
     select s.*
     into v_sub
@@ -26,19 +26,8 @@ begin
     if not found then
         return 0;
     end if;
-    v_sub := pgq._position(v_sub);
-
-    -- It is a worker when it shares its number with the part of its name in front of a dot.
-    -- Positions do not tell: a main consumer may have a batch open as well.
-    v_is_worker := exists (
-        select 1
-        from pgq.registration s
-        join pgq.consumer main on main.co_id = s.sub_consumer
-        where s.sub_id = v_sub.sub_id
-            and s.sub_consumer <> v_sub.sub_consumer
-            and starts_with(x_consumer_name, main.co_name || '.')
-    );
-    if v_is_worker then
+    -- By name: positions do not tell, a main consumer may have a batch open too.
+    if pgq._is_subconsumer(v_sub.sub_id, v_sub.sub_queue, v_sub.sub_consumer) then
         delete from pgq.registration
         where sub_queue = v_sub.sub_queue and sub_consumer = v_sub.sub_consumer;
         v_removed := array[v_sub.sub_consumer];
@@ -53,9 +42,17 @@ begin
 
     delete from pgq.paused_consumer
     where pc_queue = v_sub.sub_queue and pc_consumer = any (v_removed);
-    delete from pgq.consumer c
-    where c.co_id = any (v_removed)
-        and not exists (select 1 from pgq.registration s where s.sub_consumer = c.co_id);
+    foreach v_consumer_id in array v_removed loop
+        begin
+            delete from pgq.consumer c
+            where c.co_id = v_consumer_id
+                and not exists (select 1 from pgq.registration s where s.sub_consumer = c.co_id);
+        exception
+            when foreign_key_violation then
+                -- Registered with another queue at this moment: the name stays.
+                null;
+        end;
+    end loop;
     return cardinality(v_removed);
 end;
 $$;

@@ -54,6 +54,13 @@ begin
             sub_generation = v_generation,
             sub_nr = i_from.sub_nr + 1
         where sub_key = i_from.sub_key;
+    elsif i_from.sub_batch <> i_batch or (i_from.sub_batch is not null and i_batch is null) then
+        -- The first batch after a move stands in the registration, too, under a unique index.  It
+        -- may become that of a cooperative worker, which moves with it.
+        update pgq.registration
+        set sub_batch = null,
+            sub_next_tick = null
+        where sub_key = i_from.sub_key and sub_batch = i_from.sub_batch;
     end if;
     return true;
 end;

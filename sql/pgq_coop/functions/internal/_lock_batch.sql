@@ -20,7 +20,7 @@ begin
     v_sub := pgq._open_batch(i_batch_id);
     v_sub := pgq._lock_subscription(v_sub.sub_queue, v_sub.sub_consumer);
     if v_sub.sub_batch = i_batch_id
-        and pgq_coop._is_subconsumer(v_sub.sub_id, v_sub.sub_queue, v_sub.sub_consumer)
+        and pgq._is_subconsumer(v_sub.sub_id, v_sub.sub_queue, v_sub.sub_consumer)
     then
         sub_queue := v_sub.sub_queue;
         sub_consumer := v_sub.sub_consumer;

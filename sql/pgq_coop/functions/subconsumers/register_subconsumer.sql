@@ -32,7 +32,7 @@ begin
             message = 'Invalid NULL value',
             hint = 'give the subconsumer a name';
     end if;
-    if v_main.sub_id is null or pgq_coop._is_subconsumer(
+    if v_main.sub_id is null or pgq._is_subconsumer(
         v_main.sub_id, v_main.sub_queue, v_main.sub_consumer
     ) then
         raise exception using

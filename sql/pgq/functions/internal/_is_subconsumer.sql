@@ -1,4 +1,4 @@
-create or replace function pgq_coop._is_subconsumer(
+create or replace function pgq._is_subconsumer(
     i_sub_id int4,
     i_queue_id int4,
     i_consumer_id int4
@@ -9,7 +9,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether a subscription is that of a worker: it shares its number with one whose name is the
+ * Whether a subscription is that of a cooperative worker: it shares its number with one whose name is the
  * part in front of a dot.  Positions do not tell; a main consumer may have a batch open too.
  */
     select exists (
