@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator
 
+import hypothesis
 import pytest
 
 from tests.fix_cascade import londiste, nodes_of  # noqa: F401
@@ -20,6 +21,10 @@ from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these 
 )
 from tests.fix_line import line  # noqa: F401
 from tests.fix_process import program  # noqa: F401
+
+# A loaded machine is no failure of a property.
+hypothesis.settings.register_profile("londiste", deadline=None)
+hypothesis.settings.load_profile("londiste")
 
 # The user's libpq settings must not decide where a test connects, and how.
 for _name in [name for name in os.environ if name.startswith("PG")]:

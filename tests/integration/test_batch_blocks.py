@@ -64,9 +64,7 @@ def by_copy(conn: Connection, batch: Batch, block_bytes: int = 1 << 20) -> list[
     ]
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(*[texts] * 6), min_size=1, max_size=30),
     block_bytes=st.integers(1, 500),

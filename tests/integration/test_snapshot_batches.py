@@ -190,7 +190,6 @@ def a_long_writer(level: int, rounds: int) -> Steps:
 
 @settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(

@@ -80,9 +80,7 @@ def test_a_changed_key_becomes_a_delete_and_an_insert(app: Session) -> None:
     ]
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.sampled_from(

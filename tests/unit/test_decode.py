@@ -228,7 +228,7 @@ def name(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ROWS)
 def test_a_row_survives_url_encoding(row):
     data = "&".join(
@@ -239,7 +239,7 @@ def test_a_row_survives_url_encoding(row):
     assert decoded.image == row
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ROWS)
 def test_a_row_survives_json(row):
     decoded = decode(event(header("INSERT", ()), json.dumps(row)))
@@ -247,7 +247,7 @@ def test_a_row_survives_json(row):
     assert decoded.image == row
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ROWS)
 def test_a_row_survives_an_sql_fragment(row):
     columns = ",".join(name(key) for key in row)
@@ -257,7 +257,7 @@ def test_a_row_survives_an_sql_fragment(row):
     assert decoded.image == row
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ROWS, st.data())
 def test_a_partial_update_survives_an_sql_fragment(row, data):
     keys = data.draw(st.lists(st.sampled_from(sorted(row)), min_size=1, unique=True))
@@ -276,7 +276,7 @@ def test_a_partial_update_survives_an_sql_fragment(row, data):
     assert set(decoded.key) == set(keys)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     st.sampled_from(["I", "U", "D", "R", "I:id", "U:id", "D:id", header(), header("DELETE")])
     | TEXT,

@@ -78,7 +78,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=5000, deadline=None)
+@settings(max_examples=5000)
 @given(st.dictionaries(keys, st.just({"a": "old", "b": "old"})), operations, st.booleans())
 def test_folded_changes_leave_what_the_changes_leave(
     start: dict[str, Row], chosen: list[tuple[str, str, str | None, bool]], possible_only: bool

@@ -47,7 +47,7 @@ def histories(draw: st.DrawFn) -> Server:
     return server
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(histories())
 def test_batches_partition_the_committed_events(server: Server) -> None:
     delivered: list[int] = []
@@ -61,7 +61,7 @@ def test_batches_partition_the_committed_events(server: Server) -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(histories())
 def test_a_batch_has_what_was_committed_between_its_ticks(server: Server) -> None:
     """But for events of the ticking transaction itself, which come with either of two."""
@@ -76,7 +76,7 @@ def test_a_batch_has_what_was_committed_between_its_ticks(server: Server) -> Non
                 assert ticks_before in allowed
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(histories(), st.data())
 def test_the_two_part_query_takes_what_one_snapshot_sees_and_the_other_does_not(
     server: Server, data: st.DataObject
@@ -90,14 +90,14 @@ def test_the_two_part_query_takes_what_one_snapshot_sees_and_the_other_does_not(
         assert selection.takes(txid) == int(current.sees(txid) and not last.sees(txid)), txid
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(histories())
 def test_a_later_tick_covers_every_earlier_one(server: Server) -> None:
     for last, current in zip(server.ticks, server.ticks[1:], strict=False):
         assert current.covers(last)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(histories())
 def test_the_list_is_short_where_the_range_is_near(server: Server) -> None:
     for last, current in zip(server.ticks, server.ticks[1:], strict=False):

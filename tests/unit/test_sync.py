@@ -253,7 +253,7 @@ ACTIONS = ["main"] * 6 + ["copy"] * 6 + ["begin", "begin", "commit", "commit", "
 ACTIONS += ["kill main", "kill copy"]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(ACTIONS), max_size=250), st.integers(0, 1 << 30))
 def test_every_row_reaches_the_table_once_and_the_table_becomes_ok(
     actions: list[str], seed: int
