@@ -1,4 +1,4 @@
-"""The ten commands of the README replicate a table, typed as they stand there."""
+"""The commands of the README do what it says, typed as they stand there."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ NEW = "host=new.example dbname=shop user=repl"
 
 
 def block(heading: str) -> str:
-    """The code under a heading."""
-    found = re.search(rf"## {heading}\n+```\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
+    """The first code under a heading."""
+    found = re.search(
+        rf"## {heading}\n(?:(?!\n## ).)*?\n```\n(.*?)```", README.read_text(encoding="utf-8"), re.S
+    )
     assert found
     return found.group(1)
 
@@ -75,3 +77,25 @@ def test_the_ten_commands_replicate_a_table(
     assert [e.returncode for e in ended] == [0, 0], [e.stderr for e in ended]
     for name in ("ticker", "leaf"):
         wait_for(lambda n=name: not (tmp_path / f"{n}.pid").exists(), what=f"the end of {name}")
+
+
+def test_the_commands_of_the_queue_show_the_event_that_was_inserted(
+    new_database: Callable[..., Database], tmp_path: Path
+) -> None:
+    shop = new_database(pgq=False)
+    text = block("A queue without replication")
+    place = "host=shop.example dbname=shop user=app"
+    assert place in text
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text.replace(place, shop.dsn)],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "anna@example.com" in done.stdout
+    assert "nothing is wrong" in done.stderr
