@@ -2,6 +2,7 @@
 grant usage on schema pgq_ext to public;
 
 revoke all on
+    pgq_ext.mover,
     pgq_ext.completed_tick,
     pgq_ext.completed_batch,
     pgq_ext.completed_event,

@@ -7,7 +7,10 @@ create table pgq_ext.known_source (
     registration int4,
     tick_id int8 not null,
     tick_time timestamptz not null,
-    constraint known_source_pkey primary key (consumer_id, subconsumer_id)
+    -- Grows with every move, so that the index leads to the newest row and passes by the versions
+    -- that an old snapshot keeps: see docs/design/positions.md.
+    move_nr int8 not null,
+    constraint known_source_pkey primary key (consumer_id, subconsumer_id, move_nr)
 );
 
 comment on table pgq_ext.known_source
@@ -22,3 +25,4 @@ is 'number of the registration (sub_id): another one when it was registered anew
 comment on column pgq_ext.known_source.tick_id is 'tick up to which everything is applied';
 comment on column pgq_ext.known_source.tick_time
 is 'when that tick was made: another tick of the same number has another time';
+comment on column pgq_ext.known_source.move_nr is 'grows with every move';

@@ -29,6 +29,8 @@ begin
             ('pgq_ext', 'completed_batch'),
             ('pgq_ext', 'completed_event'),
             ('pgq_ext', 'partial_batch'),
+            ('pgq_ext', 'returned_event'),
+            ('pgq_ext', 'known_source'),
             ('pgq_node', 'node_location'),
             ('pgq_node', 'node_info'),
             ('pgq_node', 'local_state'),

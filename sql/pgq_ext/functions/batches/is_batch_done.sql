@@ -7,17 +7,22 @@ returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * Whether this is the batch that set_batch_done() noted last.  Batches before it are forgotten.
  */
 begin
-    return exists (
-        select 1
-        from pgq_ext.completed_batch
-        where consumer_id = a_consumer
-            and subconsumer_id = a_subconsumer
-            and last_batch_id = a_batch_id
+    return coalesce(
+        (
+            select last_batch_id = a_batch_id
+            from pgq_ext.completed_batch
+            where consumer_id = a_consumer and subconsumer_id = a_subconsumer
+            order by move_nr desc
+            limit 1
+        ),
+        false
     );
 end;
 $$;

@@ -7,6 +7,8 @@ returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * Notes that a batch is applied; false when it was noted already, then nothing has to be done.
@@ -16,17 +18,40 @@ as $$
  *
  * Stores ids above 0 only; for others the answer is true, always.
  */
+declare
+    v_nr int8;
+    v_batch int8;
+    v_first int8;
 begin
     if a_batch_id is null or a_batch_id <= 0 then
         return true;
     end if;
     perform pgq_ext._require_values(a_consumer, a_subconsumer);
-    insert into pgq_ext.completed_batch as c (consumer_id, subconsumer_id, last_batch_id)
-    values (a_consumer, a_subconsumer, a_batch_id)
-    on conflict on constraint completed_batch_pkey do update
-    set last_batch_id = excluded.last_batch_id
-    where c.last_batch_id <> excluded.last_batch_id;
-    return found;
+    loop
+        select move_nr, last_batch_id into v_nr, v_batch
+        from pgq_ext.completed_batch
+        where consumer_id = a_consumer and subconsumer_id = a_subconsumer
+        order by move_nr desc
+        limit 1;
+        if found and v_batch = a_batch_id then
+            return false;
+        elsif found then
+            update pgq_ext.completed_batch
+            set last_batch_id = a_batch_id, move_nr = v_nr + 1
+            where consumer_id = a_consumer and subconsumer_id = a_subconsumer and move_nr = v_nr;
+        elsif v_first is null then
+            v_first := pgq_ext._first_nr(a_consumer, a_subconsumer);
+            continue;
+        else
+            insert into pgq_ext.completed_batch (
+                consumer_id, subconsumer_id, last_batch_id, move_nr
+            )
+            values (a_consumer, a_subconsumer, a_batch_id, v_first);
+        end if;
+        -- Not found: another transaction has moved it meanwhile, perhaps to this batch.
+        exit when found;
+    end loop;
+    return true;
 end;
 $$;
 

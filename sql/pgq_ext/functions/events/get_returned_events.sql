@@ -11,6 +11,8 @@ returns setof record
 language sql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * The events of an applied batch that go back to the queue, by id.

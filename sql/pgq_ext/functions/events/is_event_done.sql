@@ -8,6 +8,8 @@ returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * Whether set_event_done() has noted this event of this batch.

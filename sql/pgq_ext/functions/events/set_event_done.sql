@@ -8,6 +8,8 @@ returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * Notes that an event is dealt with; false when it was noted already.
@@ -15,26 +17,44 @@ as $$
  * Remembers the events of one batch: the first event of another batch forgets them.  Call it in
  * the transaction that deals with the event, or after a side effect that cannot be undone.
  */
+declare
+    v_nr int8;
+    v_batch int8;
+    v_first int8;
 begin
     perform pgq_ext._require_values(
         a_consumer, a_subconsumer, a_batch_id::text, a_event_id::text
     );
-    if not exists (
-        select 1
+    loop
+        select move_nr, cur_batch_id into v_nr, v_batch
         from pgq_ext.partial_batch
-        where consumer_id = a_consumer
-            and subconsumer_id = a_subconsumer
-            and cur_batch_id = a_batch_id
-    ) then
-        insert into pgq_ext.partial_batch (consumer_id, subconsumer_id, cur_batch_id)
-        values (a_consumer, a_subconsumer, a_batch_id)
-        on conflict on constraint partial_batch_pkey do update
-        set cur_batch_id = excluded.cur_batch_id;
-        delete from pgq_ext.completed_event
-        where consumer_id = a_consumer
-            and subconsumer_id = a_subconsumer
-            and batch_id <> a_batch_id;
-    end if;
+        where consumer_id = a_consumer and subconsumer_id = a_subconsumer
+        order by move_nr desc
+        limit 1;
+        if found and v_batch = a_batch_id then
+            exit;
+        elsif found then
+            update pgq_ext.partial_batch
+            set cur_batch_id = a_batch_id, move_nr = v_nr + 1
+            where consumer_id = a_consumer and subconsumer_id = a_subconsumer and move_nr = v_nr;
+            if found then
+                -- By the number of the batch: the index leads past dead events of others.
+                delete from pgq_ext.completed_event
+                where consumer_id = a_consumer
+                    and subconsumer_id = a_subconsumer
+                    and batch_id = v_batch;
+                exit;
+            end if;
+        elsif v_first is null then
+            v_first := pgq_ext._first_nr(a_consumer, a_subconsumer);
+        else
+            insert into pgq_ext.partial_batch (
+                consumer_id, subconsumer_id, cur_batch_id, move_nr
+            )
+            values (a_consumer, a_subconsumer, a_batch_id, v_first);
+            exit;
+        end if;
+    end loop;
 
     insert into pgq_ext.completed_event (consumer_id, subconsumer_id, batch_id, event_id)
     values (a_consumer, a_subconsumer, a_batch_id, a_event_id)

@@ -11,6 +11,8 @@ returns boolean
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * Notes that an event was not processed with its batch and goes back to the queue.
@@ -22,14 +24,25 @@ as $$
  * a_retry_seconds -- deliver it again after this time; null for a dead letter.
  * a_max_attempts -- deliveries after which it is a dead letter instead; null for no limit.
  */
+declare
+    v_batch int8;
 begin
     perform pgq_ext._require_values(
         a_consumer, a_subconsumer, a_batch_id::text, a_event_id::text
     );
-    delete from pgq_ext.returned_event
-    where consumer_id = a_consumer
-        and subconsumer_id = a_subconsumer
-        and batch_id <> a_batch_id;
+    -- The events that are there are of one batch.  The index finds it from its upper end, where
+    -- the newest batch is, without a look at the dead ones of batches before.
+    select batch_id into v_batch
+    from pgq_ext.returned_event
+    where consumer_id = a_consumer and subconsumer_id = a_subconsumer
+    order by batch_id desc, event_id desc
+    limit 1;
+    if v_batch <> a_batch_id then
+        delete from pgq_ext.returned_event
+        where consumer_id = a_consumer
+            and subconsumer_id = a_subconsumer
+            and batch_id = v_batch;
+    end if;
     insert into pgq_ext.returned_event (
         consumer_id, subconsumer_id, batch_id, event_id, retry_seconds, max_attempts, reason
     )

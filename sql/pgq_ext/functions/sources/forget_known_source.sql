@@ -3,6 +3,8 @@ returns int4
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * Forgets which queue a consumer's position belongs to: 1, or 0 when nothing was noted.

@@ -12,11 +12,15 @@ language sql
 stable
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * What is noted of the queue that a consumer's position belongs to; no row when nothing is.
  */
     select k.queue_name, k.generation, k.registration, k.tick_id, k.tick_time
     from pgq_ext.known_source k
-    where k.consumer_id = a_consumer and k.subconsumer_id = a_subconsumer;
+    where k.consumer_id = a_consumer and k.subconsumer_id = a_subconsumer
+    order by k.move_nr desc
+    limit 1;
 $$;

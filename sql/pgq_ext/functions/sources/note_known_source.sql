@@ -11,6 +11,8 @@ returns void
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * Notes the queue that a consumer's position belongs to, and the tick it has come to.
@@ -18,19 +20,41 @@ as $$
  * Call it in the transaction that moves the position.  generation and registration are what
  * pgq.position_facts() answers in the queue's database; null: leave what is noted.
  */
+declare
+    v_nr int8;
+    v_first int8;
 begin
     perform pgq_ext._require_values(a_consumer, a_subconsumer, a_queue);
-    insert into pgq_ext.known_source as k (
-        consumer_id, subconsumer_id, queue_name, generation, registration, tick_id, tick_time
-    )
-    values (
-        a_consumer, a_subconsumer, a_queue, a_generation, a_registration, a_tick_id, a_tick_time
-    )
-    on conflict on constraint known_source_pkey do update
-    set queue_name = excluded.queue_name,
-        generation = coalesce(excluded.generation, k.generation),
-        registration = coalesce(excluded.registration, k.registration),
-        tick_id = excluded.tick_id,
-        tick_time = excluded.tick_time;
+    loop
+        select move_nr into v_nr
+        from pgq_ext.known_source
+        where consumer_id = a_consumer and subconsumer_id = a_subconsumer
+        order by move_nr desc
+        limit 1;
+        if found then
+            update pgq_ext.known_source
+            set queue_name = a_queue,
+                generation = coalesce(a_generation, generation),
+                registration = coalesce(a_registration, registration),
+                tick_id = a_tick_id,
+                tick_time = a_tick_time,
+                move_nr = v_nr + 1
+            where consumer_id = a_consumer and subconsumer_id = a_subconsumer and move_nr = v_nr;
+        elsif v_first is null then
+            v_first := pgq_ext._first_nr(a_consumer, a_subconsumer);
+            continue;
+        else
+            insert into pgq_ext.known_source (
+                consumer_id, subconsumer_id, queue_name, generation, registration, tick_id,
+                tick_time, move_nr
+            )
+            values (
+                a_consumer, a_subconsumer, a_queue, a_generation, a_registration, a_tick_id,
+                a_tick_time, v_first
+            );
+        end if;
+        -- Not found: another transaction has moved it meanwhile.
+        exit when found;
+    end loop;
 end;
 $$;

@@ -3,6 +3,8 @@ returns int8
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * The tick up to which a consumer has applied everything here; null when nothing is noted.
@@ -12,6 +14,8 @@ begin
         select last_tick_id
         from pgq_ext.completed_tick
         where consumer_id = a_consumer and subconsumer_id = a_subconsumer
+        order by move_nr desc
+        limit 1
     );
 end;
 $$;

@@ -7,6 +7,8 @@ returns int4
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 /*
  * Notes the tick up to which a consumer has applied everything; null forgets it.  Returns 1.
@@ -14,6 +16,9 @@ as $$
  * Call it in the transaction that applies the batch which ends at the tick.  It takes every
  * tick, also one that lies behind.
  */
+declare
+    v_nr int8;
+    v_first int8;
 begin
     perform pgq_ext._require_values(a_consumer, a_subconsumer);
     if a_tick_id is null then
@@ -21,10 +26,28 @@ begin
         where consumer_id = a_consumer and subconsumer_id = a_subconsumer;
         return 1;
     end if;
-    insert into pgq_ext.completed_tick (consumer_id, subconsumer_id, last_tick_id)
-    values (a_consumer, a_subconsumer, a_tick_id)
-    on conflict on constraint completed_tick_pkey do update
-    set last_tick_id = excluded.last_tick_id;
+    loop
+        select move_nr into v_nr
+        from pgq_ext.completed_tick
+        where consumer_id = a_consumer and subconsumer_id = a_subconsumer
+        order by move_nr desc
+        limit 1;
+        if found then
+            update pgq_ext.completed_tick
+            set last_tick_id = a_tick_id, move_nr = v_nr + 1
+            where consumer_id = a_consumer and subconsumer_id = a_subconsumer and move_nr = v_nr;
+        elsif v_first is null then
+            v_first := pgq_ext._first_nr(a_consumer, a_subconsumer);
+            continue;
+        else
+            insert into pgq_ext.completed_tick (
+                consumer_id, subconsumer_id, last_tick_id, move_nr
+            )
+            values (a_consumer, a_subconsumer, a_tick_id, v_first);
+        end if;
+        -- Not found: another transaction has moved it meanwhile.
+        exit when found;
+    end loop;
     return 1;
 end;
 $$;
