@@ -1,6 +1,6 @@
 """What a batch writes besides the queue's own positions, while an old snapshot is held.
 
-    python -m bench.targets [--batches 0,10000,50000] [--parts tick,batch,event,node,coop,retry,delayed]
+    python -m bench.targets [--batches 0,10000,50000] [--parts tick,batch,…]
 
 tick    the bookkeeping of "exactly once in another database" (pgq_ext), by tick
 batch   the same by batch
