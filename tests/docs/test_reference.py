@@ -103,7 +103,40 @@ def test_every_error_class_and_sqlstate_is_documented() -> None:
         assert f"`{state}`" in page, state
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*DOCS.rglob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page}: {target}"
+ROOT = DOCS.parent
+PAGES = [
+    *DOCS.rglob("*.md"),
+    *(
+        ROOT / name
+        for name in ("README.md", "CONTRIBUTING.md", "sql/README.md", "examples/README.md")
+    ),
+]
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """What the headings of a page can be called by in links."""
+    headings = re.findall(r"(?m)^#+ (.*)$", prose(page))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    for target, _, anchor in (
+        link.partition("#") for link in re.findall(r"\]\(([^):]+)\)", prose(page))
+    ):
+        other = (page.parent / target) if target else page
+        assert other.exists(), f"{page}: {target}"
+        assert not anchor or anchor in anchors(other), f"{page}: {target}#{anchor}"
+
+
+def test_every_page_is_linked_from_the_index() -> None:
+    linked = {
+        (DOCS / target).resolve()
+        for target in re.findall(r"\]\(([^)#:]+)", prose(DOCS / "index.md"))
+    }
+    of_the_reference = set((DOCS / "reference/sql").glob("*.md"))
+    assert set(DOCS.rglob("*.md")) - of_the_reference - {DOCS / "index.md"} <= linked
