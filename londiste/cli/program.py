@@ -134,7 +134,9 @@ class Program:
         if pid is not None:
             output.message(f"process {pid} was signalled")
             return
-        consumer = self.kind(settings=self.read)
+        # What was read already serves the start, so that its warnings are said once.
+        read_already = [settings]
+        consumer = self.kind(settings=lambda: read_already.pop() if read_already else self.read())
         who = f"consumer {settings.consumer} of queue {settings.queue_name}"
         if given["registering"]:
             new = consumer.register(given["at"], like=given["like"])

@@ -220,15 +220,16 @@ class Consumer:
 
     def close(self) -> None:
         """Ends the sessions; ``work`` opens them again."""
-        try:
-            if self._started:
-                self._started = False
-                self.shutdown()
-        finally:
-            if self._runner is not None:
-                self._runner.statistics.log_when_due(now=True)
-                self._runner.close()
-                self._runner = None
+        with self._bound():
+            try:
+                if self._started:
+                    self._started = False
+                    self.shutdown()
+            finally:
+                if self._runner is not None:
+                    self._runner.statistics.log_when_due(now=True)
+                    self._runner.close()
+                    self._runner = None
 
     # -- registration ----------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import pytest
 
 import londiste
 from londiste import Batch, Consumer, Context, Dead, Delivery, Event, Events, Retry
+from londiste.daemon.logcontext import Fields
 from londiste.errors import (
     BadOption,
     EventError,
@@ -604,3 +605,17 @@ def test_a_batch_of_the_same_number_from_a_database_made_anew_is_not_taken_for_d
     with pytest.raises(PositionLost, match="is not one of queue q"):
         consumer.run_once()
     assert effects(db) == ["a"]
+
+
+def test_every_line_of_the_log_names_the_consumer_the_last_one_too(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    storing = Storing(db.dsn)
+    storing.register()
+    send(db, "a")
+    caplog.handler.addFilter(Fields())
+    with caplog.at_level("INFO", logger="londiste.consumer"):
+        storing.run_once()
+    lines = [record for record in caplog.records if record.name.startswith("londiste.consumer")]
+    assert "count: 1" in lines[-1].getMessage()
+    assert {(vars(line)["queue"], vars(line)["consumer"]) for line in lines} == {(QUEUE, "storing")}

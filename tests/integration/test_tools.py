@@ -284,7 +284,8 @@ def test_the_programs_read_the_files_people_have(
         f"dst_db = {target.dsn}\n"
         f"queue_name = {SOURCE}\n"
         "table_filter = public.account\n"
-        f"dst_query = {QUERY.replace('%', '%%')}\n",
+        f"dst_query = {QUERY.replace('%', '%%')}\n"
+        "use_skylog = 1\n",
         encoding="utf-8",
     )
     config.chmod(0o600)
@@ -298,6 +299,7 @@ def test_the_programs_read_the_files_people_have(
     tick(source, SOURCE)
     done = run("--delivery", "exactly-once", "--once")
     assert done.returncode == 0, done.stderr
+    assert done.stderr.count("use_skylog has no effect") == 1
     assert target.execute("select id, owner from deposit") == [(7, "seven")]
     wrong = run("--delivery", "twice")
     assert wrong.returncode == 2
