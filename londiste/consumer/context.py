@@ -12,6 +12,9 @@ from londiste.db.connection import Connection
 from londiste.errors import StateError
 from londiste.pgq.types import Batch, Event
 
+#: Seconds, as the database takes them.
+LONGEST = 2**31 - 1
+
 EventFunction: TypeAlias = "Callable[[Event, Context], object]"
 
 
@@ -78,11 +81,12 @@ class Context:
         Raises StateError where the delivery contract has no room for it.
         """
         self._require(self._delivery.may_retry, event, "deliver it again")
-        if seconds < 0:
+        if not isinstance(seconds, int) or not 0 <= seconds <= LONGEST:
             raise StateError(
-                f"event {event.id}: again in {seconds} seconds", hint="give 0 or more seconds"
+                f"event {event.id}: again in {seconds!r} seconds",
+                hint=f"give a whole number of seconds from 0 to {LONGEST}",
             )
-        self.outcomes[event.id] = Outcome(event.id, seconds, reason, self._attempts)
+        self.outcomes[event.id] = Outcome(event.id, int(seconds), _text(reason), self._attempts)
 
     def dead(self, event: Event, reason: str) -> None:
         """Puts the event among the dead letters, where people find it with the reason.
@@ -90,7 +94,7 @@ class Context:
         Raises StateError where the delivery contract has no room for it.
         """
         self._require(self._delivery.may_bury, event, "make it a dead letter")
-        self.outcomes[event.id] = Outcome(event.id, None, reason)
+        self.outcomes[event.id] = Outcome(event.id, None, _text(reason))
 
     def _require(self, allowed: bool, event: Event, what: str) -> None:
         if not allowed:
@@ -100,3 +104,9 @@ class Context:
                 hint="handle the failure in the function, or choose another delivery contract:"
                 " docs/howto/write-a-consumer.md",
             )
+
+
+def _text(reason: object) -> str:
+    """A reason as a text that a database takes; reasons quote what could not be processed."""
+    text = str(reason).replace("\0", "\\x00")
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -6,19 +6,23 @@ without a person asking.  Asking is ``Retry``, ``Dead``, or a limit of attempts.
 
 from __future__ import annotations
 
+import inspect
 import sysconfig
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from londiste.consumer.context import Context, EventFunction
 from londiste.consumer.outcome import RETRY_SECONDS, Dead, Retry
 from londiste.daemon import crash
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, place
+from londiste.db.queries import query
 from londiste.errors import EventError, LondisteError, StateError, Superseded, from_database
 from londiste.pgq import ext
 from londiste.pgq.types import Batch, Event
@@ -53,7 +57,7 @@ def plainly(policy: Policy) -> One:
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
         try:
-            function(event, ctx)
+            _call(function, event, ctx)
         except Exception as error:
             _decide(error, event, ctx, policy)
 
@@ -65,7 +69,7 @@ def hopefully() -> One:
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
         try:
-            function(event, ctx)
+            _call(function, event, ctx)
         except Exception as error:
             if transient(error) is not None:
                 raise
@@ -80,22 +84,29 @@ def carefully(policy: Policy) -> One:
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
         try:
             with ctx.db.transaction():
-                function(event, ctx)
+                _call(function, event, ctx)
         except Exception as error:
             _decide(error, event, ctx, policy)
 
     return one
 
 
-def marked(policy: Policy, conn: Callable[[], Connection], consumer: str, sub: str) -> One:
+def marked(
+    policy: Policy,
+    transaction: Callable[[], AbstractContextManager[object]],
+    conn: Callable[[], Connection],
+    consumer: str,
+    sub: str,
+) -> One:
     """Each event in a transaction of its own, with the mark that it is done."""
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
         try:
-            with conn().transaction():
+            with transaction():
                 if ext.is_event_done(conn(), consumer, ctx.batch.id, event.id, sub):
                     return
-                function(event, ctx)
+                _call(function, event, ctx)
+                require_transaction(conn(), ctx.batch)
                 crash.point("consumer.after-effect")
                 if event.id not in ctx.outcomes and not ext.set_event_done(
                     conn(), consumer, ctx.batch.id, event.id, sub
@@ -110,6 +121,61 @@ def marked(policy: Policy, conn: Callable[[], Connection], consumer: str, sub: s
         crash.point("consumer.after-mark")
 
     return one
+
+
+def _call(function: EventFunction, event: Event, ctx: Context) -> None:
+    try:
+        require_done(function(event, ctx))
+    except psycopg.Rollback as error:
+        # It would end our transaction as if all were well.
+        raise StateError(
+            "psycopg.Rollback was raised outside a transaction of the function's own",
+            hint="write `with ctx.db.transaction():` around what is to be rolled back",
+        ) from error
+
+
+def require_done(result: object) -> None:
+    """Raises StateError when a function has only promised to work: nobody waits for it."""
+    if result is None or not (
+        inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result)
+    ):
+        return
+    if inspect.iscoroutine(result):
+        result.close()
+    raise StateError(
+        f"the function returned a {type(result).__name__} and has done nothing",
+        detail="a consumer calls plain functions, neither `async` ones nor generators",
+        hint="write it without `async` and `yield`; asyncio.run() runs a coroutine to its end",
+    )
+
+
+def require_transaction(conn: Connection, batch: Batch, xid: int | None = None) -> None:
+    """Raises StateError when the function has ended the transaction that is to hold all it did.
+
+    xid -- of the transaction as it began; None: it is enough that there is one.
+    """
+    status = conn.info.transaction_status
+    if status is TransactionStatus.INTRANS and xid is not None and xid != transaction_id(conn):
+        status = TransactionStatus.IDLE
+    if status is TransactionStatus.IDLE:
+        raise StateError(
+            f"the function ended the transaction of batch {batch.id} of queue {batch.queue}",
+            detail="what it has committed stays, what it has rolled back is gone; the batch is not"
+            " finished",
+            hint="leave COMMIT and ROLLBACK in ctx.db to the consumer; `with"
+            " ctx.db.transaction():` is a savepoint",
+        )
+
+
+def transaction_id(conn: Connection) -> int:
+    """The id of the session's transaction, which gets one."""
+    try:
+        with conn.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute(query("transaction_id")).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    assert row is not None
+    return int(row[0])
 
 
 def transient(error: Exception) -> LondisteError | None:

@@ -63,15 +63,15 @@ def consumer(
     return decorate
 
 
-def _method(function: Callable[..., object]) -> dict[str, Callable[..., None]]:
-    def with_event(self: Consumer, event: Event, ctx: Context) -> None:
-        function(event)
+def _method(function: Callable[..., object]) -> dict[str, Callable[..., object]]:
+    def with_event(self: Consumer, event: Event, ctx: Context) -> object:
+        return function(event)
 
-    def with_context(self: Consumer, event: Event, ctx: Context) -> None:
-        function(event, ctx)
+    def with_context(self: Consumer, event: Event, ctx: Context) -> object:
+        return function(event, ctx)
 
-    def with_batch(self: Consumer, batch: Batch, events: Events, ctx: Context) -> None:
-        function(batch, events, ctx)
+    def with_batch(self: Consumer, batch: Batch, events: Events, ctx: Context) -> object:
+        return function(batch, events, ctx)
 
     match len(inspect.signature(function).parameters):
         case 1:

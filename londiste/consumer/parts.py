@@ -5,6 +5,7 @@ Registration and position are the only things here that change anything.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -391,6 +392,8 @@ def _check(kind: type[Consumer], settings: ConsumerSettings) -> None:
             detail="events cannot be delivered again under it",
             hint="handle failures in the function, or choose another delivery contract",
         )
+    for name in ("process_event", "process_batch", "startup", "shutdown", "reload"):
+        _require_plain(getattr(kind, name), kind)
     own_batches = "process_batch" in {name for base in kind.__mro__[:-2] for name in vars(base)}
     if delivery is Delivery.ONCE_PER_EVENT and own_batches:
         raise BadOption(
@@ -398,6 +401,23 @@ def _check(kind: type[Consumer], settings: ConsumerSettings) -> None:
             detail="only single events can be marked",
             hint="write process_event instead",
         )
+
+
+def _require_plain(method: Callable[..., object], kind: type[Consumer]) -> None:
+    """Raises BadOption for a function that only promises to work: nobody would wait for it."""
+    function = getattr(kind, "function", method)
+    for one in (method, function):
+        if (
+            inspect.iscoroutinefunction(one)
+            or inspect.isgeneratorfunction(one)
+            or inspect.isasyncgenfunction(one)
+        ):
+            raise BadOption(
+                f"{kind.__name__}: {one.__name__} is `async` or a generator",
+                detail="calling it does nothing by itself, and the events would be finished",
+                hint="write it without `async` and `yield`; asyncio.run() runs a coroutine to its"
+                " end",
+            )
 
 
 def _path(settings: ConsumerSettings) -> Path:

@@ -10,8 +10,8 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from londiste.consumer import each
@@ -43,6 +43,7 @@ class Effects:
         self.name = name
         self.lock_timeout = lock_timeout
         self._conn: Connection | None = None
+        self._held = False
 
     def open(self) -> Connection:
         """A session that is in no transaction."""
@@ -62,8 +63,24 @@ class Effects:
         return self._conn
 
     def current(self) -> Connection:
-        """The session as it is, also inside a transaction."""
-        return self._conn if self._conn is not None and not self._conn.closed else self.open()
+        """The session as it is, also inside a transaction.
+
+        Inside ``transaction`` also when it was lost: a new one would not be in the transaction.
+        """
+        if self._conn is not None and (self._held or not self._conn.closed):
+            return self._conn
+        return self.open()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """A transaction, in one session until its end."""
+        conn = self.open()
+        self._held = True
+        try:
+            with conn.transaction():
+                yield
+        finally:
+            self._held = False
 
     def require_idle(self, batch: Batch) -> None:
         """Raises StateError when the user's function has left a transaction open."""
@@ -138,8 +155,12 @@ class Runner:
                 stopping=self.stopping,
             )
             events = Events(batch, chunks, self.source.wish.fetch)
+            together = self.delivery.one_transaction
+            xid = each.transaction_id(self._db()) if together else None
             with each.whole(batch):
-                self.function(batch, events, ctx)
+                each.require_done(self.function(batch, events, ctx))
+            if together:
+                each.require_transaction(self._db(), batch, xid)
             events.require_read()
             if not self.delivery.one_transaction:
                 self.effects.require_idle(batch)
@@ -155,11 +176,13 @@ class Runner:
         return self.effects.current()
 
     def _transaction(self) -> AbstractContextManager[object]:
-        return self.effects.open().transaction()
+        return self.effects.transaction()
 
     def _one(self, careful: bool) -> One:
         if self.delivery is Delivery.ONCE_PER_EVENT:
-            return each.marked(self.policy, self.effects.current, *self.key)
+            return each.marked(
+                self.policy, self.effects.transaction, self.effects.current, *self.key
+            )
         if not self.delivery.one_transaction:
             return each.plainly(self.policy)
         return each.carefully(self.policy) if careful else each.hopefully()

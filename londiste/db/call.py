@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import args_row, dict_row
+from psycopg.rows import args_row, dict_row, tuple_row
 
 from londiste.db.connection import Connection
 from londiste.errors import RET_CLASSES, LondisteError, StateError, from_database
@@ -33,7 +33,9 @@ class Ret(NamedTuple):
 def value(conn: Connection, function: str, *args: Any, **named: Any) -> Any:
     """Calls a function that returns one value (or None).  ``function`` is ``schema.name``."""
     try:
-        row = conn.execute(*_statement(function, args, named)).fetchone()
+        # The session may be a program's own, which gives rows of another kind.
+        with conn.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute(*_statement(function, args, named)).fetchone()
     except psycopg.Error as error:
         raise from_database(error, where=_where(conn)) from error
     return row[0] if row else None

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 import londiste
 from londiste import Batch, Consumer, Context, Dead, Delivery, Event, Events, Retry
@@ -58,6 +60,11 @@ def tick(db: Database) -> int:
 
 def effects(db: Database) -> list[str]:
     return [data for (data,) in db.execute("select data from effects order by ev_id")]
+
+
+def position(db: Database) -> int:
+    """The tick that the queue has for the consumer."""
+    return int(db.value("select last_tick from pgq.get_consumer_info('q', 'storing')"))
 
 
 def store(event: Event, ctx: Context) -> None:
@@ -619,3 +626,141 @@ def test_every_line_of_the_log_names_the_consumer_the_last_one_too(
     lines = [record for record in caplog.records if record.name.startswith("londiste.consumer")]
     assert "count: 1" in lines[-1].getMessage()
     assert {(vars(line)["queue"], vars(line)["consumer"]) for line in lines} == {(QUEUE, "storing")}
+
+
+#: Contracts under which what the function writes belongs to a transaction of ours.
+HELD = [
+    Delivery.EXACTLY_ONCE_HERE,
+    Delivery.EXACTLY_ONCE_ELSEWHERE,
+    Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
+    Delivery.ONCE_PER_EVENT,
+]
+
+
+class Meddling(Storing):
+    """Does something to the session after it has written."""
+
+    meddle: ClassVar[Callable[[Any], object]]
+
+    def process_event(self, event: Event, ctx: Context) -> None:
+        super().process_event(event, ctx)
+        type(self).meddle(ctx.db)
+
+
+def meddling(db: Database, delivery: Delivery, what: Callable[[Any], object]) -> Any:
+    cls = type("Meddling", (Meddling,), {"delivery": delivery, "meddle": staticmethod(what)})
+    consumer = cls(db.dsn, loop_delay=0.05, exception_sleep=0.1)
+    consumer.register()
+    send(db, "a", "b")
+    return consumer
+
+
+@pytest.mark.parametrize("delivery", HELD)
+@pytest.mark.parametrize("statement", ["commit", "rollback"])
+def test_a_function_that_ends_the_transaction_stops_the_consumer(
+    db: Database, delivery: Delivery, statement: str
+) -> None:
+    consumer = meddling(db, delivery, lambda conn: conn.execute(statement))
+    with pytest.raises((StateError, EventError), match="ended the transaction of batch"):
+        consumer.run_once()
+    assert position(db) == 1
+
+
+@pytest.mark.parametrize("delivery", HELD[:3])
+def test_a_transaction_of_the_functions_own_in_place_of_ours_is_noticed(
+    db: Database, delivery: Delivery
+) -> None:
+    def anew(conn: Any) -> None:
+        conn.execute("rollback")
+        conn.execute("begin")
+
+    consumer = meddling(db, delivery, anew)
+    with pytest.raises(StateError, match="ended the transaction of batch"):
+        consumer.run_once()
+    assert position(db) == 1
+    assert effects(db) == []
+
+
+@pytest.mark.parametrize("delivery", HELD)
+def test_a_session_that_is_lost_is_not_replaced_inside_the_transaction(
+    db: Database, delivery: Delivery
+) -> None:
+    consumer = meddling(db, delivery, lambda conn: conn.close())
+    with pytest.raises(LondisteError, match="closed"):
+        consumer.run_once()
+    assert position(db) == 1
+    assert effects(db) == []
+
+
+@pytest.mark.parametrize("delivery", HELD)
+def test_a_rollback_that_belongs_to_no_transaction_of_the_function_is_an_error(
+    db: Database, delivery: Delivery
+) -> None:
+    def roll_back(conn: Any) -> None:
+        raise psycopg.Rollback
+
+    consumer = meddling(db, delivery, roll_back)
+    with pytest.raises(EventError, match=r"psycopg\.Rollback was raised outside"):
+        consumer.run_once()
+    assert position(db) == 1
+    assert effects(db) == []
+
+
+@pytest.mark.parametrize("delivery", HELD)
+def test_a_function_may_want_rows_of_another_kind(db: Database, delivery: Delivery) -> None:
+    def dicts(conn: Any) -> None:
+        conn.row_factory = dict_row
+
+    consumer = meddling(db, delivery, dicts)
+    assert consumer.run_once() == 1
+    assert effects(db) == ["a", "b"]
+
+
+def test_a_function_that_only_promises_to_work_is_refused(db: Database, tmp_path: Path) -> None:
+    async def later(event: Event) -> None:
+        raise AssertionError
+
+    def piecemeal(event: Event) -> Any:
+        yield event
+
+    for function in (later, piecemeal):
+        kind = londiste.consume(queue=QUEUE, name="storing")(function)
+        with pytest.raises(BadOption, match="`async` or a generator"):
+            kind(db.dsn)
+
+    # What cannot be seen at the start is seen when it is called.
+    kind = londiste.consume(queue=QUEUE, name="storing")(lambda event: piecemeal(event))
+    consumer = kind(db.dsn)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(EventError, match="returned a generator and has done nothing"):
+        consumer.run_once()
+    assert position(db) == 1
+
+
+@pytest.mark.parametrize("seconds", [-1, 0.5, "60", None, 2**31])
+def test_seconds_that_are_none_are_refused_with_the_event(
+    db: Database, tmp_path: Path, seconds: Any
+) -> None:
+    class Again(Storing):
+        def process_event(self, event: Event, ctx: Context) -> None:
+            raise Retry(seconds)
+
+    consumer = make(db, Delivery.AT_LEAST_ONCE, tmp_path, Again)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(EventError, match=r"event 1 of type t: .* again in .* seconds") as caught:
+        consumer.run_once()
+    assert "from 0 to 2147483647" in (caught.value.hint or "")
+
+
+def test_a_reason_may_quote_what_no_database_takes(db: Database, tmp_path: Path) -> None:
+    class Burying(Storing):
+        def process_event(self, event: Event, ctx: Context) -> None:
+            raise Dead("a\0b \udc80 c")
+
+    consumer = make(db, Delivery.AT_LEAST_ONCE, tmp_path, Burying)
+    consumer.register()
+    send(db, "a")
+    assert consumer.run_once() == 1
+    assert db.value("select ev_failed_reason from pgq.failed_queue") == "a\\x00b \\udc80 c"
