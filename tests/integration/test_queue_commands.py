@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -348,6 +349,26 @@ def test_ticks_and_maintenance_by_hand(conn: Connection, queue: Queue) -> None:
     (info,) = queues.get_queue_info(conn, "q")
     assert queue("maint", "--json").json["maintenance"] >= 2
     assert queues.get_queue_info(conn, "q")[0].queue_cur_table == (info.queue_cur_table + 1) % 3
+
+
+def test_a_tick_by_hand_is_named_also_when_the_ticker_was_quicker(
+    pgq_db: Database, conn: Connection, queue: Queue
+) -> None:
+    ended = threading.Event()
+
+    def ticker() -> None:
+        with psycopg.connect(pgq_db.dsn, autocommit=True) as other:
+            while not ended.is_set():
+                queues.ticker(other, "q")
+
+    thread = threading.Thread(target=ticker)
+    thread.start()
+    try:
+        newest = [queue("tick", "q", "--json").json[0]["tick"] for _ in range(20)]
+    finally:
+        ended.set()
+        thread.join()
+    assert newest == sorted(set(newest))
 
 
 def test_install_brings_the_queue_without_replication(
