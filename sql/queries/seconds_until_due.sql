@@ -1,2 +1,6 @@
--- Seconds until a retried or delayed event is due; null when none waits.
-select extract(epoch from pgq.next_due() - clock_timestamp())::float8
+-- Seconds until a retried or delayed event is due; null when none waits, or for ever.
+select case
+    when due = '-infinity' then 0
+    when isfinite(due) then extract(epoch from due - clock_timestamp())::float8
+end
+from pgq.next_due() as d (due)

@@ -94,6 +94,14 @@ class TestRegistration:
         assert conn.execute(position).fetchone() == (1, None, None)
         assert consume(conn) == ["1"]
 
+    def test_tables_that_were_restored_without_their_rows_are_no_registration(
+        self, queue: Database
+    ) -> None:
+        conn = queue.connect()
+        conn.execute("delete from pgq.position_state")
+        with refused("LD200", "pgq.position_state is empty"):
+            conn.execute("select pgq.register_consumer('q', 'new')")
+
     def test_a_registered_consumer_with_a_null_tick_stays(self, queue: Database) -> None:
         conn = queue.connect()
         tick(conn)

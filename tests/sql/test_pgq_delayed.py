@@ -15,6 +15,7 @@ from tests.sql.queue_steps import (
     open_batch,
     queue_with_consumer,
     refused,
+    refused_like,
     tick,
     value,
 )
@@ -83,6 +84,8 @@ def test_what_is_no_time_is_refused(queue: Database) -> None:
         conn.execute("select pgq.insert_event_at('q', null, 't', 'd')")
     with refused("LD005", "bad time for an event: infinity"):
         conn.execute("select pgq.insert_event_at('q', 'infinity', 't', 'd')")
+    with refused_like("LD005", "bad time for an event: 20000-.*"):
+        conn.execute("select pgq.insert_event_at('q', '20000-01-01', 't', 'd')")
 
 
 @pytest.mark.parametrize("time", ["now()", "now() + interval '1 hour'"])

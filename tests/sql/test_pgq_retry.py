@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from londiste.pgq import queues
 from tests.fix_cluster import Database
 from tests.sql.queue_steps import (
     column,
@@ -199,3 +200,57 @@ def test_two_movers_take_turns_and_hold_up_no_consumer(queue: Database) -> None:
         conn.execute("select pgq.maint_retry_events()")
     assert value(conn, "select pgq.event_retry(%s, %s, 0)", batch, event) == 1
     assert data_of(conn, batch) == ["1"]
+
+
+def test_the_mover_reads_no_more_than_it_moves_of_a_whole_batch_that_is_due(
+    queue: Database,
+) -> None:
+    conn = queue.connect()
+    conn.execute(
+        "select pgq.insert_events('q', array_agg('t'::text), array_agg(n::text))"
+        " from generate_series(1, 3000) n"
+    )
+    tick(conn)
+    batch = open_batch(conn)
+    assert value(conn, "select pgq.batch_retry(%s, 0)", batch) == 3000
+    conn.execute("select pgq.finish_batch(%s)", [batch])
+    for statistics in (False, True):
+        if statistics:
+            conn.execute("analyze pgq.retry_queue")
+        with conn.transaction():
+            assert value(conn, "select pgq.maint_retry_events()") == 10
+            read = value(
+                conn,
+                "select seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_xact_user_tables"
+                " where relid = 'pgq.retry_queue'::regclass",
+            )
+            assert 10 <= read <= 100
+
+
+@pytest.mark.parametrize("time", [None, "infinity", "-infinity", "10000-01-01"])
+def test_no_event_waits_for_ever_or_longer_than_clients_can_read(
+    queue: Database, time: str | None
+) -> None:
+    conn = queue.connect()
+    insert(conn, "a")
+    tick(conn)
+    batch = open_batch(conn)
+    with refused_like("LD005", "bad time for an event: .*"):
+        conn.execute(
+            "select pgq.event_retry(%s, ev_id, %s::timestamptz) from pgq.get_batch_events(%s)",
+            [batch, time, batch],
+        )
+    with refused_like("LD005", "bad time for an event: .*"):
+        conn.execute(
+            "select pgq.event_retry_raw('q', 'c', %s, 1, null, 0, 't', 'd', '', '', '', '')", [time]
+        )
+
+
+@pytest.mark.parametrize(("time", "seconds"), [("infinity", None), ("-infinity", 0.0)])
+def test_a_retry_at_an_infinite_time_of_before_does_not_stop_the_ticker(
+    queue: Database, time: str, seconds: float | None
+) -> None:
+    conn = queue.connect()
+    conn.execute(RAW, ["c", None, "2020-01-01"])
+    conn.execute("update pgq.retry_queue set ev_retry_after = %s", [time])
+    assert queues.seconds_until_due(conn) == seconds

@@ -251,6 +251,15 @@ class TestExternal:
         value(conn, self.TICKER, 10, "2020-01-01", 500)
         assert value(conn, "select nextval(queue_event_seq) from pgq.queue") == 901
 
+    def test_ticks_come_in_their_order(self, branch: Database) -> None:
+        conn = branch.connect()
+        value(conn, self.TICKER, 10, "2020-01-01", 500)
+        with refused("LD103", "tick 9 is older than tick 10"):
+            conn.execute(self.TICKER, [9, "2020-01-01", 400])
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            conn.execute(self.TICKER, [10, "2020-01-01", 500])
+        assert value(conn, self.TICKER, 12, "2020-01-01", 600) == 12
+
     @pytest.mark.parametrize("setting", ["external_ticker = false", "ticker_paused = true"])
     def test_it_needs_a_queue_that_waits_for_such_ticks(
         self, branch: Database, setting: str

@@ -14,11 +14,14 @@ as $$
  * Returns 1, or 0 when it is waiting for that already, or has failed.  An event that has come
  * again as often as the queue's max_retries says is put into failed_queue instead, and the
  * answer is 1.
+ *
+ * Raises LD005 when the time is null, infinite, or not of the years 1 to 9999.
  */
 declare
     v_limit record;
     v_done record;
 begin
+    perform pgq._require_time(x_retry_time, 'give a time, or a number of seconds from now');
     v_limit := pgq._max_retries(x_batch_id);
     v_done := pgq._put_back(
         x_batch_id, x_event_id, false, x_retry_time, v_limit.max_retries, v_limit.reason

@@ -40,6 +40,7 @@ begin
                             coalesce(x_queue, 'NULL'), coalesce(x_consumer, 'NULL')),
             hint = format('select pgq.register_consumer(%L, %L)', x_queue, x_consumer);
     end if;
+    perform pgq._require_time(x_retry_after, 'give a time');
     if v_id is null then
         v_id := nextval(v_sub.queue_event_seq);
     end if;

@@ -92,8 +92,7 @@ begin
             hint = 'londiste ticker, or once: select pgq.ticker()';
     end if;
     insert into pgq.registration (sub_queue, sub_consumer, sub_last_tick, sub_generation)
-    select v_queue_id, v_consumer_id, v_tick, ps_generation
-    from pgq.position_state
+    values (v_queue_id, v_consumer_id, v_tick, pgq._position_generation())
     on conflict on constraint subscription_pkey do nothing;
     return found::int4;
 end;

@@ -44,11 +44,11 @@ begin
             sub_id, sub_queue, sub_consumer, sub_last_tick, sub_active, sub_batch, sub_next_tick,
             sub_generation
         )
-        select
+        values (
             coalesce(new.sub_id, nextval('pgq.subscription_sub_id_seq')), new.sub_queue,
             new.sub_consumer, new.sub_last_tick, coalesce(new.sub_active, now()), new.sub_batch,
-            new.sub_next_tick, ps_generation
-        from pgq.position_state
+            new.sub_next_tick, pgq._position_generation()
+        )
         returning sub_id, sub_active into new.sub_id, new.sub_active;
         return new;
     end if;

@@ -27,11 +27,10 @@ declare
     v_queue pgq.queue;
     v_id int8;
 begin
-    if send_at is null or send_at = 'infinity' then
-        raise exception using
-            errcode = 'LD005',
-            message = format('bad time for an event: %s', coalesce(send_at::text, 'NULL')),
-            hint = 'give a time, or insert it now: select pgq.insert_event(queue, type, data)';
+    if send_at is null or send_at > now() then
+        perform pgq._require_time(
+            send_at, 'give a time, or insert it now: select pgq.insert_event(queue, type, data)'
+        );
     end if;
     if send_at <= clock_timestamp() then
         return pgq.insert_event_raw(

@@ -83,9 +83,13 @@ as $$
  *
  * For queues with external ticker (branch nodes), after the events of the tick are committed.
  * Raises both sequences so that they go on there should this node become the root.
+ *
+ * Ticks have to come in their order (LD103): one in front of another would see more than that, and
+ * consumers behind it would get events twice.
  */
 declare
     v_queue pgq.queue;
+    v_newest int8;
 begin
     select *
     into v_queue
@@ -106,6 +110,14 @@ begin
     end if;
 
     perform pgq._require_home();
+    select max(tick_id) into v_newest from pgq.tick where tick_queue = v_queue.queue_id;
+    if i_tick_id < v_newest then
+        raise exception using
+            errcode = 'LD103',
+            message = format('tick %s is older than tick %s', i_tick_id, v_newest),
+            detail = format('queue %s has ticks up to %s already', i_queue_name, v_newest),
+            hint = 'make the ticks in the order of their ids, from one place only';
+    end if;
     perform pgq._make_commit_durable();
     insert into pgq.tick (tick_queue, tick_id, tick_time, tick_event_seq)
     values (v_queue.queue_id, i_tick_id, i_orig_timestamp, i_event_seq);
