@@ -67,3 +67,31 @@ def test_a_batch_costs_what_it_holds_behind_a_backlog_and_beside_a_long_transact
     late = next_batch(conn)
     assert pages(conn, late) <= alone + 10, "one event of an old transaction"
     assert sum(map(len, batches.stream(conn, late))) == 101
+
+
+def test_a_step_of_a_consumer_costs_the_same_however_many_ticks_are_there(pgq_db: Database) -> None:
+    """Also before the table of ticks was ever analyzed, as while nothing can be vacuumed."""
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    produce(conn, 100)
+    batch = next_batch(conn)
+    conn.execute(
+        "insert into pgq.tick (tick_queue, tick_id, tick_event_seq)"
+        " select 1, n, n from generate_series(%s::int8, %s::int8) n",
+        [batch.tick_id + 1, batch.tick_id + 20000],
+    )
+    for step in (
+        f"pgq.batch_event_sql({batch.id})",
+        f"pgq.batch_event_tables({batch.id})",
+        f"pgq.get_batch_info({batch.id})",
+        "pgq.get_consumer_info('q', 'c')",
+        "pgq.next_batch_info('q', 'c')",
+        f"pgq.finish_batch({batch.id})",
+    ):
+        conn.execute("begin")
+        conn.execute(f"select * from {step}")  # caches of the session
+        conn.execute("rollback")
+        (plan,) = value(conn, f"explain (analyze, buffers, format json) select * from {step}")
+        found = plan["Plan"]
+        assert found["Shared Hit Blocks"] + found["Shared Read Blocks"] < 60, step

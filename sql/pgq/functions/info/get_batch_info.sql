@@ -14,6 +14,7 @@ returns record
 language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 /*
  * What lies in an open batch, and whose it is; all null when it is not open.
@@ -34,10 +35,21 @@ begin
     into
         queue_name, consumer_name, batch_start, batch_end, prev_tick_id, tick_id, lag,
         seq_start, seq_end
+    -- Each tick by its whole key: without statistics a join reads all ticks of the queue.
     from pgq._open_batch(x_batch_id) s
     join pgq.queue q on q.queue_id = s.sub_queue
     join pgq.consumer c on c.co_id = s.sub_consumer
-    join pgq.tick last on last.tick_queue = s.sub_queue and last.tick_id = s.sub_last_tick
-    join pgq.tick cur on cur.tick_queue = s.sub_queue and cur.tick_id = s.sub_next_tick;
+    join lateral (
+        select t.*
+        from pgq.tick t
+        where t.tick_queue = s.sub_queue and t.tick_id = s.sub_last_tick
+        limit 1
+    ) last on true
+    join lateral (
+        select t.*
+        from pgq.tick t
+        where t.tick_queue = s.sub_queue and t.tick_id = s.sub_next_tick
+        limit 1
+    ) cur on true;
 end;
 $$;

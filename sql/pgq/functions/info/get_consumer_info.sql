@@ -36,7 +36,12 @@ begin
     from pgq.queue q
     join pgq.subscription s on s.sub_queue = q.queue_id
     join pgq.consumer c on c.co_id = s.sub_consumer
-    left join pgq.tick last on last.tick_queue = s.sub_queue and last.tick_id = s.sub_last_tick
+    left join lateral (
+        select t.tick_time, t.tick_event_seq
+        from pgq.tick t
+        where t.tick_queue = s.sub_queue and t.tick_id = s.sub_last_tick
+        limit 1
+    ) as last on true
     left join lateral (
         select t.tick_event_seq
         from pgq.tick t

@@ -2,6 +2,7 @@ create or replace function pgq.batch_event_sql(x_batch_id int8)
 returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 /*
  * The query that reads the events of a batch, in the order of their ids.
@@ -19,9 +20,20 @@ begin
         cur.tick_snapshot as cur_snapshot,
         (select i.row_xmin = i.xmin::text::int8 from pgq.cluster_identity i) as is_at_home
     into v_batch
+    -- Each tick by its whole key: without statistics a join reads all ticks of the queue.
     from pgq._open_batch(x_batch_id) s
-    join pgq.tick last on last.tick_queue = s.sub_queue and last.tick_id = s.sub_last_tick
-    join pgq.tick cur on cur.tick_queue = s.sub_queue and cur.tick_id = s.sub_next_tick;
+    join lateral (
+        select t.*
+        from pgq.tick t
+        where t.tick_queue = s.sub_queue and t.tick_id = s.sub_last_tick
+        limit 1
+    ) last on true
+    join lateral (
+        select t.*
+        from pgq.tick t
+        where t.tick_queue = s.sub_queue and t.tick_id = s.sub_next_tick
+        limit 1
+    ) cur on true;
     if not found then
         raise exception using
             errcode = 'LD106',

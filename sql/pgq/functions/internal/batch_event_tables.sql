@@ -2,6 +2,7 @@ create or replace function pgq.batch_event_tables(x_batch_id int8)
 returns setof text
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 /*
  * The event tables that hold events of a batch, oldest first.
@@ -14,9 +15,20 @@ begin
         last.tick_snapshot as last_snapshot,
         cur.tick_snapshot as cur_snapshot
     into v_batch
+    -- Each tick by its whole key: without statistics a join reads all ticks of the queue.
     from pgq._open_batch(x_batch_id) s
-    join pgq.tick last on last.tick_queue = s.sub_queue and last.tick_id = s.sub_last_tick
-    join pgq.tick cur on cur.tick_queue = s.sub_queue and cur.tick_id = s.sub_next_tick;
+    join lateral (
+        select t.*
+        from pgq.tick t
+        where t.tick_queue = s.sub_queue and t.tick_id = s.sub_last_tick
+        limit 1
+    ) last on true
+    join lateral (
+        select t.*
+        from pgq.tick t
+        where t.tick_queue = s.sub_queue and t.tick_id = s.sub_next_tick
+        limit 1
+    ) cur on true;
     if not found then
         raise exception using
             errcode = 'LD106',
