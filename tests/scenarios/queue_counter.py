@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 
 from londiste import Consumer, Context
 from londiste.consumer.reading import Events
@@ -27,7 +29,17 @@ class Counter(Consumer):
             in_order = in_order and event.id > last
             last = event.id
         if count:
-            print(count, total, in_order, f"{first:.1f}", f"{time.monotonic() - started:.1f}")
+            seconds = time.monotonic() - started
+            print(count, total, in_order, f"{first:.1f}", f"{seconds:.1f}", f"{_megabytes():.0f}")
+
+
+def _megabytes() -> float:
+    """The most memory that this program has had.
+
+    Not ``getrusage``: its figure begins with what the process was before it became this program.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0]) / 1024
 
 
 if __name__ == "__main__":
