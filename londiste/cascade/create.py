@@ -18,7 +18,7 @@ import secrets
 from dataclasses import dataclass, field
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, sql
 
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites, Step
@@ -121,7 +121,8 @@ def upstream(sites: Sites, queue: str, provider: str) -> Upstream:
             raise StateError(
                 f"the nodes of queue {queue} read from each other in a circle:"
                 f" {', '.join([*passed, info.name])}",
-                hint="londiste change-provider gives one of them another provider",
+                hint="londiste node-info shows the provider of each; give --provider a node whose"
+                " providers lead to a root",
             )
         passed.append(info.name)
         if info.type is NodeType.ROOT:
@@ -216,7 +217,7 @@ def _below(sites: Sites, node: NewNode, provider: str, existing: NodeInfo | None
     if existing is not None and existing.provider != way.provider.name:
         raise StateError(
             f"node {node.name} reads from {existing.provider} already",
-            hint=f"londiste change-provider --provider {way.provider.name}",
+            hint=f"give the connection string of {existing.provider} to --provider",
         )
     if existing is None:
         _refuse_taken_names(sites, node, way)
@@ -239,6 +240,8 @@ def _below(sites: Sites, node: NewNode, provider: str, existing: NodeInfo | None
 
 
 def _refuse_taken_names(sites: Sites, node: NewNode, way: Upstream) -> None:
+    call = sql.SQL("select * from pgq_node.drop_node({}, {})").format(node.queue, node.name)
+    drop = call.as_string()
     for member in way.members:
         # The same name at the same place is what an interrupted run has left: that place is
         # this database, and it is no node yet.
@@ -246,7 +249,7 @@ def _refuse_taken_names(sites: Sites, node: NewNode, way: Upstream) -> None:
             raise UsageError(
                 f"queue {node.queue} has a node {node.name} already",
                 detail=f"it lives at {masked(member.location)}",
-                hint="choose another name, or drop the old node first: londiste drop-node",
+                hint=f"choose another name, or drop the old node on the root first: {drop}",
             )
     conn = sites.at(way.provider_dsn)
     subscribers = nodes.get_subscriber_info(conn, node.queue)

@@ -161,8 +161,9 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_done(nodes_of: Nodes
     root = nodes_of.root()
     nodes_of.below(root, "leaf")
     again = nodes_of.new("leaf", NodeType.LEAF)
-    with pytest.raises(UsageError, match="has a node leaf already"):
+    with pytest.raises(UsageError, match="has a node leaf already") as e:
         create.create_leaf(nodes_of.sites, again, root.dsn)
+    assert "select * from pgq_node.drop_node('q', 'leaf')" in e.value.hint
 
 
 def test_a_consumer_that_is_taken_is_refused_before_anything_is_done(nodes_of: Nodes) -> None:
