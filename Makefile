@@ -4,7 +4,7 @@
 #   make demo       two databases coming into step, from nothing, in one command
 #   make test       format, types, tests
 #   make test-all   the slow scenario suites as well
-#   make bench      the measurements of docs/benchmarks.md
+#   make bench      copy, replay and queue of docs/benchmarks.md
 #   make docs       docs/reference/sql, made from the headers in sql/
 #   make lint       format and types only
 #   make clean      remove what the others made

@@ -97,6 +97,19 @@ class Bench:
             "plain insert",
         )
         self._report(
+            f"One transaction of {BULK:,} events, in a loop of the server, without a client",
+            self._turns(
+                {
+                    "plain insert": lambda: self._inside(singles["plain insert"]),
+                    "insert_event": lambda: self._inside(
+                        singles["insert_event"].replace("select", "perform", 1)
+                    ),
+                    "job table": lambda: self._inside(singles["job table"]),
+                }
+            ),
+            "plain insert",
+        )
+        self._report(
             f"One transaction of {BULK:,} events, as arrays",
             self._turns(
                 {
@@ -139,6 +152,13 @@ class Bench:
             with conn.transaction():
                 cursor.executemany(statement.encode(), data)
             return (time.perf_counter() - started) / BULK
+
+    def _inside(self, statement: str) -> float:
+        with common.connect(self.server) as conn:
+            loop = f"do $$ begin for i in 1..{BULK} loop {statement}; end loop; end $$"
+            began = time.perf_counter()
+            conn.execute(loop.encode())
+            return (time.perf_counter() - began) / BULK
 
     def _arrays(self, statement: str) -> float:
         with common.connect(self.server) as conn:

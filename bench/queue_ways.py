@@ -88,7 +88,7 @@ class Ways:
                 queues.maint_rotate_tables_step1(conn, "q")
                 queues.maint_rotate_tables_step2(conn)
             conn.execute("truncate public.plain, public.job")
-            conn.execute("vacuum pgq.tick, pgq.subscription, pgq.queue")
+            conn.execute("vacuum pgq.tick, pgq.queue")
             conn.execute("checkpoint")
 
 
