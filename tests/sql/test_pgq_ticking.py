@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from threading import Thread
 
 import psycopg
@@ -18,6 +19,7 @@ from tests.sql.queue_steps import (
     tick,
     value,
 )
+from tests.waiting import wait_for
 
 TICKS = "select tick_id from pgq.tick order by 1"
 
@@ -184,6 +186,26 @@ class TestAllQueues:
         assert value(conn, "select pgq.ticker()") == 1
         holder.rollback()
         assert value(conn, "select pgq.ticker()") == 1
+
+    def test_a_queue_that_is_dropped_meanwhile_stops_no_other(self, queue: Database) -> None:
+        conn, ticker = queue.connect(), queue.connect()
+        queue_with_consumer(conn, "p")
+        conn.execute("select pgq.force_tick('q')")
+        with ThreadPoolExecutor(1) as pool:
+            with conn.transaction():
+                conn.execute("select pgq.drop_queue('p', true)")
+                ticked = pool.submit(value, ticker, "select pgq.ticker()")
+                look = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+                wait_for(
+                    lambda: queue.value(look, ticker.info.backend_pid), what="the ticker waiting"
+                )
+            assert ticked.result() == 1
+
+    def test_a_queue_without_its_sequence_is_not_passed_over(self, queue: Database) -> None:
+        conn = queue.connect()
+        conn.execute("drop sequence pgq.event_1_id_seq cascade")
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            conn.execute("select pgq.ticker()")
 
     def test_open_retries_and_registrations_hold_up_no_tick(self, queue: Database) -> None:
         conn, consumer = queue.connect(lock_timeout_ms=100), queue.connect(autocommit=False)

@@ -51,7 +51,16 @@ begin
         where not queue_external_ticker and not queue_ticker_paused
         order by queue_name
     loop
-        continue when not pgq._tick_due(v_queue);
+        begin
+            continue when not pgq._tick_due(v_queue);
+        exception
+            when undefined_table then
+                if exists (select 1 from pgq.queue where queue_id = v_queue.queue_id) then
+                    raise;
+                end if;
+                -- It was dropped at this moment.
+                continue;
+        end;
         perform 1
         from pgq.queue
         where queue_id = v_queue.queue_id
