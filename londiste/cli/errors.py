@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import io
 import logging
 import os
@@ -19,6 +20,9 @@ EXIT_USAGE = 2
 EXIT_DIFFERENT = 3
 EXIT_BUG = 70
 
+#: Errors of writing that say something about the place, not about us.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
+
 
 def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") -> int:
     """Runs a click command, whose usage calls the program ``name``; the process's exit code.
@@ -32,7 +36,8 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         _require_text(argv)
         _print_everything()
         result = command.main(args=list(argv), prog_name=name, standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         return int(result) if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
@@ -47,8 +52,8 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # The reader of our output has gone; Python must not complain about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output has gone.
+        _print_nothing_more()
         return 0
     except LondisteError as error:
         report(error)
@@ -57,16 +62,35 @@ def run(command: click.Command, argv: Sequence[str], *, name: str = "londiste") 
         ours = from_database(error)
         report(ours)
         return ours.exit_code
-    except Exception as error:
-        if os.environ.get("LONDISTE_TRACEBACK"):
-            logging.getLogger(__name__).exception("unexpected error")
-        report(
-            LondisteError(
-                f"unexpected {type(error).__name__}: {printable(str(error))}",
-                hint="this is a defect; run again with LONDISTE_TRACEBACK=1 and report it",
-            )
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            return _unexpected(error)
+        _print_nothing_more()
+        ours = LondisteError(
+            f"the output cannot be written: {error.strerror}", hint="make room where it goes"
         )
-        return EXIT_BUG
+        report(ours)
+        return ours.exit_code
+    except Exception as error:
+        return _unexpected(error)
+
+
+def _unexpected(error: Exception) -> int:
+    """Reports a defect in one line."""
+    if os.environ.get("LONDISTE_TRACEBACK"):
+        logging.getLogger(__name__).exception("unexpected error")
+    report(
+        LondisteError(
+            f"unexpected {type(error).__name__}: {printable(str(error))}",
+            hint="this is a defect; run again with LONDISTE_TRACEBACK=1 and report it",
+        )
+    )
+    return EXIT_BUG
+
+
+def _print_nothing_more() -> None:
+    """Python must not complain at exit that it cannot write what is left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _require_text(argv: Sequence[str]) -> None:

@@ -27,7 +27,8 @@ class Describes(Protocol):
 def as_json(value: Any) -> None:
     """Prints one JSON document to stdout."""
     # What the terminal's encoding does not have would break the document.
-    utf8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    utf8 = codecs.lookup(encoding).name == "utf-8"
     click.echo(json.dumps(value, default=_plain, ensure_ascii=not utf8))
 
 

@@ -72,9 +72,7 @@ class SimpleConsumer(Consumer):
         try:
             # The statement is the user's own, out of the settings.
             ctx.db.execute(self.settings.dst_query.encode(), parameters)
-        except psycopg.ProgrammingError as error:
-            if error.sqlstate is not None or "parameter" not in str(error):
-                raise
+        except (psycopg.ProgrammingError, TypeError) as error:
             raise self._lacks(event, ctx, parameters, error) from error
 
     def _parameters(self, event: Event, ctx: Context) -> dict[str, Any] | None:
@@ -90,13 +88,15 @@ class SimpleConsumer(Consumer):
         return values
 
     def _lacks(
-        self, event: Event, ctx: Context, parameters: dict[str, Any], error: psycopg.Error
+        self, event: Event, ctx: Context, parameters: dict[str, Any], error: Exception
     ) -> LondisteError:
         columns = ", ".join(name for name in parameters if not name.startswith("pgq."))
+        said = " ".join(str(error).split())
         return EventError(
-            f"event {event.id} of queue {ctx.batch.queue}: dst_query: {error}",
+            f"event {event.id} of queue {ctx.batch.queue}: dst_query: {said}",
             detail=f"columns of the row: {columns or 'none'}; table {event.extra1}",
-            hint="correct dst_query, or take only tables that have the column: table_filter",
+            hint="correct dst_query, one statement with %(column)s for values and %% for a"
+            " percent sign; or take only tables that have the column: table_filter",
             queue=ctx.batch.queue,
             batch_id=ctx.batch.id,
             event_id=event.id,

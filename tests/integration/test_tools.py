@@ -271,6 +271,29 @@ def test_a_column_that_a_row_has_not_is_named(source: Database, target: Database
     assert "id, owner, amount" in caught.value.detail
 
 
+@pytest.mark.parametrize(
+    "statement",
+    ["insert into seen values ('100%')", "select 1; select %(id)s", "select %s", "select %(id"],
+)
+def test_a_statement_that_is_wrong_is_named_with_how_to_write_it(
+    source: Database, target: Database, statement: str
+) -> None:
+    source.execute(ACCOUNTS.format(trigger="logutriga"))
+    simple = SerialConsumer(
+        source.dsn,
+        queue_name=SOURCE,
+        consumer_name="simple",
+        target_db=target.dsn,
+        dst_query=statement,
+    )
+    simple.register()
+    source.execute("insert into account values (1, 'x', 2)")
+    tick(source, SOURCE)
+    with pytest.raises(EventError, match="dst_query: ") as caught:
+        simple.run_once()
+    assert "%% for a percent sign" in caught.value.hint
+
+
 def test_the_programs_read_the_files_people_have(
     source: Database, target: Database, tmp_path: Path
 ) -> None:

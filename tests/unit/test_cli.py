@@ -120,3 +120,29 @@ def test_a_terminal_without_a_character_gets_it_escaped_and_json_stays_json() ->
     heading, row, document = done.stdout.decode("latin-1").splitlines()
     assert (heading, row) == ("n", "ä\\u20ac")
     assert json.loads(document) == ["ä€"]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_output_that_is_closed_or_full_is_no_defect_of_ours(as_json: bool) -> None:
+    program = (
+        "import click, sys\n"
+        "from londiste.cli import errors, output\n"
+        "@click.command()\n"
+        "def both() -> None:\n"
+        f"    output.show(['n'], [{{'n': 1}}], json_wanted={as_json})\n"
+        "sys.exit(errors.run(both, []))\n"
+    )
+
+    def answer(redirection: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", f'exec "$0" -c "$1" {redirection}', sys.executable, program],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    closed, full = answer(">&-"), answer(">/dev/full")
+    assert (closed.returncode, closed.stderr) == (0, "")
+    assert full.returncode == 1
+    assert full.stderr.startswith("error: the output cannot be written: No space left on device\n")
