@@ -84,6 +84,17 @@ class TestRotation:
         conn.execute("update pgq.queue set queue_switch_time = now() - interval '2 hours'")
         assert rotate(conn)
 
+    def test_a_clock_that_was_set_back_does_not_keep_it_from_happening(
+        self, queue: Database
+    ) -> None:
+        conn = queue.connect()
+        conn.execute("select pgq.set_queue_config('q', 'rotation_period', '1 hour')")
+        pass_by(queue)
+        conn.execute("update pgq.queue set queue_switch_time = now() + interval '50 minutes'")
+        assert not rotate(conn)
+        conn.execute("update pgq.queue set queue_switch_time = now() + interval '1 day'")
+        assert rotate(conn)
+
     def test_it_waits_for_the_slowest_consumer(self, queue: Database) -> None:
         conn = queue.connect()
         conn.execute("select pgq.register_consumer('q', 'slow')")

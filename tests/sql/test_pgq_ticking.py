@@ -75,6 +75,17 @@ class TestWhenDue:
         history(queue, "10 s", "3.1 s")
         assert due(queue)
 
+    def test_a_clock_that_was_set_back_holds_up_no_tick(self, queue: Database) -> None:
+        history(queue, "-50 min", "-1 h")
+        assert due(queue), "the last tick is an hour in the future"
+        history(queue, "-1 s", "-2 s")
+        assert not due(queue)
+        insert(queue.connect(), "1")
+        insert(queue.connect(), "2")
+        assert not due(queue)
+        history(queue, "-3 s", "-4 s")
+        assert due(queue)
+
     def test_ticks_without_events_come_at_doubling_distances(self, queue: Database) -> None:
         history(queue, "15 s", "5 s")
         assert not due(queue), "5 s after a gap of 10 s"

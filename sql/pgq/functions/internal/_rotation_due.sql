@@ -7,7 +7,8 @@ as $$
  * Whether a queue may switch to the next event table now, locks aside.
  *
  * It may when the period is over, the last switch is complete, and every consumer's position
- * lies behind that switch.
+ * lies behind that switch.  A switch that is more than a period in the future is as good as old:
+ * the clock was set back.
  */
 declare
     v_queue pgq.queue;
@@ -21,7 +22,10 @@ begin
     where queue_name = i_queue_name
         and queue_rotation_period is not null
         and queue_switch_step2 is not null
-        and queue_switch_time + queue_rotation_period < now();
+        and (
+            queue_switch_time + queue_rotation_period < now()
+            or queue_switch_time > now() + queue_rotation_period
+        );
     if not found then
         return false;
     end if;

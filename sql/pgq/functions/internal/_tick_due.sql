@@ -7,7 +7,8 @@ as $$
  * Whether the queue needs a tick now.
  *
  * With new events: when there are max_count of them, or max_lag has passed since the last tick.
- * Without: at growing distances, each twice the last, up to idle_period.
+ * Without: at growing distances, each twice the last, up to idle_period.  A last tick that lies as
+ * far in the future is as good as old: the clock was set back.
  *
  * Raises LD201 when the last tick lies in the future: the database was restored into a server
  * whose transaction ids start lower, and events would not be found again.
@@ -59,7 +60,8 @@ begin
     v_age := now() - v_last.tick_time;
     if v_new_events > 0 then
         return v_new_events >= (i_queue).queue_ticker_max_count
-            or v_age >= (i_queue).queue_ticker_max_lag;
+            or v_age >= (i_queue).queue_ticker_max_lag
+            or v_age <= - (i_queue).queue_ticker_max_lag;
     end if;
 
     select tick_time
@@ -72,6 +74,9 @@ begin
         return true;
     end if;
     v_gap := v_last.tick_time - v_before;
+    if v_age < - (i_queue).queue_ticker_idle_period then
+        return true;
+    end if;
     return v_age >= (i_queue).queue_ticker_max_lag / 2
         and (v_age >= v_gap * 2 or v_age >= (i_queue).queue_ticker_idle_period);
 end;

@@ -16,7 +16,10 @@ begin
         from pgq.queue
         where queue_rotation_period is not null
             and queue_switch_step2 is not null
-            and queue_switch_time + queue_rotation_period < now()
+            and (
+                queue_switch_time + queue_rotation_period < now()
+                or queue_switch_time > now() + queue_rotation_period
+            )
         order by queue_name
     loop
         func_name := 'pgq.maint_rotate_tables_step1';
