@@ -140,3 +140,8 @@ def test_every_page_is_linked_from_the_index() -> None:
     }
     of_the_reference = set((DOCS / "reference/sql").glob("*.md"))
     assert set(DOCS.rglob("*.md")) - of_the_reference - {DOCS / "index.md"} <= linked
+
+
+def test_the_changelog_says_nothing_twice() -> None:
+    entries = re.findall(r"(?m)^- (.{30})", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    assert [entry for entry in entries if entries.count(entry) > 1] == []
