@@ -10,7 +10,7 @@ from psycopg.rows import dict_row
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
-from londiste.monitor.queues import ConsumerFacts, Facts, Holder, QueueFacts
+from londiste.monitor.queue_types import ConsumerFacts, Facts, Holder, QueueFacts
 from londiste.pgq import delayed, failed, manage, pausing
 
 

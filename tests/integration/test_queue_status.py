@@ -11,7 +11,7 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
-from londiste.monitor import queue_facts, queues
+from londiste.monitor import queue_facts, queue_types, queues
 from londiste.pgq import batches, delayed, failed, pausing, producer
 from londiste.pgq import queues as pgq
 from tests.fix_cascade import Answer
@@ -118,7 +118,7 @@ def test_a_lost_position_disabled_inserts_and_a_cached_sequence_are_found(
 def test_an_old_transaction_and_a_prepared_one_are_found(
     pgq_db: Database, conn: Connection
 ) -> None:
-    limits = queues.Limits(transaction=1e-9)
+    limits = queue_types.Limits(transaction=1e-9)
     with psycopg.connect(pgq_db.dsn, application_name="old one") as other:
         other.execute("select txid_current()")
         found = queues.findings(queue_facts.collect(conn), limits)

@@ -6,19 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from londiste.monitor.queues import (
+from londiste.monitor.queue_types import (
     ConsumerFacts,
     Facts,
     Finding,
     Holder,
     QueueFacts,
     Severity,
-    compare,
-    findings,
-    size,
-    span,
-    worst,
 )
+from londiste.monitor.queues import compare, findings, size, span, worst
 
 Q = QueueFacts("q", switch_step2=100, tick=9, tick_xmin=200, sequence="pgq.event_1_id_seq")
 C = ConsumerFacts("q", "c", last_tick=9, xmin=200)

@@ -14,7 +14,7 @@ from londiste.db.connection import Connection
 from londiste.errors import BadOption, LondisteError
 from londiste.monitor import queue_facts
 from londiste.monitor import queues as judge
-from londiste.monitor.queues import Facts, Finding, Limits, Speed
+from londiste.monitor.queue_types import Facts, Finding, Limits, Speed
 
 #: Of ``--check``, when nothing could be found out.
 EXIT_UNKNOWN = 3

@@ -1,0 +1,178 @@
+"""What is known of queues, what counts as too much, and what was found: values only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Severity(IntEnum):
+    """How bad a finding is; the exit code of ``londiste queue status --check``."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True)
+class QueueFacts:
+    """One queue.  Ages and periods in seconds.
+
+    tick -- newest; None: none was ever made.  ticks -- how many there are, counted up to three.
+    delayed, delayed_overdue -- events that wait for their time, and since when the first is due.
+    switch_step1, switch_step2 -- transactions of the last rotation; step2 None: half done.
+    is_at_home -- its transaction ids are those of this server.
+    """
+
+    name: str
+    external_ticker: bool = False
+    ticker_paused: bool = False
+    disable_insert: bool = False
+    max_lag: float = 3.0
+    idle_period: float = 60.0
+    rotation_period: float = 7200.0
+    switch_age: float = 0.0
+    switch_step1: int = 1
+    switch_step2: int | None = 1
+    tick: int | None = 2
+    tick_age: float | None = 0.0
+    tick_xmin: int | None = 10
+    ticks: int = 3
+    new_events: int | None = 0
+    events_per_sec: float | None = 0.0
+    bytes: int = 0
+    sequence_cache: int = 1
+    sequence: str = ""
+    current_xid: int = 1000
+    is_at_home: bool = True
+    delayed: int = 0
+    delayed_overdue: float = 0.0
+
+
+@dataclass(frozen=True)
+class ConsumerFacts:
+    """One consumer of a queue.  Ages in seconds.
+
+    xmin -- oldest transaction of the snapshot of its tick.
+    pending -- most events between its position and the newest tick.
+    cooperative -- it shares a position with others.
+    lost -- its position is no tick of the queue.
+    paused -- why somebody has it take no batch, empty without a reason; None: nobody has.
+    retry_overdue -- how long ago the first retry was due; negative: it will be.
+    """
+
+    queue: str
+    name: str
+    last_tick: int | None = 1
+    batch: int | None = None
+    next_tick: int | None = None
+    last_seen: float = 0.0
+    lag: float | None = 0.0
+    xmin: int | None = 10
+    pending: int | None = 0
+    event_seq: int | None = 0
+    cooperative: bool = False
+    lost: bool = False
+    paused: str | None = None
+    dead_letters: int = 0
+    retries: int = 0
+    retry_overdue: float = 0.0
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A transaction or slot that keeps old snapshots alive.
+
+    age -- seconds; None: not known.  xids -- transactions since.
+    writes -- ticks made meanwhile have it in their snapshot, so tables cannot rotate past it.
+    """
+
+    name: str
+    age: float | None
+    xids: int | None
+    writes: bool
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """A database.
+
+    ticker_sessions -- connected tickers of ours; other programs may tick as well.
+    unseen -- what this user may not see.
+    """
+
+    database: str
+    queues: tuple[QueueFacts, ...] = ()
+    consumers: tuple[ConsumerFacts, ...] = ()
+    holders: tuple[Holder, ...] = ()
+    ticker_sessions: int = 1
+    unseen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """From when on something is a finding, in seconds unless said otherwise.
+
+    grace -- added to what a queue's own periods allow before its ticker counts as late.
+    lag -- of a consumer; ten times that is critical.
+    inactive -- since a consumer opened or finished a batch.
+    batch -- a cooperative consumer holds its batch.
+    transaction -- age of a transaction.
+    retry -- a retry is overdue.
+    slot -- transactions a replication slot holds.
+    rotation -- in rotation periods.
+    """
+
+    grace: float = 30.0
+    lag: float = 600.0
+    inactive: float = 3600.0
+    batch: float = 900.0
+    transaction: float = 900.0
+    retry: float = 120.0
+    slot: int = 10_000_000
+    rotation: float = 2.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be.
+
+    kind -- stable word for programs; queue, consumer -- whom it is about, empty for all.
+    """
+
+    severity: Severity
+    kind: str
+    what: str
+    why: str
+    do: str
+    queue: str = ""
+    consumer: str = ""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What happened between two looks at a database.
+
+    produced, consumed -- events per second, by queue and by (queue, consumer).
+    """
+
+    seconds: float
+    produced: dict[str, float] = field(default_factory=dict)
+    consumed: dict[tuple[str, str], float] = field(default_factory=dict)
+
+
+__all__ = [
+    "ConsumerFacts",
+    "Facts",
+    "Finding",
+    "Holder",
+    "Limits",
+    "QueueFacts",
+    "Severity",
+    "Speed",
+]
