@@ -173,8 +173,8 @@ def _changes(
     every: bool,
     rest: str,
     verb: str,
-    one: Callable[[Connection, str, str, int], object],
-    all_of_them: Callable[[Connection, str, str], object],
+    one: Callable[..., object],
+    all_of_them: Callable[..., object],
 ) -> list[Change]:
     if bool(event_ids) == every:
         raise BadOption(
@@ -189,7 +189,7 @@ def _changes(
         return [
             Change(
                 f"{verb} {total} events {rest}",
-                functools.partial(_all_of, act=all_of_them, queue=queue, consumer=consumer),
+                functools.partial(all_of_them, queue=queue, consumer=consumer),
             )
         ]
     known = {event.id for event in failed.failed_events(conn, queue, consumer)}
@@ -203,26 +203,7 @@ def _changes(
     return [
         Change(
             f"{verb} event {event} {rest}",
-            functools.partial(_one_of, act=one, queue=queue, consumer=consumer, event=event),
+            functools.partial(one, queue=queue, consumer=consumer, event_id=event),
         )
         for event in dict.fromkeys(event_ids)
     ]
-
-
-def _one_of(
-    conn: Connection,
-    act: Callable[[Connection, str, str, int], object],
-    queue: str,
-    consumer: str,
-    event: int,
-) -> None:
-    act(conn, queue, consumer, event)
-
-
-def _all_of(
-    conn: Connection,
-    act: Callable[[Connection, str, str], object],
-    queue: str,
-    consumer: str,
-) -> None:
-    act(conn, queue, consumer)
