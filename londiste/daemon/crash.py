@@ -7,6 +7,9 @@ a module variable.
 ``LONDISTE_CRASH_MARK=FILE`` makes it happen once: the process makes the file before it dies,
 and where the file is already, the point is passed.  A child that is started again with the
 same environment therefore gets on, and whoever waits for the file knows that it happened.
+
+``LONDISTE_CRASH_SIGNAL=STOP`` makes it stand still instead (SIGSTOP), until somebody wakes it up:
+so looks a process whose machine hangs for a while.
 """
 
 from __future__ import annotations
@@ -83,7 +86,8 @@ def point(name: str) -> None:
         return
     _left -= 1
     if _left <= 0 and _first_time(os.environ.get("LONDISTE_CRASH_MARK", "")):
-        os.kill(os.getpid(), signal.SIGKILL)
+        stop = os.environ.get("LONDISTE_CRASH_SIGNAL", "") == "STOP"
+        os.kill(os.getpid(), signal.SIGSTOP if stop else signal.SIGKILL)
 
 
 def _first_time(mark: str) -> bool:

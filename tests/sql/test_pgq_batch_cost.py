@@ -76,19 +76,28 @@ def test_a_step_of_a_consumer_costs_the_same_however_many_ticks_are_there(pgq_db
     batches.register_consumer(conn, "q", "c")
     produce(conn, 100)
     batch = next_batch(conn)
-    conn.execute(
-        "insert into pgq.tick (tick_queue, tick_id, tick_event_seq)"
-        " select 1, n, n from generate_series(%s::int8, %s::int8) n",
-        [batch.tick_id + 1, batch.tick_id + 20000],
-    )
-    for step in (
+    steps = (
         f"pgq.batch_event_sql({batch.id})",
         f"pgq.batch_event_tables({batch.id})",
         f"pgq.get_batch_info({batch.id})",
         "pgq.get_consumer_info('q', 'c')",
         "pgq.next_batch_info('q', 'c')",
         f"pgq.finish_batch({batch.id})",
-    ):
+    )
+    # Plans are made and kept while there are few ticks.
+    conn.execute("begin")
+    for _ in range(10):
+        for step in steps:
+            conn.execute("savepoint here")
+            conn.execute(f"select * from {step}")
+            conn.execute("rollback to here")
+    conn.execute("rollback")
+    conn.execute(
+        "insert into pgq.tick (tick_queue, tick_id, tick_event_seq)"
+        " select 1, n, n from generate_series(%s::int8, %s::int8) n",
+        [batch.tick_id + 1, batch.tick_id + 20000],
+    )
+    for step in steps:
         conn.execute("begin")
         conn.execute(f"select * from {step}")  # caches of the session
         conn.execute("rollback")
