@@ -14,7 +14,6 @@ run has done is recognised, so the same command finishes what it began.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 
 import psycopg
@@ -24,7 +23,7 @@ from londiste.cascade import nodes
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, masked, place, session
-from londiste.db.queries import query
+from londiste.db.identity import same_database
 from londiste.errors import (
     BadOption,
     LondisteError,
@@ -164,19 +163,10 @@ def reachable_from_elsewhere(location: str) -> bool:
 
 
 def check_same_database(local: Connection, location: str) -> None:
-    """Raises BadOption unless ``location`` leads to the database of ``local``.
-
-    An advisory lock with a random key exists in one database of one server only: whoever
-    cannot take it is in the same one.
-    """
-    key = secrets.randbits(63)
+    """Raises BadOption unless ``location`` leads to the database of ``local``."""
     try:
-        local.execute(query("advisory_lock"), [key])
-        try:
-            with session(location, name="londiste create: check", autocommit=True) as other:
-                free = other.execute(query("advisory_try_lock"), [key]).fetchone()
-        finally:
-            local.execute(query("advisory_unlock"), [key])
+        with session(location, name="londiste create: check", autocommit=True) as other:
+            same = same_database(local, other)
     except LondisteError as error:
         raise type(error)(
             error.message,
@@ -185,7 +175,7 @@ def check_same_database(local: Connection, location: str) -> None:
         ) from error
     except psycopg.Error as error:
         raise from_database(error, where=place(location)) from error
-    if free is None or free[0]:
+    if not same:
         raise BadOption(
             f"the public connection string leads to {place(location)}, another database",
             detail=f"the node is to be made in {place(local.info.dsn)}",

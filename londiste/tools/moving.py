@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import psycopg
 
 from londiste.consumer import ConsumerSettings, Event
+from londiste.db import identity
 from londiste.db.connection import Connection, place, session
-from londiste.db.queries import query
 from londiste.errors import BadOption, UnknownQueue, from_database
 from londiste.install import compat
 from londiste.pgq import producer, queues
@@ -53,7 +53,10 @@ def check(settings: ConsumerSettings, target_queue: str | None = None) -> None:
 def same_database(settings: ConsumerSettings, target: Connection) -> bool:
     """Whether the events come from the database they go to."""
     with session(settings.db, name="londiste mover", autocommit=True) as conn:
-        return _identity(conn) == _identity(target)
+        try:
+            return identity.same_database(conn, target)
+        except psycopg.Error as error:
+            raise from_database(error, where=place(settings.target_db or settings.db)) from error
 
 
 def unknown(queue: str, settings: ConsumerSettings) -> UnknownQueue:
@@ -71,10 +74,3 @@ def _target(settings: ConsumerSettings) -> Iterator[Connection]:
     where = settings.target_db or settings.db
     with session(where, name="londiste mover", autocommit=True) as conn:
         yield conn
-
-
-def _identity(conn: Connection) -> object:
-    try:
-        return conn.execute(query("database_identity")).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
