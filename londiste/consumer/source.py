@@ -23,7 +23,7 @@ from psycopg.rows import dict_row
 
 from londiste.consumer.outcome import Outcome
 from londiste.consumer.reading import Block
-from londiste.db.connection import Connection, connect, place
+from londiste.db.connection import Connection, connect, place, use_own_names
 from londiste.db.notify import Listener
 from londiste.db.queries import query
 from londiste.errors import NodeBusy, Superseded, UnknownConsumer, UnknownQueue, from_database
@@ -298,12 +298,6 @@ def return_events(conn: Connection, batch: Batch, outcomes: Sequence[Outcome]) -
             batches.event_retry(conn, batch.id, outcome.event_id, outcome.seconds)
 
 
-def use_own_names(conn: Connection) -> None:
-    """Unqualified names and row security are the user's business in a session for effects."""
-    conn.execute("reset search_path")
-    conn.execute("reset row_security")
-
-
 def usable(conn: Connection | None) -> bool:
     """Whether a session can go on: it is open, and no transaction is left open in it."""
     return (
@@ -368,7 +362,8 @@ class CoopSource(QueueSource):
         return f"{self.consumer}.{self.subconsumer}"
 
     def next_batch(self) -> Batch | None:
-        # The functions of cooperative consumers register by themselves; we ask for it to be said.
+        # The functions of cooperative consumers register by themselves, at the end of the queue.
+        # Asked each time: somebody may unregister the consumer while this process runs.
         position(self.conn, self.queue, self.consumer, self.dsn)
         wish = self.wish
         return coop.next_batch(

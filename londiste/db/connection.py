@@ -171,6 +171,15 @@ def whereabouts(conn: Connection) -> str:
         return "lost connection"
 
 
+def use_own_names(conn: Connection) -> None:
+    """Unqualified names and row security mean what they mean to the user elsewhere.
+
+    For sessions in which the user's own statements run.
+    """
+    conn.execute("reset search_path")
+    conn.execute("reset row_security")
+
+
 @contextlib.contextmanager
 def session(dsn: str, **options: Any) -> Iterator[Connection]:
     """``connect`` for the length of a with block; closes whatever happens."""

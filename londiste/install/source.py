@@ -99,6 +99,11 @@ def load(root: Path | None = None) -> dict[str, Component]:
     return ordered
 
 
+def of_queues(components: Mapping[str, Component]) -> list[str]:
+    """The names of those that queues are made of, without the parts that replication needs."""
+    return [name for name in components if name.startswith("pgq") and name != "pgq_node"]
+
+
 def select(components: Mapping[str, Component], names: Sequence[str] | None) -> list[Component]:
     """The named components and all they require, required ones first; all for None.
 

@@ -14,7 +14,7 @@ from psycopg import conninfo
 import londiste
 from londiste.cascade import nodes, plan
 from londiste.cascade.plan import Sites
-from londiste.db.connection import Connection, connect, place, whereabouts
+from londiste.db.connection import Connection, connect, place, use_own_names, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import (
@@ -241,7 +241,7 @@ class Session:
         self._outside("install")
         known = source.load()
         wanted = {
-            "pgq": [name for name in known if name.startswith("pgq") and name != "pgq_node"],
+            "pgq": source.of_queues(known),
             "londiste": list(known),
         }.get(component.lower())
         if wanted is None:
@@ -458,9 +458,7 @@ class Session:
     def _open(self, dsn: str) -> Connection:
         conn = connect(dsn, name="londiste shell", autocommit=True, synchronous=True)
         try:
-            # What the user types means what it means to the user elsewhere.
-            conn.execute("reset search_path")
-            conn.execute("reset row_security")
+            use_own_names(conn)
         except psycopg.Error as error:
             conn.close()
             raise from_database(error, where=place(dsn)) from error

@@ -30,10 +30,9 @@ def install(click_context: click.Context, db: str | None, dry_run: bool, as_json
 
     Without the parts that replication needs; londiste install has all of them.
     """
-    wanted = [name for name in source.load() if name.startswith("pgq") and name != "pgq_node"]
     click_context.invoke(
         _install,
-        components=tuple(wanted),
+        components=tuple(source.of_queues(source.load())),
         db=db,
         dry_run=dry_run,
         as_sql=False,
