@@ -19,6 +19,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from londiste.consumer.context import Context, EventFunction
+from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import RETRY_SECONDS, Dead, Retry
 from londiste.daemon import crash
 from londiste.db.connection import Connection, place
@@ -189,7 +190,7 @@ def whole(batch: Batch) -> Iterator[None]:
     """Around ``process_batch``: its errors name the batch."""
     try:
         yield
-    except (EventError, NeedsSavepoints, StateError):
+    except (BadCondition, EventError, NeedsSavepoints, StateError):
         raise
     except (Retry, Dead) as error:
         raise EventError(

@@ -11,6 +11,11 @@ from collections.abc import Iterable
 from psycopg import sql
 
 from londiste.db.names import TableName
+from londiste.errors import BadOption
+
+
+class BadCondition(BadOption):
+    """The server cannot evaluate the condition of a consumer."""
 
 
 def condition(

@@ -21,12 +21,21 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import Outcome
 from londiste.consumer.reading import Block
 from londiste.db.connection import Connection, connect, place, use_own_names
 from londiste.db.notify import Listener
 from londiste.db.queries import query
-from londiste.errors import NodeBusy, Superseded, UnknownConsumer, UnknownQueue, from_database
+from londiste.errors import (
+    LondisteError,
+    NodeBusy,
+    StateError,
+    Superseded,
+    UnknownConsumer,
+    UnknownQueue,
+    from_database,
+)
 from londiste.pgq import batches, coop, queues
 from londiste.pgq.types import Batch
 
@@ -195,8 +204,20 @@ class QueueSource:
 
     def chunks(self, batch: Batch) -> Iterator[Block]:
         reader = self._reading()
-        where = self.wish.where.as_string(reader) if self.wish.where is not None else None
-        return batches.stream(reader, batch, where=where)
+        if self.wish.where is None:
+            yield from batches.stream(reader, batch)
+            return
+        where = self.wish.where.as_string(reader)
+        try:
+            yield from batches.stream(reader, batch, where=where)
+        except LondisteError as error:
+            if error.retry or isinstance(error, StateError):
+                raise
+            raise BadCondition(
+                f"the condition of consumer {self.consumer} fails: {error.message}",
+                detail=f"queue {self.queue}, batch {batch.id}: {' '.join(where.split())}",
+                hint="correct `where` in the class, or the setting consumer_filter",
+            ) from error
 
     def return_events(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
         return_events(self.conn_in_use(), batch, outcomes)

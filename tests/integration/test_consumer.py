@@ -764,3 +764,19 @@ def test_a_reason_may_quote_what_no_database_takes(db: Database, tmp_path: Path)
     send(db, "a")
     assert consumer.run_once() == 1
     assert db.value("select ev_failed_reason from pgq.failed_queue") == "a\\x00b \\udc80 c"
+
+
+@pytest.mark.parametrize(
+    "condition", ["ev_data =;", "nosuch = 1", "ev_data::int > 1"], ids=["syntax", "column", "value"]
+)
+def test_a_condition_that_fails_is_named_as_such(
+    db: Database, tmp_path: Path, condition: str
+) -> None:
+    consumer = make(db, Delivery.AT_LEAST_ONCE, tmp_path, consumer_filter=condition)
+    consumer.register()
+    send(db, "a")
+    with pytest.raises(BadOption, match="the condition of consumer storing fails") as caught:
+        consumer.run_once()
+    assert condition in (caught.value.detail or "")
+    assert "consumer_filter" in (caught.value.hint or "")
+    assert position(db) == 1

@@ -106,6 +106,7 @@ def test_explained_changes_are_not_made(conn: Connection, queue: Queue) -> None:
         (["events", "q", "--batch", "5"], 3, "no batch 5 is open on queue q", "consumers q"),
         (["events", "q", "--batch", "5", "--from", "1"], 2, "exclude", "one"),
         (["events", "q", "--from", "99"], 2, "no tick 99", "queue ticks"),
+        (["events", "q", "--from", "2", "--to", "1"], 2, "after --to 1", "--from"),
         (["events", "q", "--limit", "-1"], 2, "less than nothing", "0"),
         (["batch", "5"], 3, "no batch 5 is open", "queue consumers"),
         (["retry", "event", "5", "1"], 3, "no batch 5 is open", "queue consumers"),

@@ -58,6 +58,10 @@ def events(
         raise BadOption(
             "--consumer, --batch and --from/--to exclude each other", hint="give one of them"
         )
+    if first is not None and last is not None and first > last:
+        raise BadOption(
+            f"--from {first} is after --to {last}", hint="give the earlier tick with --from"
+        )
     if limit < 0:
         raise BadOption(f"--limit {limit}: less than nothing", hint="0 is no limit")
     where = condition(kind, extra1, event_id, contains)
