@@ -26,6 +26,7 @@ WAIT_FOR_TABLE = "10s"
 #: Roles belong to the whole server: two databases installed at once can collide on them.
 _ROLE_COLLISIONS = ("40001", "XX000", "23505", "42710")
 _TRIES = 5
+DEADLOCK = "40P01"
 
 
 def install(
@@ -126,6 +127,9 @@ class _FileFailed(Exception):
 
     @property
     def collided(self) -> bool:
+        if self.error.sqlstate == DEADLOCK:
+            # With those who go on working during an upgrade.
+            return True
         return self.step.path == "schema.sql" and self.error.sqlstate in _ROLE_COLLISIONS
 
 

@@ -68,6 +68,11 @@ class Installed:
         """The schema has contents, and they did not come from here."""
         return self.schema_exists and not self.has_ledger and bool(self.names)
 
+    @property
+    def rowless(self) -> bool:
+        """The schema is a dump of ours without the rows: no queue works there."""
+        return self.has_ledger and not self.files and len(self.names) > 1
+
 
 def read(conn: Connection, schema: str) -> Installed:
     """What the database has of the component ``schema``; changes nothing."""

@@ -100,6 +100,12 @@ def refuse(component: Component, installed: Installed) -> None:
             detail=f"it has {len(installed.names)} tables and functions and no ledger",
             hint=f"use another database, or remove it first: DROP SCHEMA {name} CASCADE",
         )
+    if installed.rowless:
+        raise InstallError(
+            f"schema {name} was restored without its rows",
+            detail=f"it has {len(installed.names)} tables and functions, and its ledger is empty",
+            hint=f"restore the rows as well, or remove it first: DROP SCHEMA {name} CASCADE",
+        )
     if installed.version and version_key(installed.version) > version_key(component.version):
         raise InstallError(
             f"schema {name} has version {installed.version}, this program brings"

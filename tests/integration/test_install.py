@@ -86,6 +86,20 @@ def test_a_file_that_fails_leaves_nothing_and_is_named_with_its_line(
     assert not ledger.read(conn, "aa").schema_exists
 
 
+def test_a_deadlock_with_those_who_work_meanwhile_is_tried_again(
+    database: Database, tmp_path: Path
+) -> None:
+    database.execute("create sequence public.tries")
+    fails_once = (
+        "create table aa.one (a int); do $$ begin if nextval('public.tries') = 1 then"
+        " raise exception using errcode = 'deadlock_detected'; end if; end $$;"
+    )
+    root = write_component(tmp_path, "aa", "1.0", {"tables/10_one.sql": fails_once})
+    conn = database.connect()
+    assert apply.install(conn, root=root)
+    assert ledger.read(conn, "aa").version == "1.0"
+
+
 def test_an_upgrade_that_fails_leaves_the_old_version(database: Database, tmp_path: Path) -> None:
     table = {"tables/10_one.sql": "create table aa.one (a int);"}
     conn = database.connect()
@@ -253,6 +267,14 @@ def test_a_schema_that_somebody_else_made_is_refused(database: Database) -> None
     assert psql(database, script()).returncode == 3
     with pytest.raises(InstallError, match="was not made by londiste install"):
         compat.check(conn, "pgq")
+
+
+def test_a_schema_that_was_restored_without_its_rows_is_refused(pgq_db: Database) -> None:
+    pgq_db.execute("delete from pgq.installed_file")
+    conn = pgq_db.connect()
+    for attempt in (apply.install, apply.plan_for):
+        with pytest.raises(InstallError, match="schema pgq was restored without its rows"):
+            attempt(conn)
 
 
 def test_a_database_without_the_schema_gets_the_command_to_type(database: Database) -> None:
