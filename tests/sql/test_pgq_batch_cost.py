@@ -70,7 +70,7 @@ def test_a_batch_costs_what_it_holds_behind_a_backlog_and_beside_a_long_transact
 
 
 def test_a_step_of_a_consumer_costs_the_same_however_many_ticks_are_there(pgq_db: Database) -> None:
-    """Also before the table of ticks was ever analyzed, as while nothing can be vacuumed."""
+    """Nothing here was ever analyzed, so plans rest on guesses."""
     conn = pgq_db.connect()
     queues.create_queue(conn, "q")
     batches.register_consumer(conn, "q", "c")
@@ -84,23 +84,15 @@ def test_a_step_of_a_consumer_costs_the_same_however_many_ticks_are_there(pgq_db
         "pgq.next_batch_info('q', 'c')",
         f"pgq.finish_batch({batch.id})",
     )
-    # Plans are made and kept while there are few ticks.
-    conn.execute("begin")
-    for _ in range(10):
-        for step in steps:
-            conn.execute("savepoint here")
-            conn.execute(f"select * from {step}")
-            conn.execute("rollback to here")
-    conn.execute("rollback")
     conn.execute(
         "insert into pgq.tick (tick_queue, tick_id, tick_event_seq)"
         " select 1, n, n from generate_series(%s::int8, %s::int8) n",
-        [batch.tick_id + 1, batch.tick_id + 20000],
+        [batch.tick_id + 1, batch.tick_id + 3000],
     )
     for step in steps:
         conn.execute("begin")
-        conn.execute(f"select * from {step}")  # caches of the session
-        conn.execute("rollback")
+        with conn.transaction(force_rollback=True):
+            conn.execute(f"select * from {step}")  # caches of the session
         (plan,) = value(conn, f"explain (analyze, buffers, format json) select * from {step}")
         found = plan["Plan"]
-        assert found["Shared Hit Blocks"] + found["Shared Read Blocks"] < 60, step
+        assert found["Shared Hit Blocks"] + found["Shared Read Blocks"] < 40, step
