@@ -17,8 +17,8 @@ begin
             errcode = 'LD200',
             message = 'pgq.position_state is empty',
             detail = 'the tables of the queue were restored without their rows',
-            hint = 'restore the rows as well; or, for empty queues: drop schema if exists pgq, '
-                'pgq_coop, pgq_ext, pgq_node, londiste cascade; then londiste queue install';
+            hint = 'restore the rows as well; or, for empty queues: drop schema if exists '
+                'londiste, pgq_node, pgq_ext, pgq_coop, pgq cascade; then londiste queue install';
     end if;
     return v_generation;
 end;
