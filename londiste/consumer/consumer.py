@@ -31,10 +31,10 @@ from londiste.consumer.delivery import Delivery
 from londiste.consumer.each import raised_at, said
 from londiste.consumer.reading import Events
 from londiste.consumer.runner import Runner
-from londiste.consumer.source import usable
 from londiste.daemon.logcontext import bound
 from londiste.daemon.loop import Loop
 from londiste.daemon.signals import Signals
+from londiste.db.connection import usable
 from londiste.errors import (
     BadOption,
     EventError,

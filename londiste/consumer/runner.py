@@ -21,11 +21,11 @@ from londiste.consumer.delivery import Delivery
 from londiste.consumer.each import NeedsSavepoints, One, Policy
 from londiste.consumer.progress import Progress
 from londiste.consumer.reading import Events
-from londiste.consumer.source import QueueSource, usable
+from londiste.consumer.source import QueueSource
 from londiste.consumer.statistics import Statistics
 from londiste.daemon import crash
 from londiste.daemon.logcontext import bound
-from londiste.db.connection import Connection, connect, use_own_names
+from londiste.db.connection import Connection, connect, usable, use_own_names
 from londiste.errors import StateError
 from londiste.pgq.types import Batch
 

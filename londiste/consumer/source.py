@@ -11,22 +11,19 @@ import logging
 import os
 import shlex
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
 
-import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
 from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import Outcome
 from londiste.consumer.reading import Block
-from londiste.db.connection import Connection, connect, place, use_own_names
+from londiste.db.alone import become_the_one
+from londiste.db.connection import Connection, connect, place, usable, use_own_names
 from londiste.db.notify import Listener
-from londiste.db.queries import query
 from londiste.errors import (
     LondisteError,
     NodeBusy,
@@ -34,15 +31,11 @@ from londiste.errors import (
     Superseded,
     UnknownConsumer,
     UnknownQueue,
-    from_database,
 )
 from londiste.pgq import batches, coop, queues
 from londiste.pgq.types import Batch
 
 log = logging.getLogger(__name__)
-
-#: Seconds to wait for the session of a consumer that was killed a moment ago.
-LOCK_PATIENCE = 3.0
 
 
 class Source(Protocol):
@@ -147,7 +140,7 @@ class QueueSource:
                 if self.own_names:
                     use_own_names(conn)
                 if self.alone:
-                    _become_the_one(conn, self.queue, self.name)
+                    _require_alone(conn, self.queue, self.name)
                 self.listener = Listener(conn, [queues.TICK_CHANNEL]) if self.notify else None
             except BaseException:
                 conn.close()
@@ -319,42 +312,15 @@ def return_events(conn: Connection, batch: Batch, outcomes: Sequence[Outcome]) -
             batches.event_retry(conn, batch.id, outcome.event_id, outcome.seconds)
 
 
-def usable(conn: Connection | None) -> bool:
-    """Whether a session can go on: it is open, and no transaction is left open in it."""
-    return (
-        conn is not None
-        and not conn.closed
-        and conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-    )
-
-
-def _become_the_one(conn: Connection, queue: str, name: str) -> None:
-    key = f"{queue}\n{name}"
-    deadline = time.monotonic() + LOCK_PATIENCE
-    try:
-        while True:
-            row = conn.execute(query("consumer_lock"), [key]).fetchone()
-            if row is not None and row[0]:
-                return
-            if time.monotonic() >= deadline:
-                break
-            time.sleep(0.1)
-        with conn.cursor(row_factory=dict_row) as cursor:
-            holder = cursor.execute(query("consumer_lock_holder"), [key]).fetchone()
-    except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
-    detail = "its session ended just now"
-    if holder is not None:
-        detail = (
-            f"server process {holder['pid']}, from {holder['client']},"
-            f" application {holder['application_name']}, since {holder['backend_start']:%F %T%z}"
+def _require_alone(conn: Connection, queue: str, name: str) -> None:
+    other = become_the_one(conn, f"consumer {queue}\n{name}")
+    if other is not None:
+        raise NodeBusy(
+            f"consumer {name} of queue {queue} runs already in {place(conn.info.dsn)}",
+            detail=other,
+            hint="stop that one; several processes share work as cooperative consumers:"
+            " subconsumer_name",
         )
-    raise NodeBusy(
-        f"consumer {name} of queue {queue} runs already in {place(conn.info.dsn)}",
-        detail=detail,
-        hint="stop that one; several processes share work as cooperative consumers:"
-        " subconsumer_name",
-    )
 
 
 class CoopSource(QueueSource):

@@ -23,16 +23,15 @@ from londiste.copy.sides import Job
 from londiste.copy.table import TableCopy
 from londiste.daemon import logcontext, loop
 from londiste.daemon.signals import Signals
+from londiste.db.alone import become_the_one
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.queries import query
 from londiste.errors import (
     LondisteError,
     NodeBusy,
     StateError,
     Superseded,
     UnknownTable,
-    from_database,
 )
 from londiste.replication import sync, tables
 
@@ -217,22 +216,13 @@ class CopyProcess:
     def _alone(self) -> Iterator[Connection]:
         """A session with the lock of the node's copy process."""
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
-            deadline = time.monotonic() + _LOCK_PATIENCE
-            while not self._locked(conn):
-                if time.monotonic() > deadline:
-                    raise NodeBusy(
-                        f"another process copies tables of queue {self.job.queue} here",
-                        hint="the worker starts one by itself; let it work",
-                    )
-                time.sleep(0.1)
+            job = f"copy {self.job.queue}"
+            if become_the_one(conn, job, patience=_LOCK_PATIENCE) is not None:
+                raise NodeBusy(
+                    f"another process copies tables of queue {self.job.queue} here",
+                    hint="the worker starts one by itself; let it work",
+                )
             yield conn
-
-    def _locked(self, conn: Connection) -> bool:
-        try:
-            row = conn.execute(query("copy_process_lock"), {"queue": self.job.queue}).fetchone()
-        except psycopg.Error as error:
-            raise from_database(error) from error
-        return bool(row and row[0])
 
     def _check(self, conn: Connection) -> None:
         # Of a queue that is not here no table is left to copy; that must not look like success.

@@ -171,6 +171,15 @@ def whereabouts(conn: Connection) -> str:
         return "lost connection"
 
 
+def usable(conn: Connection | None) -> bool:
+    """Whether a session can go on: it is open, and no transaction is left open in it."""
+    return (
+        conn is not None
+        and not conn.closed
+        and conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    )
+
+
 def use_own_names(conn: Connection) -> None:
     """Unqualified names and row security mean what they mean to the user elsewhere.
 

@@ -6,28 +6,24 @@ import contextlib
 import logging
 import os
 import socket
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 
 import psycopg
 from psycopg import conninfo
-from psycopg.rows import dict_row
 
 from londiste.cascade import nodes
 from londiste.cascade.progress import POSITION_LOST_HINT
 from londiste.cascade.types import WorkerState
+from londiste.db.alone import become_the_one
 from londiste.db.connection import Connection, connect, place
 from londiste.db.notify import Listener
-from londiste.db.queries import query
-from londiste.errors import BadOption, NodeBusy, StateError, from_database
+from londiste.errors import BadOption, NodeBusy, StateError
 from londiste.pgq import continuity
 
 log = logging.getLogger(__name__)
 
 TICK_CHANNEL = "pgq_tick"
-#: Seconds to wait for the session of a worker that was killed a moment ago.
-LOCK_PATIENCE = 3.0
 
 
 def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connection:
@@ -48,7 +44,7 @@ def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connecti
         # The server notices a killed worker while it still works for it, where it can.
         with contextlib.suppress(psycopg.Error):
             conn.execute("set client_connection_check_interval = '1s'")
-        _lock(conn, queue)
+        _require_alone(conn, queue)
     except BaseException:
         conn.close()
         raise
@@ -114,15 +110,6 @@ def interval(conn: Connection, text: str | None) -> timedelta | None:
     return row[0] if row is not None else None
 
 
-def usable(conn: Connection | None) -> bool:
-    """Whether a session can go on: it is open, and no transaction is left open in it."""
-    return (
-        conn is not None
-        and not conn.closed
-        and conn.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
-    )
-
-
 @contextlib.contextmanager
 def closing(conn: Connection) -> Iterator[Connection]:
     """Closes it at the end."""
@@ -132,32 +119,11 @@ def closing(conn: Connection) -> Iterator[Connection]:
         conn.close()
 
 
-def _lock(conn: Connection, queue: str) -> None:
-    deadline = time.monotonic() + LOCK_PATIENCE
-    while True:
-        try:
-            row = conn.execute(query("worker_lock"), [queue]).fetchone()
-            if row is not None and row[0]:
-                return
-            if time.monotonic() >= deadline:
-                raise _busy(conn, queue)
-        except psycopg.Error as error:
-            raise from_database(error, where=place(conn.info.dsn)) from error
-        time.sleep(0.1)
-
-
-def _busy(conn: Connection, queue: str) -> NodeBusy:
-    with conn.cursor(row_factory=dict_row) as cursor:
-        holder = cursor.execute(query("worker_lock_holder"), [queue]).fetchone()
-    if holder is None:
-        detail = "its session ended just now"
-    else:
-        detail = (
-            f"server process {holder['pid']}, from {holder['client']},"
-            f" application {holder['application_name']}, since {holder['backend_start']:%F %T%z}"
+def _require_alone(conn: Connection, queue: str) -> None:
+    other = become_the_one(conn, f"worker {queue}")
+    if other is not None:
+        raise NodeBusy(
+            f"another worker works for queue {queue} in {place(conn.info.dsn)}",
+            detail=other,
+            hint="stop it first: londiste -c FILE worker -s",
         )
-    return NodeBusy(
-        f"another worker works for queue {queue} in {place(conn.info.dsn)}",
-        detail=detail,
-        hint="stop it first: londiste -c FILE worker -s",
-    )

@@ -31,7 +31,7 @@ from londiste.cascade.types import Hold, WorkerState
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, describe
 from londiste.daemon.signals import Signals
-from londiste.db.connection import Connection, connect, place
+from londiste.db.connection import Connection, connect, place, usable
 from londiste.db.notify import Listener
 from londiste.errors import LondisteError, StateError, Superseded, UsageError
 from londiste.pgq import batches
@@ -347,7 +347,7 @@ class Worker:
     # -- sessions --------------------------------------------------------------------------
 
     def _node(self) -> Connection:
-        if self._target is None or not links.usable(self._target):
+        if self._target is None or not usable(self._target):
             # What works on the provider writes through the session that is gone.
             self._close_source()
             if self._target is not None:
@@ -361,7 +361,7 @@ class Worker:
         return self._target
 
     def _provider(self, state: WorkerState, duty: Duties) -> Source:
-        if self._source is not None and links.usable(self._source.conn):
+        if self._source is not None and usable(self._source.conn):
             return self._source
         self._close_source()
         target, settings = self._node(), self.settings
@@ -420,9 +420,9 @@ class Worker:
 
     def _recover(self, error: LondisteError) -> None:
         """Closes what may be broken, and leaves the error where status finds it."""
-        if self._source is not None and not links.usable(self._source.conn):
+        if self._source is not None and not usable(self._source.conn):
             self._close_source()
-        if self._target is not None and not links.usable(self._target):
+        if self._target is not None and not usable(self._target):
             self._target.close()
             self._target = None
             self._close_source()

@@ -1,12 +1,11 @@
--- The session that is the one process of a consumer in this database.
--- Parameter: queue and consumer, one text.
+-- The session of the one process that does a job in this database.  Parameter: name of the job.
 select
     a.pid,
     coalesce(a.client_hostname, host(a.client_addr), 'local socket') as client,
     a.application_name,
     a.usename,
     a.backend_start
-from pg_catalog.hashtextextended('londiste consumer ' || %s::text, 0) as k(key)
+from pg_catalog.hashtextextended('londiste ' || %s::text, 0) as k(key)
 join pg_catalog.pg_locks l
     on l.locktype = 'advisory'
     and l.granted

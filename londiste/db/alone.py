@@ -1,0 +1,45 @@
+"""One process for one job: a lock that lives as long as the session that took it."""
+
+from __future__ import annotations
+
+import time
+
+import psycopg
+from psycopg.rows import dict_row
+
+from londiste.db.connection import Connection, place
+from londiste.db.queries import query
+from londiste.errors import from_database
+
+#: Seconds to wait for the session of a process that was killed a moment ago.
+PATIENCE = 3.0
+
+
+def become_the_one(conn: Connection, job: str, *, patience: float = PATIENCE) -> str | None:
+    """Takes the lock of a job in this database.  None: it is ours; else a line about who has it.
+
+    job -- names the lock, for all who compete for it.
+    patience -- seconds to try: the session that has it may be of a process killed a moment ago.
+    """
+    deadline = time.monotonic() + patience
+    try:
+        while True:
+            row = conn.execute(query("job_lock"), [job]).fetchone()
+            if row is not None and row[0]:
+                return None
+            if time.monotonic() >= deadline:
+                break
+            time.sleep(0.1)
+        with conn.cursor(row_factory=dict_row) as cursor:
+            holder = cursor.execute(query("job_lock_holder"), [job]).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    if holder is None:
+        return "its session ended just now"
+    return (
+        f"server process {holder['pid']}, from {holder['client']},"
+        f" application {holder['application_name']}, since {holder['backend_start']:%F %T%z}"
+    )
+
+
+__all__ = ["PATIENCE", "become_the_one"]
