@@ -161,6 +161,12 @@ class ServerBinariesMissing(LondisteError):
     exit_code = 4
 
 
+#: Whom the functions of the queue are for.
+_GRANTS = (
+    "grant the missing privilege; in a queue's database: grant pgq_writer (to produce), pgq_reader"
+    " (to consume) or pgq_admin to the user"
+)
+
 #: SQLSTATE raised by our SQL functions -> class.  docs/reference/errors.md lists them.
 LD_CLASSES: dict[str, type[LondisteError]] = {
     "LD001": UnknownQueue,
@@ -226,8 +232,12 @@ def from_database(error: psycopg.Error, *, where: str = "") -> LondisteError:
             place + message, detail=detail, hint=hint or "check user, password and pg_hba.conf"
         )
     if state == "42501":
-        return AccessDenied(
-            place + message, detail=detail, hint=hint or "grant the missing privilege"
+        return AccessDenied(place + message, detail=detail, hint=hint or _GRANTS)
+    if state == "25006":
+        return LondisteError(
+            place + message,
+            detail=detail or f"SQLSTATE {state}",
+            hint=hint or "connect to the primary: this is a standby, or its sessions are read only",
         )
     if state == "3D000":
         return UsageError(

@@ -125,6 +125,19 @@ def test_bad_input_is_an_error_with_a_hint_and_nothing_is_done(
     assert consumers(conn) == {}
 
 
+@pytest.mark.parametrize(
+    ("option", "code", "hint"),
+    [("default_transaction_read_only=on", 1, "the primary"), ("role=pgq_reader", 2, "pgq_admin")],
+)
+def test_a_session_that_may_not_write_is_told_whose_matter_that_is(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch, option: str, code: int, hint: str
+) -> None:
+    monkeypatch.setenv("PGOPTIONS", f"-c {option}")
+    answer = queue("create", "r")
+    assert answer.code == code
+    assert hint in answer.err.splitlines()[-1]
+
+
 def test_one_wrong_name_and_no_queue_is_dropped(conn: Connection, queue: Queue) -> None:
     queues.create_queue(conn, "r")
     assert queue("drop", "q", "nope").code == 2
