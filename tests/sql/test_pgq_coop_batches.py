@@ -165,10 +165,20 @@ class TestFinishing:
         assert warned == [f"coop_finish_batch: batch {batch} not found"]
         assert subscription(conn, "c") == (1, batch, 2)
 
-    def test_a_position_that_pgq_has_given_to_a_worker_is_given_up(self, queue: Database) -> None:
+    def test_a_worker_whose_batch_pgq_finishes_gets_no_position(self, queue: Database) -> None:
         conn = queue.connect()
         batches(conn, "a")
         conn.execute("select pgq.finish_batch(%s)", [must_take(conn, "1")])
+        assert subscription(conn, "c.1") == (None, None, None)
+
+    def test_a_worker_that_was_given_a_position_gives_it_up(self, queue: Database) -> None:
+        conn = queue.connect()
+        batches(conn, "a")
+        assert finish(conn, must_take(conn, "1")) == 1
+        conn.execute(
+            "update pgq.subscription s set sub_last_tick = 2 from pgq.consumer c"
+            " where c.co_id = s.sub_consumer and c.co_name = 'c.1'"
+        )
         assert subscription(conn, "c.1") == (2, None, None)
         assert take(conn, "1") is None
         assert subscription(conn, "c.1") == (None, None, None)
