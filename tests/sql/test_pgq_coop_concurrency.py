@@ -128,7 +128,7 @@ def test_nobody_dies_and_every_event_is_processed_exactly_once(maintained: Datab
     assert [begin for begin, _ in ranges[1:]] == [end for _, end in ranges[:-1]], "no gap, no twice"
     assert ranges[0][0] == 1
     assert ranges[-1][1] >= last
-    assert min(len(taken) for taken, _ in results) > 1, "everybody had work"
+    assert sum(bool(taken) for taken, _ in results) > 1, "nobody shared the work"
 
 
 @pytest.mark.parametrize("how", ["batches", "events"])
