@@ -180,7 +180,7 @@ class Reader:
             if self.kind != "slow":
                 return batches.next_batch(conn, QUEUE, self.consumer)
             return batches.next_batch(
-                conn, QUEUE, self.consumer, min_count=200, min_interval=timedelta(seconds=1)
+                conn, QUEUE, self.consumer, min_count=1000, min_interval=timedelta(seconds=1)
             )
         row = conn.execute(
             "select pgq_coop.next_batch(%s, %s, %s, %s::interval)",

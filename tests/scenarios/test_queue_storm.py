@@ -243,7 +243,7 @@ class Storm:
         try:
             wait_for(
                 lambda: self.ask(rest, tick, storm.QUEUE, tick) == [(0,)],
-                timeout=120,
+                timeout=300,
                 what="the consumers to read the rest",
             )
         except AssertionError as error:
