@@ -8,8 +8,10 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import psycopg
 
@@ -40,10 +42,26 @@ class Row:
 
 
 @contextlib.contextmanager
-def servers(*names: str, version: int = 18) -> Iterator[tuple[Cluster, ...]]:
-    """Throw-away servers of one version with ``SETTINGS``, on Unix sockets: no password."""
-    versions = dict.fromkeys(names, version)
-    with clusters(None, *names, versions=versions, settings=SETTINGS) as started:
+def servers(
+    *names: str,
+    version: int = 18,
+    bindir: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[tuple[Cluster, ...]]:
+    """Throw-away servers of one version with ``SETTINGS``, on Unix sockets: no password.
+
+    bindir -- the programs of one installation, for example the system's, which has the peers'
+        extensions; None is the first installation found with ``version``.
+    settings -- over ``SETTINGS``.
+    """
+    wanted: int | None = version
+    if bindir is not None:
+        os.environ["LONDISTE_PGBIN"] = str(bindir)
+        wanted = None
+    versions = {} if wanted is None else dict.fromkeys(names, wanted)
+    with clusters(
+        None, *names, versions=versions, settings={**SETTINGS, **(settings or {})}
+    ) as started:
         yield tuple(started)
 
 
@@ -98,9 +116,65 @@ def report(
     )
 
 
-def machine() -> str:
-    """One line about the machine, for the reader of a figure."""
-    return f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
+def machine(conn: psycopg.Connection | None = None) -> str:
+    """One line about the machine, for the reader of a figure; conn adds the server's version."""
+    load = f"load {os.getloadavg()[0]:.1f}"
+    server = "" if conn is None else f"PostgreSQL {conn.info.parameter_status('server_version')}, "
+    return (
+        f"{os.cpu_count()} cores, {server}Python {platform.python_version()},"
+        f" {platform.system()}, {load} at the end"
+    )
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints a Markdown table; the first column is text, the others are figures."""
+    print("\n| " + " | ".join(headers) + " |")
+    print("|---|" + "--:|" * (len(headers) - 1))
+    for row in rows:
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a figure has to reach: at least (or at most) ``limit``."""
+
+    name: str
+    value: float | None  # None: could not be measured here
+    limit: float
+    at_least: bool = True
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the figure is good enough; None when there is none."""
+        if self.value is None:
+            return None
+        return self.value >= self.limit if self.at_least else self.value <= self.limit
+
+
+def goals(found: Sequence[Goal]) -> None:
+    """Prints what was to be reached and what was."""
+    words = {True: "yes", False: "**no**", None: "not measured"}
+    table(
+        ["", "to reach", "measured", "reached"],
+        [
+            [
+                goal.name,
+                f"{'≥' if goal.at_least else '≤'} {goal.limit:.2f}",
+                "–" if goal.value is None else f"{goal.value:.2f}",
+                words[goal.reached],
+            ]
+            for goal in found
+        ],
+    )
+
+
+def write_json(file: Path | None, what: str, result: Mapping[str, Any]) -> None:
+    """Puts a benchmark's result into a JSON file under its name; other results there stay."""
+    if file is None:
+        return
+    everything = json.loads(file.read_text()) if file.exists() else {}
+    everything[what] = {**result, "cores": os.cpu_count(), "load": os.getloadavg()[0]}
+    file.write_text(json.dumps(everything, indent=1) + "\n")
 
 
 def median(values: Sequence[float]) -> float:
