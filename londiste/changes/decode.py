@@ -9,43 +9,88 @@ Three formats of row changes are understood, by the form of ``ev_type``:
 Whoever may insert events can write anything into them, so nothing in an event is trusted:
 values only ever become parameters, and what is not exactly one of the known forms stops
 replication in front of it.
+
+A packed event of our own capture has many rows, so ``decode_all`` is what a consumer calls;
+``decode`` is for events that are known to have one.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator, Sequence
 
 from londiste.changes import jsonrow, partialsql, urlencoded
+from londiste.changes.jsonrow import MAX_TYPE_LENGTH
+from londiste.changes.keyed import read_type
 from londiste.changes.malformed import Malformed
 from londiste.changes.types import Change, ExecuteScript, Op, RowChange, SystemEvent, Truncate
 from londiste.db.names import TableName
 from londiste.errors import BadOption, EventError
 from londiste.pgq.types import Event
 
-#: No type of the known formats comes near it, names of 1600 key columns included.
-MAX_TYPE_LENGTH = 200_000
-
 _OPS = {"I": Op.INSERT, "U": Op.UPDATE, "D": Op.DELETE}
 
 
-def decode(event: Event) -> Change:
-    """The change that one event tells.
+def decode_all(event: Event) -> Iterator[Change]:
+    """The changes that one event tells, in their order; more than one for a packed event.
 
     Values of a row stay text, NULL is None.  Raises EventError, with the id of the event,
     for everything that is not exactly one of the known forms.
     """
     try:
-        return _decode(event)
+        if event.type is not None and event.type.startswith("{"):
+            yield from _json(event, _checked(event.type))
+        else:
+            yield _decode(event)
     except Malformed as error:
-        raise EventError(
-            f"event {event.id} cannot be decoded: {error}",
-            detail=f"ev_type {shown(event.type)}, ev_extra1 {shown(event.extra1)},"
-            f" ev_data {shown(event.data)}",
-            hint=error.hint
-            or "events in a replicated queue come from its triggers only; find out who wrote this"
-            " one before you skip it",
-            event_id=event.id,
-        ) from error
+        raise _undecodable(event, error) from error
+
+
+def decode(event: Event) -> Change:
+    """The change that an event tells that has only one.
+
+    Raises EventError as ``decode_all`` does, and for a packed event of more rows than one.
+    """
+    first, *others = decode_all(event)
+    if others:
+        raise _undecodable(event, Malformed("it is packed, and one row was expected"))
+    return first
+
+
+def singles(event: Event) -> Iterator[Event]:
+    """The event as plain ones, one to a row: a packed one is taken apart, any other stays itself.
+
+    For programs that want an event per row; it costs less to ask ``decode_all`` for the changes.
+    Raises EventError when the fields of a packed event have not the same number of rows.
+    """
+    what = read_type(event.type)
+    if what is None or not what.pack:
+        yield event
+        return
+    kind = (event.type or "").removesuffix(',"pack":true}') + "}"
+    images = (event.data or "").split("\n")
+    count = len(images)
+    old, keys = _lines(event.extra2, count), _lines(event.extra3, count)
+    if len(old) != count or len(keys) != count:
+        raise _undecodable(event, Malformed("its fields have not the same number of rows"))
+    for image, before, key in zip(images, old, keys, strict=True):
+        yield event._replace(type=kind, data=image, extra2=before, extra3=key)
+
+
+def _lines(text: str | None, count: int) -> Sequence[str | None]:
+    return [None] * count if text is None else text.split("\n")
+
+
+def _undecodable(event: Event, error: Malformed) -> EventError:
+    return EventError(
+        f"event {event.id} cannot be decoded: {error}",
+        detail=f"ev_type {shown(event.type)}, ev_extra1 {shown(event.extra1)},"
+        f" ev_data {shown(event.data)}",
+        hint=error.hint
+        or "events in a replicated queue come from its triggers only; find out who wrote this"
+        " one before you skip it",
+        event_id=event.id,
+    )
 
 
 def shown(text: str | None, limit: int = 80) -> str:
@@ -56,13 +101,9 @@ def shown(text: str | None, limit: int = 80) -> str:
 
 
 def _decode(event: Event) -> Change:
-    kind = event.type
-    if kind is None:
+    if event.type is None:
         raise Malformed("it has no type")
-    if len(kind) > MAX_TYPE_LENGTH:
-        raise Malformed(f"its type is {len(kind)} characters long")
-    if kind.startswith("{"):
-        return _json(event, kind)
+    kind = _checked(event.type)
     op = _OPS.get(kind[:1])
     if op is not None and kind[1:2] == ":":
         key, image = urlencoded.row(kind[2:], op, _data(event))
@@ -87,15 +128,24 @@ def _decode(event: Event) -> Change:
     )
 
 
-def _json(event: Event, kind: str) -> Change:
+def _checked(kind: str) -> str:
+    if len(kind) > MAX_TYPE_LENGTH:
+        raise Malformed(f"its type is {len(kind)} characters long")
+    return kind
+
+
+def _json(event: Event, kind: str) -> Iterator[Change]:
     what = jsonrow.header(kind)
     # ev_extra1 is the name the table is registered under; it differs from the table of the
     # trigger when the trigger has ev_extra1=.
     table = _table(what.table if event.extra1 is None else event.extra1)
     if what.op is None:
-        return Truncate(event.id, event.txid, table)
-    image = jsonrow.row(what, _data(event))
-    return RowChange(event.id, event.txid, table, what.op, what.key, image)
+        yield Truncate(event.id, event.txid, table)
+        return
+    data = _data(event)
+    for text in data.split("\n") if what.pack else (data,):
+        image = jsonrow.row(what, text)
+        yield RowChange(event.id, event.txid, table, what.op, what.key, image, False, what.state)
 
 
 def _data(event: Event) -> str:

@@ -21,14 +21,24 @@ _OPS: dict[str, Op | None] = {
     "TRUNCATE": None,
 }
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_DIGEST = re.compile("[0-9a-f]{8}")
+
+#: No type of the known formats comes near it, names of 1600 key columns included.
+MAX_TYPE_LENGTH = 200_000
 
 
 class Header(NamedTuple):
-    """``ev_type`` of the JSON format; op None is a TRUNCATE."""
+    """``ev_type`` of the JSON format; op None is a TRUNCATE.
+
+    row, state, pack -- only our own capture writes them; see ``keyed``.
+    """
 
     op: Op | None
     table: str
     key: tuple[str, ...]
+    row: str | None = None
+    state: bool = False
+    pack: bool = False
 
 
 @functools.lru_cache(maxsize=4096)
@@ -47,7 +57,14 @@ def header(text: str) -> Header:
         raise Malformed('"pkey" in its type is not a list of names')
     if _OPS[op] in {Op.UPDATE, Op.DELETE} and not key:
         raise Malformed("it names no key columns")
-    return Header(_OPS[op], ".".join(table), tuple(key))
+    digest, state, pack = value.get("row"), value.get("state", False), value.get("pack", False)
+    if digest is not None and not (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
+        raise Malformed('"row" in its type is not a digest of eight digits')
+    if not isinstance(state, bool) or not isinstance(pack, bool):
+        raise Malformed('"state" or "pack" in its type is neither true nor false')
+    if (state and (op not in {"INSERT", "DELETE"} or not key)) or (pack and op == "TRUNCATE"):
+        raise Malformed(f'"state" or "pack" in its type does not go with {op}')
+    return Header(_OPS[op], ".".join(table), tuple(key), digest, state, pack)
 
 
 def row(what: Header, text: str) -> dict[str, str | None]:

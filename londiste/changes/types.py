@@ -29,6 +29,9 @@ class RowChange(NamedTuple):
         by ``pgq.sqltriga``, which do not say it.
     partial -- only for updates captured by ``pgq.sqltriga``: the image holds the key and the
         changed columns, all others keep their value.
+    state -- the change says what the table has now for this key, not what happened: INSERT, the
+        row is there exactly so; DELETE, there is no such row.  Whether there was one before, it
+        does not say.
     """
 
     event_id: int
@@ -38,6 +41,7 @@ class RowChange(NamedTuple):
     key: tuple[str, ...]
     image: dict[str, str | None]
     partial: bool = False
+    state: bool = False
 
 
 class Truncate(NamedTuple):

@@ -14,20 +14,22 @@ TableChange: TypeAlias = RowChange | Truncate
 
 @dataclass(frozen=True)
 class Net:
-    """What a run of changes comes to; the three lists touch each key at most once each.
+    """What a run of changes comes to; the five lists touch each key at most once each.
 
-    Done in this order: truncate, deletes, updates, inserts.  A key that is in deletes and in
-    inserts is replaced.
+    Done in this order: truncate, deletes, unsets, updates, sets, inserts.  A key that is in deletes
+    or unsets and in inserts is replaced.
 
     truncated -- the table is emptied first; the lists hold what happened after that.
-    deletes -- the image holds at least the key.
-    updates, inserts -- the last image of the row.
+    deletes, unsets -- the image holds at least the key; an unset may find no row.
+    updates, sets, inserts -- the last image of the row; a set may find the row or not.
     """
 
     truncated: bool
     deletes: Sequence[RowChange]
     updates: Sequence[RowChange]
     inserts: Sequence[RowChange]
+    unsets: Sequence[RowChange]
+    sets: Sequence[RowChange]
 
 
 @dataclass(frozen=True)

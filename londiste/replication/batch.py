@@ -21,7 +21,7 @@ import psycopg
 
 from londiste.cascade.forward import Forwarder
 from londiste.cascade.progress import NodeProgress
-from londiste.changes.decode import decode
+from londiste.changes.decode import decode_all
 from londiste.changes.types import ExecuteScript, RowChange, SystemEvent, Truncate
 from londiste.daemon import crash
 from londiste.db.connection import Connection, place
@@ -158,9 +158,12 @@ class BatchRunner:
             route = interest.route(event.extra1, event.txid)
             if route is None:
                 continue
-            change = decode(event)
-            if isinstance(change, RowChange | Truncate):
-                pending.add(route.dest, change, len(event.data or ""))
+            size = pending.count
+            for change in decode_all(event):
+                if isinstance(change, RowChange | Truncate):
+                    pending.add(route.dest, change)
+            if pending.count > size:
+                pending.bytes += len(event.data or "")
                 done += 1
                 if pending.bytes >= self.flush_bytes:
                     self._flush(pending, interest)
@@ -169,7 +172,7 @@ class BatchRunner:
     def _follow(self, event: Event) -> int:
         if self.system is None:
             return 0
-        change = decode(event)
+        (change,) = decode_all(event)
         if isinstance(change, ExecuteScript):
             raise EventError(
                 f"event {event.id} is the script {change.name}, which this version does not run",

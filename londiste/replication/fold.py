@@ -4,16 +4,8 @@ A row that is inserted, updated twice and deleted inside one batch costs nothing
 a hot row costs one statement instead of thousands.  What is left can be written as sets,
 because it no longer matters in which order different keys are written.
 
-Two states decide what is left of a key: whether its row was there before the first event, and
-whether it is there after the last one:
-
-    first event   last event   what is left
-    insert        delete       nothing
-    insert        other        insert, with the last image
-    other         delete       delete
-    delete        insert …     delete and insert: columns that only this node has start anew,
-                               as they would event by event
-    update        update       update, with the last image
+Two things decide what is left of a key: whether its row was there before the first event, and
+whether it is there after the last one; ``keystate`` has the table.
 
 Events that cannot follow each other (insert of a row that is there, update of one that is
 not) and keys whose texts do not tell whether they are equal are left to the row-by-row way,
@@ -27,8 +19,25 @@ from collections.abc import Callable, Iterable
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.shape import Folding, TableShape
 from londiste.engine.applyspec import Net, TableChange
+from londiste.replication.keystate import (
+    DELETED,
+    GONE,
+    INSERTED,
+    REPLACED,
+    RESET,
+    SET,
+    UNSEEN,
+    UNSET,
+    UPDATED,
+    WRONG,
+    contradiction,
+    steps,
+)
 
 Key = tuple[str, ...]
+
+_STEPS = {(op, state): steps(op, state) for op in Op for state in (False, True)}
+_THERE = {INSERTED, UPDATED, REPLACED, SET, RESET}
 
 
 class NotFoldable(Exception):
@@ -36,14 +45,12 @@ class NotFoldable(Exception):
 
 
 class _Entry:
-    """What is known of one key: ``first`` row before, ``there`` row after, and its last image."""
+    """What is known of one key, and its last image."""
 
-    __slots__ = ("change", "existed", "replaced", "there")
+    __slots__ = ("change", "known")
 
-    def __init__(self, change: RowChange) -> None:
-        self.existed = change.op is not Op.INSERT
-        self.there = change.op is not Op.DELETE
-        self.replaced = False
+    def __init__(self, known: int, change: RowChange) -> None:
+        self.known = known
         self.change = change
 
 
@@ -78,51 +85,43 @@ def fold(changes: Iterable[TableChange], shape: TableShape) -> Net:
             continue
         key = canonical(change)
         entry = entries.get(key)
+        known = entry.known if entry is not None else GONE if truncated else UNSEEN
+        then = _STEPS[change.op, change.state][known]
+        if then == WRONG:
+            raise NotFoldable(contradiction(change.op, truncated))
         if entry is None:
-            entries[key] = _Entry(change)
-        else:
-            _next(entry, change)
+            entries[key] = _Entry(then, change)
+            continue
+        if (
+            change.op is not Op.DELETE
+            and known in _THERE
+            and change.image.keys() != entry.change.image.keys()
+        ):
+            # a column came or went between the two: what the later image does not name stays
+            change = change._replace(image={**entry.change.image, **change.image})
+        entry.known, entry.change = then, change
     return _net(truncated, entries, keyless)
-
-
-def _next(entry: _Entry, change: RowChange) -> None:
-    if change.op is Op.INSERT:
-        if entry.there:
-            raise NotFoldable("a row is inserted twice")
-        entry.there = True
-        entry.replaced = entry.existed
-        entry.change = change
-        return
-    if not entry.there:
-        raise NotFoldable("a row is changed after it was deleted")
-    if change.op is Op.DELETE:
-        entry.there = False
-        entry.replaced = False
-        if not entry.existed:
-            entry.change = change
-            return
-    elif change.image.keys() != entry.change.image.keys():
-        # a column came or went between the two: what the later image does not name stays
-        change = change._replace(image={**entry.change.image, **change.image})
-    entry.change = change
 
 
 def _net(truncated: bool, entries: dict[Key, _Entry], keyless: list[RowChange]) -> Net:
     deletes: list[RowChange] = []
+    unsets: list[RowChange] = []
     updates: list[RowChange] = []
+    sets: list[RowChange] = []
     inserts: list[RowChange] = list(keyless)
+    where: dict[int, tuple[list[RowChange], ...]] = {
+        INSERTED: (inserts,),
+        UPDATED: (updates,),
+        DELETED: (deletes,),
+        REPLACED: (deletes, inserts),
+        SET: (sets,),
+        UNSET: (unsets,),
+        RESET: (unsets, inserts),
+    }
     for entry in entries.values():
-        if entry.existed and (entry.replaced or not entry.there):
-            if truncated:
-                raise NotFoldable("a row is changed after the table was emptied")
-            deletes.append(entry.change)
-        if entry.there and (entry.replaced or not entry.existed):
-            inserts.append(entry.change)
-        elif entry.there:
-            if truncated:
-                raise NotFoldable("a row is changed after the table was emptied")
-            updates.append(entry.change)
-    return Net(truncated, deletes, updates, inserts)
+        for group in where.get(entry.known, ()):
+            group.append(entry.change)
+    return Net(truncated, deletes, updates, inserts, unsets, sets)
 
 
 def _no_key(change: RowChange) -> Key:

@@ -85,16 +85,16 @@ class Pending:
         self.count = 0
         self.bytes = 0
 
-    def add(self, dest: TableName, change: TableChange, length: int) -> None:
+    def add(self, dest: TableName, change: TableChange) -> None:
         """Takes one more change of the table ``dest`` of this node.
 
-        length -- characters of the event it was read from.
+        The characters of the event it was read from are the caller's to add to ``bytes``.
         """
         self.changes.setdefault(dest, []).append(change)
         self.count += 1
         if isinstance(change, RowChange):
             # what a row takes besides its text: a tuple, a dict, and a string for every value
-            self.bytes += length + 400 + 80 * len(change.image)
+            self.bytes += 400 + 80 * len(change.image)
 
     def clear(self) -> None:
         """Forgets them, after they are written."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import psycopg
 from pydantic import Field, field_validator
 
-from londiste.changes.decode import decode
+from londiste.changes.decode import decode, singles
 from londiste.changes.types import RowChange
 from londiste.consumer import (
     AT_LEAST_ONCE,
@@ -64,7 +64,11 @@ class SimpleConsumer(Consumer):
     settings: SimpleSettings
 
     def process_event(self, event: Event, ctx: Context) -> None:
-        """One statement, if the event is wanted."""
+        """One statement for every row of the event, if it is wanted."""
+        for single in singles(event):
+            self._run(single, ctx)
+
+    def _run(self, event: Event, ctx: Context) -> None:
         parameters = self._parameters(event, ctx)
         if parameters is None:
             ctx.stats["left out"] += 1

@@ -39,6 +39,12 @@ class Target:
     def d(self, table: TableName = T, **image: str | None) -> RowChange:
         return self._change(Op.DELETE, table, image)
 
+    def s(self, table: TableName = T, **image: str | None) -> RowChange:
+        return self.i(table, **image)._replace(state=True)
+
+    def n(self, table: TableName = T, **image: str | None) -> RowChange:
+        return self.d(table, **image)._replace(state=True)
+
     def r(self, table: TableName = T) -> Truncate:
         self.number += 1
         return Truncate(self.number, 1, table)
@@ -125,6 +131,16 @@ HAZARDS: dict[str, tuple[str, Callable[[Target], list[TableChange]], list[tuple[
         "(1, 'x'), (2, 'y')",
         lambda t: [t.u(id="1", v="z"), t.i(id="3", v="w"), t.r(), t.i(id="1", v="x")],
         [(1, "x")],
+    ),
+    "rows as they are now, there before or not": (
+        "(1, 'x'), (2, 'y')",
+        lambda t: [t.s(id="1", v="z"), t.s(id="3", v="x"), t.n(id="2"), t.n(id="7")],
+        [(1, "z"), (3, "x")],
+    ),
+    "rows as they are now pass a unique value on": (
+        "(1, 'x'), (2, 'y')",
+        lambda t: [t.s(id="1", v="y"), t.s(id="2", v="x"), t.s(id="3", v="z"), t.n(id="4")],
+        [(1, "y"), (2, "x"), (3, "z")],
     ),
     "row that comes and goes": (
         "(1, 'x')",
@@ -266,6 +282,40 @@ def test_a_partial_update_leaves_other_columns_alone(target: Target) -> None:
         target.u(id="1", b=None)._replace(partial=True),
     )
     assert target.rows() == [(1, "z", None)]
+
+
+def test_a_row_as_it_is_now_needs_no_index_and_keeps_columns_of_its_own(target: Target) -> None:
+    target.database.execute(
+        "create table t (id int, v text, n int generated always as identity,"
+        " g text generated always as (v || '!') stored, own text default 'new');"
+        "insert into t (id, v, own) values (1, 'a', 'mine')"
+    )
+    target.apply(target.s(id="1", v="b"), target.s(id="2", v="c"))
+    rows = "select id, v, g, own from t order by 1"
+    assert target.rows(rows) == [(1, "b", "b!", "mine"), (2, "c", "c!", "new")]
+    # one by one, because of the key
+    target.database.execute("alter table t alter id type float8")
+    target.apply(
+        target.s(id="1", v="x"), target.s(id="3", v="y"), target.n(id="2"), target.n(id="9")
+    )
+    assert target.rows(rows) == [(1.0, "x", "x!", "mine"), (3.0, "y", "y!", "new")]
+
+
+def test_a_row_as_it_is_now_may_be_nothing_but_key(target: Target) -> None:
+    target.database.execute("create table t (id int primary key); insert into t values (1)")
+    target.apply(target.s(id="1"), target.s(id="2"))
+    assert target.rows() == [(1,), (2,)]
+
+
+def test_a_row_as_it_is_now_gets_the_identity_of_the_provider(target: Target) -> None:
+    target.database.execute(
+        "create table t (id int primary key, n int generated always as identity);"
+        "insert into t overriding system value values (1, 70)"
+    )
+    target.apply(target.s(id="1", n="70"), target.s(id="2", n="71"))
+    assert target.rows() == [(1, 70), (2, 71)]
+    with pytest.raises(EventError, match="the row is not there"):
+        target.apply(target.s(id="1", n="99"))
 
 
 def test_a_table_without_key_takes_inserts_and_nothing_else(target: Target) -> None:

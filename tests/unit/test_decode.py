@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from londiste.changes.decode import decode
+from londiste.changes.decode import decode, decode_all, singles
+from londiste.changes.keyed import columns_digest, read_type
 from londiste.changes.types import (
     ExecuteScript,
     Op,
@@ -205,6 +206,103 @@ def test_anything_else_is_an_event_error_that_names_the_event(type_, data):
 def test_a_bad_table_name_is_an_event_error(name):
     with pytest.raises(EventError):
         decode(event("R", "", name))
+
+
+def keyed(op: str = "INSERT", *, key: tuple[str, ...] = ("id",), **more: object) -> str:
+    what = {"op": op, "table": ["public", "fruit"], "pkey": list(key), "row": "3fa9c1d2", **more}
+    return json.dumps(what, separators=(",", ":"))
+
+
+def test_a_keyed_type_says_everything_but_the_row():
+    kind = keyed("DELETE", key=("id", "region"), state=True, pack=True)
+    assert read_type(kind) == (
+        Op.DELETE,
+        "public.fruit",
+        ("id", "region"),
+        "3fa9c1d2",
+        True,
+        True,
+    )
+    assert read_type(keyed("UPDATE")) == (
+        Op.UPDATE,
+        "public.fruit",
+        ("id",),
+        "3fa9c1d2",
+        False,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    "kind", [None, "I", "U:id", header(), '{"op"', keyed("TRUNCATE"), "{" * 300_000]
+)
+def test_other_types_are_not_keyed(kind):
+    assert read_type(kind) is None
+
+
+def test_the_digest_is_that_of_the_names_joined_by_commas():
+    assert columns_digest(["id", "region"]) == "3c863585"
+
+
+def test_a_keyed_event_is_decoded_like_an_ordinary_one():
+    found = decode(event(keyed(), '{"id":1,"name":"kiwi"}'))
+    assert found == change(Op.INSERT, ("id",), {"id": "1", "name": "kiwi"})
+
+
+def test_an_event_about_a_state_says_so():
+    there = decode(event(keyed(state=True), '{"id":1}'))
+    gone = decode(event(keyed("DELETE", state=True), '{"id":1}'))
+    assert isinstance(there, RowChange) and isinstance(gone, RowChange)
+    assert (there.op, there.state) == (Op.INSERT, True)
+    assert (gone.op, gone.state) == (Op.DELETE, True)
+
+
+PACKED = '{"id":1,"name":"a\\nb"}\n{"id":2,"name":null}'
+
+
+def test_a_packed_event_is_one_change_for_each_line():
+    found = list(decode_all(event(keyed("UPDATE", pack=True), PACKED)))
+    assert found == [
+        change(Op.UPDATE, ("id",), {"id": "1", "name": "a\nb"}),
+        change(Op.UPDATE, ("id",), {"id": "2", "name": None}),
+    ]
+
+
+def test_a_packed_event_can_be_taken_apart_into_plain_ones():
+    packed = event(keyed(pack=True), PACKED, extra2="x\ny")._replace(extra3="1\n2")
+    one, two = singles(packed)
+    assert [one.data, two.data] == PACKED.split("\n")
+    assert (one.type, one.extra2, one.extra3) == (keyed(), "x", "1")
+    assert (two.type, two.extra2, two.extra3) == (keyed(), "y", "2")
+    assert list(singles(one)) == [one]
+
+
+def test_a_packed_event_with_too_few_keys_is_an_error():
+    with pytest.raises(EventError, match="same number of rows"):
+        list(singles(event(keyed(pack=True), PACKED)._replace(extra3="1")))
+
+
+def test_one_change_is_not_taken_from_a_packed_event():
+    with pytest.raises(EventError, match="packed"):
+        decode(event(keyed(pack=True), PACKED))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        keyed(row="3FA9C1D2"),
+        keyed(row="3fa9c1d"),
+        keyed(row=7),
+        keyed(state="yes"),
+        keyed(pack=1),
+        keyed("UPDATE", state=True),
+        keyed(key=(), state=True),
+        keyed("TRUNCATE", pack=True),
+    ],
+)
+def test_a_keyed_type_that_is_not_exactly_so_is_an_error(kind):
+    with pytest.raises(EventError, match="in its type"):
+        decode(event(kind, '{"id":1}'))
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=30)

@@ -15,6 +15,7 @@ from londiste.replication.fold import NotFoldable, fold
 TABLE = TableName("public", "t")
 Row = dict[str, str | None]
 Model = dict[str, Row]
+NOTHING = Net(False, [], [], [], [], [])
 
 
 def shape(key: str = "id", folding: Folding = Folding.TEXT) -> TableShape:
@@ -27,8 +28,10 @@ def shape(key: str = "id", folding: Folding = Folding.TEXT) -> TableShape:
 
 
 def change(number: int, op: str, key: str, a: str | None = None, **more: str | None) -> RowChange:
-    image: Row = {"id": key} if op == "D" else {"id": key, "a": a, **more}
-    return RowChange(number, 1, TABLE, Op(op), ("id",), image)
+    """One event; S says that the row is so now, N that there is none."""
+    plain = {"S": "I", "N": "D"}.get(op, op)
+    image: Row = {"id": key} if plain == "D" else {"id": key, "a": a, **more}
+    return RowChange(number, 1, TABLE, Op(plain), ("id",), image, state=plain != op)
 
 
 def one_by_one(rows: Model, changes: list[TableChange]) -> Model:
@@ -39,7 +42,12 @@ def one_by_one(rows: Model, changes: list[TableChange]) -> Model:
             rows.clear()
             continue
         key = str(item.image["id"])
-        if item.op is Op.INSERT:
+        if item.state:
+            if item.op is Op.DELETE:
+                rows.pop(key, None)
+            else:
+                rows[key] = {"a": None, "b": None, **rows.get(key, {}), **item.image}
+        elif item.op is Op.INSERT:
             if key in rows:
                 raise ValueError(key)
             rows[key] = {"a": None, "b": None, **item.image}
@@ -53,15 +61,21 @@ def one_by_one(rows: Model, changes: list[TableChange]) -> Model:
 def as_sets(rows: Model, net: Net) -> Model:
     """What the quick way leaves; each list may name a key once only."""
     rows = {} if net.truncated else {key: dict(row) for key, row in rows.items()}
-    for group in (net.deletes, net.updates, net.inserts):
-        keys = [item.image["id"] for item in group]
+    for groups in (
+        (net.deletes, net.unsets, net.updates, net.sets),
+        (net.updates, net.sets, net.inserts),
+    ):
+        keys = [item.image["id"] for group in groups for item in group]
         assert len(keys) == len(set(keys))
-    assert not {i.image["id"] for i in net.updates} & {i.image["id"] for i in net.deletes}
-    assert not {i.image["id"] for i in net.updates} & {i.image["id"] for i in net.inserts}
     for item in net.deletes:
         del rows[str(item.image["id"])]
+    for item in net.unsets:
+        rows.pop(str(item.image["id"]), None)
     for item in net.updates:
         rows[str(item.image["id"])].update(item.image)
+    for item in net.sets:
+        key = str(item.image["id"])
+        rows[key] = {"a": None, "b": None, **rows.get(key, {}), **item.image}
     for item in net.inserts:
         key = str(item.image["id"])
         assert key not in rows
@@ -72,7 +86,7 @@ def as_sets(rows: Model, net: Net) -> Model:
 keys = st.sampled_from(["1", "2", "3"])
 operations = st.lists(
     st.tuples(
-        st.sampled_from("IIUUUDDT"), keys, st.sampled_from([None, "x", "y", ""]), st.booleans()
+        st.sampled_from("IIUUUDDTSN"), keys, st.sampled_from([None, "x", "y", ""]), st.booleans()
     ),
     max_size=25,
 )
@@ -91,11 +105,11 @@ def test_folded_changes_leave_what_the_changes_leave(
             changes.append(Truncate(number, 1, TABLE))
             there.clear()
             continue
-        if possible_only and (op == "I") == (key in there):
+        if possible_only and op not in "SN" and (op == "I") == (key in there):
             continue
-        there = there | {key} if op != "D" else there - {key}
+        there = there | {key} if op not in "DN" else there - {key}
         more: Row = {"b": value} if wide else {}
-        changes.append(change(number, op, key, value, **(more if op != "D" else {})))
+        changes.append(change(number, op, key, value, **(more if op not in "DN" else {})))
     try:
         expected: Model | None = one_by_one(rows, changes)
     except (KeyError, ValueError):
@@ -111,6 +125,7 @@ def test_folded_changes_leave_what_the_changes_leave(
     elif not net.truncated:
         # a row that comes and goes is not looked at; all else that cannot be is noticed
         touched = {item.image["id"] for item in (*net.deletes, *net.updates, *net.inserts)}
+        touched -= {item.image["id"] for item in (*net.unsets, *net.sets)}
         strange = {item.image["id"] for item in changes if isinstance(item, RowChange)} - touched
         if not strange:
             with pytest.raises((KeyError, AssertionError)):
@@ -125,7 +140,31 @@ def test_a_hot_row_becomes_one_update() -> None:
 
 def test_a_row_that_comes_and_goes_costs_nothing() -> None:
     net = fold([change(1, "I", "1"), change(2, "U", "1", "x"), change(3, "D", "1")], shape())
-    assert net == Net(False, [], [], [])
+    assert net == NOTHING
+
+
+@pytest.mark.parametrize(
+    "ops, left",
+    [
+        ("S", "sets"),
+        ("N", "unsets"),
+        ("SUU", "sets"),
+        ("IS", "inserts"),
+        ("IN", None),
+        ("US", "updates"),
+        ("DN", "deletes"),
+        ("UN", "deletes"),
+        ("SD", "unsets"),
+        ("NS", "unsets inserts"),
+        ("DS", "deletes inserts"),
+    ],
+)
+def test_what_is_known_of_the_row_before_decides_over_what_is_only_known_of_now(
+    ops: str, left: str | None
+) -> None:
+    net = fold([change(n, op, "1", str(n)) for n, op in enumerate(ops)], shape())
+    found = [n for n in ("deletes", "unsets", "updates", "sets", "inserts") if getattr(net, n)]
+    assert " ".join(found) == (left or "")
 
 
 def test_what_was_before_truncate_does_not_matter() -> None:
@@ -144,14 +183,14 @@ def test_a_replaced_row_starts_anew() -> None:
 
 def test_numbers_with_zeros_behind_the_point_are_one_key() -> None:
     changes = [change(1, "I", "1.0"), change(2, "U", "1.00", "x"), change(3, "D", "1")]
-    assert fold(changes, shape(folding=Folding.ZEROS)) == Net(False, [], [], [])
+    assert fold(changes, shape(folding=Folding.ZEROS)) == NOTHING
     assert Folding.ZEROS.canonical("100") == "100"
     assert Folding.ZEROS.canonical("0.00") == "0"
 
 
 def test_blanks_at_the_end_of_a_char_key_do_not_count() -> None:
     changes = [change(1, "I", "de "), change(2, "D", "de")]
-    assert fold(changes, shape(folding=Folding.BLANKS)) == Net(False, [], [], [])
+    assert fold(changes, shape(folding=Folding.BLANKS)) == NOTHING
 
 
 def test_inserts_of_a_table_without_key_keep_their_order() -> None:

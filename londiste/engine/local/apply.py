@@ -115,25 +115,44 @@ class Applier:
             plan.shape.writable <= change.image.keys()
             for plan in plans
             if plan.shape.name == table and plan.net is not None
-            for change in plan.net.updates
+            for change in (*plan.net.updates, *plan.net.sets)
         )
 
     def _set(self, shape: TableShape, net: Net) -> None:
-        deletes, updates, inserts = net.deletes, net.updates, net.inserts
+        deletes, unsets, updates, sets, inserts = (
+            net.deletes,
+            net.unsets,
+            net.updates,
+            net.sets,
+            net.inserts,
+        )
         if shape.name in self._rewrite and all(
-            shape.writable <= change.image.keys() for change in updates
+            shape.writable <= change.image.keys() for change in (*updates, *sets)
         ):
-            deletes, updates, inserts = [*deletes, *updates], [], [*updates, *inserts]
-        for key, group in _groups(deletes, lambda c: c.key or shape.key):
-            images = ({name: change.image[name] for name in key} for change in group)
-            self._run(shape, self._text("delete", shape, key), images)
-        for (columns, key), group in _groups(updates, lambda c: (tuple(c.image), c.key)):
-            self._run(shape, self._text("update", shape, columns, key), (c.image for c in group))
-        for columns, group in _groups(inserts, lambda c: tuple(c.image)):
-            self._run(shape, self._text("insert", shape, columns), (c.image for c in group))
+            deletes, unsets, updates, sets, inserts = (
+                [*deletes, *updates],
+                [*unsets, *sets],
+                [],
+                [],
+                [*updates, *sets, *inserts],
+            )
+        for exact, group in ((True, deletes), (False, unsets)):
+            for key, some in _groups(group, lambda c: c.key or shape.key):
+                images = ({name: change.image[name] for name in key} for change in some)
+                self._run(shape, self._text("delete", shape, key), images, exact=exact)
+        for kind, group in (("update", updates), ("set", sets)):
+            for (columns, key), some in _groups(group, lambda c: (tuple(c.image), c.key)):
+                self._run(shape, self._text(kind, shape, columns, key), (c.image for c in some))
+        for columns, some in _groups(inserts, lambda c: tuple(c.image)):
+            self._run(shape, self._text("insert", shape, columns), (c.image for c in some))
 
     def _run(
-        self, shape: TableShape, statement: str, images: Iterable[dict[str, str | None]]
+        self,
+        shape: TableShape,
+        statement: str,
+        images: Iterable[dict[str, str | None]],
+        *,
+        exact: bool = True,
     ) -> None:
         rows = list(images)
         try:
@@ -143,7 +162,7 @@ class Applier:
             if known.retry:
                 raise known from error
             raise _SetFailed(shape.name, error.sqlstate or "", _message(error)) from error
-        if self._cursor.rowcount != len(rows):
+        if exact and self._cursor.rowcount != len(rows):
             raise _SetFailed(
                 shape.name, "", f"{self._cursor.rowcount} rows hit instead of {len(rows)}"
             )
@@ -200,9 +219,9 @@ class Applier:
                     for statement, image in self._statements(change, shape):
                         cursor = psycopg.RawCursor(self._conn)
                         cursor.execute(statement, [statements.payload([image])])
-                        cursors.append((cursor, shape))
-            for cursor, shape in cursors:
-                if cursor.rowcount != 1:
+                        cursors.append((cursor, shape, _is_unset(change)))
+            for cursor, shape, lenient in cursors:
+                if cursor.rowcount != 1 and not lenient:
                     raise _SetFailed(shape.name, "", "a row is missing")
 
     def _one(self, change: RowChange | Truncate, shape: TableShape) -> None:
@@ -226,7 +245,7 @@ class Applier:
                     detail=f"SQLSTATE {error.sqlstate}, SQL: {statement}",
                     hint=_hint(error.sqlstate or "", shape.name),
                 ) from error
-            if self._cursor.rowcount != 1:
+            if self._cursor.rowcount != 1 and not _is_unset(change):
                 raise self._event_error(
                     change,
                     shape,
@@ -240,6 +259,9 @@ class Applier:
         self, change: RowChange, shape: TableShape
     ) -> Iterator[tuple[str, dict[str, str | None]]]:
         columns, key = tuple(change.image), change.key
+        if change.op is Op.INSERT and change.state:
+            yield self._text("set", shape, columns, key), change.image
+            return
         if change.op is Op.INSERT:
             yield self._text("insert", shape, columns), change.image
             return
@@ -287,6 +309,8 @@ class Applier:
                 text = statements.insert_sql(shape, columns)
             elif kind == "update":
                 text = statements.update_sql(shape, columns, key)
+            elif kind == "set":
+                text = statements.set_sql(shape, columns, key)
             else:
                 text = statements.delete_sql(shape, columns)
             self._texts[known] = text
@@ -334,6 +358,11 @@ class Applier:
             queue=self._queue,
             event_id=change.event_id,
         )
+
+
+def _is_unset(change: RowChange) -> bool:
+    """Whether the change may find no row."""
+    return change.state and change.op is Op.DELETE
 
 
 def _hint(state: str, table: TableName) -> str:

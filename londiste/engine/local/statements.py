@@ -52,6 +52,32 @@ def update_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]
     return f"update {_target(shape)} t set {assignments} from {_rows(chosen)} where {where}"
 
 
+def set_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
+    """UPDATE of the rows with the keys, INSERT of those that are not there; a row for each.
+
+    Needs no unique index on the key, and leaves columns alone that the image does not have.  The
+    rows that are not hit by ``update_sql``'s condition are in neither, so that they are missed.
+    """
+    chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
+    others = [column for column in chosen if column.name not in key]
+    settable = [column for column in others if not column.identity_always]
+    equal = " and ".join(_equal(shape.by_name[name]) for name in key)
+    where = " and ".join([equal, *(_same(c) for c in others if c.identity_always)])
+    found = f"select 1 from {_target(shape)} t join r on {where} for key share of t"
+    if settable:
+        assignments = ", ".join(f"{quote(column.name)} = {_value(column)}" for column in settable)
+        found = f"update {_target(shape)} t set {assignments} from r where {where} returning 1"
+    names = ", ".join(quote(column.name) for column in chosen)
+    values = ", ".join(_value(column) for column in chosen)
+    return (
+        f"with r as materialized (select * from {_rows(chosen)}), u as ({found}),"
+        f" i as (insert into {shape.name.quoted} ({names}) overriding system value"
+        f" select {values} from r where not exists"
+        f" (select from {_target(shape)} t where {equal}) returning 1)"
+        " select 1 from u union all select 1 from i"
+    )
+
+
 def delete_sql(shape: TableShape, key: tuple[str, ...]) -> str:
     """DELETE of the rows with the keys."""
     columns = [shape.by_name[name] for name in key]

@@ -1,0 +1,55 @@
+"""The keyed form of an event's type: what lets a row be used without being read.
+
+Our own capture names in ``ev_type``, besides operation, table and key, a digest of the columns of the
+image.  So all events of one type have the same columns, and reading one image tells those of all the
+others; the key of each row is in ``ev_extra3``.  docs/reference/events.md has the whole form.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from londiste.changes import jsonrow
+from londiste.changes.malformed import Malformed
+from londiste.changes.types import Op
+
+
+class KeyedType(NamedTuple):
+    """What the type of such an event says.
+
+    table -- ``schema.name``, not quoted.
+    key -- names of the key columns, empty for a table without a key.
+    row -- digest of the image's columns.
+    state -- the event says what the table has now for the key: INSERT, the row is there exactly so;
+        DELETE, there is no such row.  Otherwise it says what happened.
+    pack -- many rows, one to a line, in ``ev_data`` and in ``ev_extra3``.
+    """
+
+    op: Op
+    table: str
+    key: tuple[str, ...]
+    row: str
+    state: bool
+    pack: bool
+
+
+@functools.lru_cache(maxsize=4096)
+def read_type(text: str | None) -> KeyedType | None:
+    """What the type says; None for every other type, ``decode_all`` knows what it is then."""
+    if text is None or not text.startswith("{") or len(text) > jsonrow.MAX_TYPE_LENGTH:
+        return None
+    try:
+        what = jsonrow.header(text)
+    except Malformed:
+        return None
+    if what.op is None or what.row is None:
+        return None
+    return KeyedType(what.op, what.table, what.key, what.row, what.state, what.pack)
+
+
+def columns_digest(names: Iterable[str]) -> str:
+    """The digest of an image's columns, in their order, as ``row`` has it."""
+    return hashlib.md5(",".join(names).encode(), usedforsecurity=False).hexdigest()[:8]
