@@ -1,8 +1,8 @@
 """The keyed form of an event's type: what lets a row be used without being read.
 
-Our own capture names in ``ev_type``, besides operation, table and key, a digest of the columns of the
-image.  So all events of one type have the same columns, and reading one image tells those of all the
-others; the key of each row is in ``ev_extra3``.  docs/reference/events.md has the whole form.
+Our own capture names in ``ev_type``, besides operation, table and key, a digest of the columns of
+the image.  So all events of one type have the same columns, and reading one image tells those of
+all the others; the key of each row is in ``ev_extra3`` (docs/reference/events.md).
 """
 
 from __future__ import annotations
