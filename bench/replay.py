@@ -1,226 +1,174 @@
-"""Replay of a backlog: this project's worker against a native subscription, same changes.
+"""Replay of a backlog: our worker, a native subscription and Londiste 3, the same changes for all.
 
-Four tables of six columns (the fourth with a second unique index) are filled on the source and
-copied to two target databases.  Then the same changes (40 % insert, 50 % update with a fifth of
-them on hot keys, 10 % delete, ten rows a transaction) are captured by our trigger and, through
-a slot made beforehand, kept for the subscription.  Each side applies the backlog alone; both
-targets are checked against the source afterwards.
+The workloads are described in ``bench/replay_changes.py``.  In each round every way gets the same
+changes on its own source server, then the ways catch up one after the other, in turns; then all
+targets are checked against their sources, and the sources against each other.  Printed are medians
+of the rounds, and CPU for an event over all processes.  Londiste 3 is skipped with a note when it
+is not installed, and with --skip-original.
 
-    python -m bench.replay [--events 200000] [--rows 100000] [--batch 10000] [--rounds 1]
+    python -m bench.replay [--workloads rows,packed,hot] [--events 1000000] [--rows 250000]
+                           [--batch 10000] [--rounds 3] [--bindir DIR] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import random
-import subprocess
-import sys
+import contextlib
 import tempfile
 import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 
-import psycopg
-
-from bench import common
+from bench import common, replay_changes
+from bench.peers import Peers, add_option, bindir
+from bench.replay_ways import Londiste3, Native, Ours, Run, Way
 from londiste.embedded.postgres import Cluster
 
-QUEUE = "bench"
-TABLES = [f"t{n}" for n in range(1, 5)]
-DDL = """
-create table {t} (id bigint primary key, a int, b text, c numeric, d timestamptz, e bool)
-"""
-FILL = """
-insert into {t} select i, i % 1000, 'row ' || i, i / 7.0,
-    timestamptz '2024-01-01' + i * interval '1 s',
-    i % 2 = 0 from generate_series(1, {rows}) i
-"""
+SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB"}
+#: Workload -> what our events a second must be at least, against native.
+AGAINST_NATIVE = {"rows": 1.15, "packed": 1.5, "hot": 1.0}
+#: Workload -> the form of capture it is for.
+FORMS = {"rows": "row", "packed": "statement", "hot": "row"}
 
 
 def main() -> None:
-    """Runs the benchmark and prints a table."""
+    """Runs the workloads and prints a table for each."""
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--events", type=int, default=200_000)
-    parser.add_argument("--rows", type=int, default=100_000, help="rows per table at the start")
-    parser.add_argument("--batch", type=int, default=10_000, help="events between two ticks")
+    parser.add_argument("--workloads", default=",".join(replay_changes.WORKLOADS))
+    parser.add_argument("--events", type=int, default=1_000_000, help="rows changed, each round")
+    parser.add_argument("--rows", type=int, default=250_000, help="rows per table at the start")
+    parser.add_argument("--batch", type=int, default=10_000, help="rows changed between two ticks")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--skip-original", action="store_true", help="without Londiste 3")
+    parser.add_argument("--json", type=Path, help="file that takes the result")
+    add_option(parser)
     args = parser.parse_args()
-    ours: list[float] = []
-    native: list[float] = []
-    for number in range(args.rounds):
-        # A fresh pair each round, and turns: neither side always finds the caches warm.
-        a, b = one_round(args.events, args.rows, args.batch, native_first=number % 2 == 0)
-        ours.append(a)
-        native.append(b)
-    common.report(
-        f"Replay of {args.events:,} events in batches of {args.batch:,}",
-        "events",
-        [
-            common.Row("native subscription", common.median(native), args.events),
-            common.Row("londiste worker", common.median(ours), args.events),
-        ],
-        base="native subscription",
-        notes=[f"Medians of {args.rounds} rounds; both targets equal to the source after each."],
+    found: list[common.Goal] = []
+    notes: list[str] = []
+    for workload in args.workloads.split(","):
+        with ways(workload, args, notes) as all_ways:
+            found += measure(workload, all_ways, args)
+    common.goals(found)
+    for note in dict.fromkeys(notes):
+        print(f"\nskipped: {note}")
+    common.write_json(
+        args.json, "replay goals", {g.name: [g.value, g.limit, g.reached] for g in found}
     )
 
 
-def one_round(events: int, rows: int, batch: int, *, native_first: bool) -> tuple[float, float]:
-    """Seconds of our worker and of the subscription for the same backlog."""
+@contextlib.contextmanager
+def ways(workload: str, args: argparse.Namespace, notes: list[str]) -> Iterator[list[Way]]:
+    """The ways that can be measured here, prepared, each with its own source."""
     with (
-        common.servers("source", "target") as (source, target),
-        tempfile.TemporaryDirectory() as tmp,
+        common.servers(
+            *("target", "source1", "source2", "source3"),
+            bindir=bindir(args.bindir),
+            settings=SETTINGS,
+        ) as (target, *sources),
+        tempfile.TemporaryDirectory() as folder,
     ):
-        source.create_database("src")
-        for name in ("ours", "native"):
-            target.create_database(name)
-        fill(source, target, rows)
-        files = settings(Path(tmp), source, target)
-        prepare_ours(files)
-        with common.connect(source, "src") as conn:
-            conn.execute("create publication p for table t1, t2, t3, t4")
-            conn.execute("select pg_create_logical_replication_slot('s', 'pgoutput')")
-            change(conn, events, rows, batch)
-        with common.connect(target, "native") as conn:
-            conn.execute(
-                f"create subscription s connection '{source.dsn('src')}' publication p"
-                " with (create_slot = false, slot_name = 's', copy_data = false, enabled = false)"
-            )
-        runs = {"native": lambda: native(source, target), "ours": lambda: ours(files, target)}
-        order = ["native", "ours"] if native_first else ["ours", "native"]
-        seconds = {name: runs[name]() for name in order}
-        check(source, target)
-        with common.connect(target, "native") as conn:
-            conn.execute("drop subscription s")
-        return seconds["ours"], seconds["native"]
+        peers = Peers(target)
+        makers: list[Callable[[Cluster, Cluster, Path, str], Way]] = [Native, Ours]
+        Ours.form = None
+        if not args.skip_original and peers.extension("pgq", "pgq_node", "londiste"):
+            program = peers.program("londiste")
+            if program is not None:
+                Londiste3.program = program
+                makers.append(Londiste3)
+        notes += peers.notes
+        found = [
+            make(source, target, Path(folder), workload)
+            for make, source in zip(makers, sources, strict=False)
+        ]
+        for way in found:
+            way.prepare(args.rows)
+        yield found
+        for way in found:
+            way.end()
 
 
-def fill(source: Cluster, target: Cluster, rows: int) -> None:
-    """The same tables with the same rows in all three databases."""
-    for cluster, name in ((source, "src"), (target, "ours"), (target, "native")):
-        with common.connect(cluster, name) as conn:
-            for table in TABLES:
-                conn.execute(DDL.format(t=table))
-                conn.execute(FILL.format(t=table, rows=rows))
-            conn.execute("create unique index on t4 (d)")
-            conn.execute("vacuum analyze")
-
-
-def settings(folder: Path, source: Cluster, target: Cluster) -> dict[str, Path]:
-    """Settings files of the two nodes."""
-    files = {}
-    for name, cluster, database in (("root", source, "src"), ("leaf", target, "ours")):
-        files[name] = folder / f"{name}.toml"
-        files[name].write_text(
-            f'[londiste]\ndb = "{cluster.dsn(database)}"\nqueue_name = "{QUEUE}"\n'
-            f'job_name = "{name}"\nengine = "local"\nloop_delay = 0.05\n'
+def measure(workload: str, found: list[Way], args: argparse.Namespace) -> list[common.Goal]:
+    """The rounds of one workload; prints the table and returns what was to be reached."""
+    began = time.perf_counter()
+    runs: dict[str, list[Run]] = defaultdict(list)
+    events = 0
+    for number in range(args.rounds):
+        for way in found:
+            events = way.change((number + 1) / 10, args.events, args.batch)
+        start = number % len(found)
+        for way in [*found[start:], *found[:start]]:
+            runs[way.name].append(way.catch_up())
+        check(found)
+    speed = {
+        name: common.median([a.seconds / b.seconds for a, b in zip(native, mine, strict=True)])
+        for name, mine in runs.items()
+        for native in [runs[Native.name]]
+    }
+    rows = []
+    for name, mine in runs.items():
+        per_event = [
+            f"{common.median([part(run) for run in mine]) / events * 1e6:.1f}"
+            for part in map(attrgetter, ("cpu", "program", "source", "target"))
+        ]
+        seconds = common.median([run.seconds for run in mine])
+        memory = max(run.memory for run in mine)
+        rows.append(
+            [
+                *(name, f"{seconds:.2f}", f"{events / seconds:,.0f}", f"{speed[name]:.2f}"),
+                *(*per_event, f"{memory:.0f}" if memory else "–"),
+            ]
         )
-    return files
-
-
-def londiste(file: Path, *args: str) -> None:
-    """Runs a command of ours."""
-    subprocess.run([sys.executable, "-m", "londiste", "-q", "-c", str(file), *args], check=True)
-
-
-def prepare_ours(files: dict[str, Path]) -> None:
-    """Root and leaf, the tables attached without a copy: they are equal already."""
-    root, leaf = files["root"], files["leaf"]
-    locations = {name: dsn(file) for name, file in files.items()}
-    for file in (root, leaf):
-        londiste(file, "install")
-    londiste(root, "create-root", "root", locations["root"])
-    londiste(leaf, "create-leaf", "leaf", locations["leaf"], "--provider", locations["root"])
-    londiste(root, "add-table", *TABLES)
-    londiste(leaf, "add-table", *TABLES, "--expect-sync")
-
-
-def dsn(file: Path) -> str:
-    """The connection string in a settings file."""
-    for line in file.read_text().splitlines():
-        if line.startswith("db = "):
-            return line.split('"')[1]
-    raise ValueError(file)
-
-
-def change(conn: psycopg.Connection, events: int, rows: int, batch: int) -> None:
-    """Makes the changes, ten rows a transaction, with a tick after every ``batch`` events."""
-    pick = random.Random(1)
-    live = dict.fromkeys(TABLES, rows)
-    gone: dict[str, set[int]] = {table: set() for table in TABLES}
-    hot = min(2000, rows)
-    done = 0
-    conn.execute("select pgq.ticker(%s)", [QUEUE])
-    while done < events:
-        with conn.pipeline(), conn.transaction():
-            for _ in range(10):
-                table = pick.choice(TABLES)
-                what = pick.random()
-                if what < 0.4:
-                    live[table] += 1
-                    key = live[table]
-                    conn.execute(
-                        f"insert into {table} values (%s, 1, 'new', 1.5,"
-                        " timestamptz '2024-01-01' + %s * interval '1 s', true)",
-                        [key, key],
-                    )
-                else:
-                    top = hot if what < 0.5 else live[table]
-                    key = pick.randint(1, top)
-                    while key in gone[table]:
-                        key = pick.randint(1, live[table])
-                    if what < 0.9:
-                        conn.execute(
-                            f"update {table} set a = a + 1, c = c + 0.1 where id = %s", [key]
-                        )
-                    else:
-                        conn.execute(f"delete from {table} where id = %s", [key])
-                        gone[table].add(key)
-        done += 10
-        if done % batch == 0:
-            tick(conn)
-    tick(conn)
-
-
-def tick(conn: psycopg.Connection) -> None:
-    """A tick now, whatever the queue's settings are."""
-    conn.execute("select pgq.force_tick(%s)", [QUEUE])
-    conn.execute("select pgq.ticker(%s)", [QUEUE])
-
-
-def ours(files: dict[str, Path], target: Cluster) -> float:
-    """Starts the worker on the backlog; seconds until the last tick is applied."""
-    del target
-    started = time.perf_counter()
-    londiste(files["leaf"], "worker", "--once")
-    return time.perf_counter() - started
-
-
-def native(source: Cluster, target: Cluster) -> float:
-    """Enables the subscription; seconds until it has flushed the last change."""
-    with common.connect(source, "src") as src, common.connect(target, "native") as dst:
-        row = src.execute("select pg_current_wal_insert_lsn()::text").fetchone()
-        assert row is not None
-        started = time.perf_counter()
-        dst.execute("alter subscription s enable")
-        common.wait_until(
-            "select coalesce(bool_and(replay_lsn >= "
-            f"'{row[0]}'::pg_lsn), false) from pg_stat_replication where application_name = 's'",
-            src,
+    print(f"\n## Replay: {workload}, {events:,} changes a round, a tick every {args.batch:,}")
+    common.table(
+        ["way", "s", "events/s", "× native", "CPU µs/event", "program", "source", "target", "MB"],
+        rows,
+    )
+    with common.connect(found[0].target) as conn:
+        print(
+            f"\nMedians of {args.rounds} rounds, {args.rows:,} rows a table at the start; every"
+            f" target equal to its source after each. {common.machine(conn)}; took"
+            f" {time.perf_counter() - began:.0f} s"
         )
-        return time.perf_counter() - started
+    common.write_json(
+        args.json,
+        f"replay {workload}",
+        {
+            "events": events,
+            "ratio": speed,
+            "runs": {name: [vars(run) for run in mine] for name, mine in runs.items()},
+        },
+    )
+    return goals(workload, runs, speed)
 
 
-def check(source: Cluster, target: Cluster) -> None:
-    """Both targets hold what the source holds."""
-    for table in TABLES:
-        found = []
-        for cluster, name in ((source, "src"), (target, "ours"), (target, "native")):
-            with common.connect(cluster, name) as conn:
-                query = f"select count(*), sum(hashtextextended({table}::text, 0)) from {table}"
-                found.append(conn.execute(query).fetchone())  # type: ignore[call-overload]
-        if len(set(found)) != 1:
-            raise AssertionError(f"{table}: source, ours, native: {found}")
+def goals(workload: str, runs: dict[str, list[Run]], speed: dict[str, float]) -> list[common.Goal]:
+    """What the figures of a workload have to reach."""
+    ours, native = runs[Ours.name], runs[Native.name]
+    cost = common.median([a.cpu / b.cpu for a, b in zip(ours, native, strict=True)])
+    found = [
+        common.Goal(f"{workload}: events/s × native", speed[Ours.name], AGAINST_NATIVE[workload])
+    ]
+    if workload == "rows":
+        theirs = speed.get(Londiste3.name)
+        value = None if theirs is None else speed[Ours.name] / theirs
+        found.append(common.Goal(f"{workload}: events/s × Londiste 3", value, 3.0))
+    found.append(common.Goal(f"{workload}: CPU per event × native", cost, 0.75, False))
+    return found
+
+
+def check(found: list[Way]) -> None:
+    """All sources hold the same, and every target what its source holds."""
+    contents = {
+        f"{side} of {way.name}": way.contents(cluster)
+        for way in found
+        for side, cluster in (("source", way.source), ("target", way.target))
+    }
+    if any(value != next(iter(contents.values())) for value in contents.values()):
+        raise AssertionError(f"databases differ: {contents}")
 
 
 if __name__ == "__main__":
