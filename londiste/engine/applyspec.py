@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeAlias
 
 from londiste.changes.types import RowChange, Truncate
@@ -30,6 +31,34 @@ class Net:
     inserts: Sequence[RowChange]
     unsets: Sequence[RowChange]
     sets: Sequence[RowChange]
+
+
+class Verb(StrEnum):
+    """What is done with a set of rows; sets of one table are done in this order."""
+
+    DELETE = "delete"
+    UNSET = "unset"
+    UPDATE = "update"
+    SET = "set"
+    INSERT = "insert"
+
+
+@dataclass
+class RowSet:
+    """Rows of one table with which the same is done, as JSON texts that nobody has to read.
+
+    key -- columns that find the row.
+    columns -- those of the images; of deletes and unsets only the key is used.
+    lines -- one image each; packs -- many images each, one to a line.
+    count -- of the images.
+    """
+
+    verb: Verb
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    lines: list[str]
+    packs: list[str]
+    count: int
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,9 @@ class EventBlock:
 
     def __iter__(self) -> Iterator[Event]:
         """The events.  Raises EventError for one whose time has no date in Python (infinity)."""
-        new, make = tuple.__new__, _decoded
+        new, make = tuple.__new__, unescaped
         last_text, last_time = "", datetime.min
-        for line in self._lines():
+        for line in self.lines():
             id, time, txid, retry, *texts = line.split("\t")
             if time != last_text:
                 # Events of one transaction have one time.
@@ -89,11 +89,12 @@ class EventBlock:
         Cheaper than whole events, and values are not turned into Python's types.
         """
         positions = [_FIELDS[name] for name in names]
-        for line in self._lines():
+        for line in self.lines():
             fields = line.split("\t")
-            yield tuple([_decoded(fields[position]) for position in positions])
+            yield tuple([unescaped(fields[position]) for position in positions])
 
-    def _lines(self) -> list[str]:
+    def lines(self) -> list[str]:
+        """One text for each event: the fields of Event as COPY writes them, separated by tabs."""
         lines = self._data.decode(self._encoding).split("\n")
         # The last line ends with a line break, too.
         del lines[-1]
@@ -227,11 +228,17 @@ def _time(text: str, id: str) -> datetime:
         ) from error
 
 
-def _decoded(text: str) -> str | None:
-    """The value of a field of COPY's text."""
+def unescaped(text: str) -> str | None:
+    """The value of a field of COPY's text; None for NULL."""
     if "\\" not in text:
         return text
-    return None if text == r"\N" else _ESCAPE.sub(_escaped, text)
+    if text == r"\N":
+        return None
+    # Nearly all escapes are backslashes and, in packed events, line breaks.
+    parts = text.replace(r"\\", "\0").replace(r"\n", "\n")
+    if "\\" in parts:
+        return _ESCAPE.sub(_escaped, text)
+    return parts.replace("\0", "\\")
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -239,4 +246,4 @@ def _escaped(found: re.Match[str]) -> str:
     return _LETTERS.get(sign, sign)
 
 
-__all__ = ["BLOCK_BYTES", "EventBlock", "stream"]
+__all__ = ["BLOCK_BYTES", "EventBlock", "stream", "unescaped"]

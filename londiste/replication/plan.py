@@ -60,15 +60,20 @@ class Interest:
 
     def route(self, name: str | None, txid: int) -> Route | None:
         """The route of an event with this table name and transaction; None: not for us."""
-        if name is None:
-            return None
-        try:
-            route = self._seen[name]
-        except KeyError:
-            route = self._seen[name] = self._find(name)
+        route = self.find(name)
         if route is not None and in_copy(txid, route.snapshot):
             return None
         return route
+
+    def find(self, name: str | None) -> Route | None:
+        """The route of events with this table name, whatever the copy has brought already."""
+        if name is None:
+            return None
+        try:
+            return self._seen[name]
+        except KeyError:
+            route = self._seen[name] = self._find(name)
+            return route
 
     def _find(self, name: str) -> Route | None:
         try:
