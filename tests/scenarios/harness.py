@@ -226,8 +226,8 @@ class Cascade:
         found = self.wait(reached, f"{table} in {' or '.join(states)}", seconds)
         return str(found)
 
-    def wait_sync(self, node: Node, seconds: float = 120.0) -> None:
-        """``wait-sync``: every table of the node is ok."""
+    def wait_sync(self, node: Node, seconds: float = 300.0) -> None:
+        """``wait-sync``: every table of the node is ok.  A busy machine starts Spark in 40 s."""
         self.londiste(node, "wait-sync", seconds=seconds)
 
     def wait_root(self, node: Node, seconds: float = 120.0) -> None:
