@@ -197,7 +197,9 @@ class WorkerSettings(NodeSettings):
     exception_sleep: float = Field(
         20.0, gt=0, description="Longest pause in seconds after an error; it starts at 0.1."
     )
-    pgq_lazy_fetch: int = Field(5000, ge=0, description="Events fetched at a time; 0 for all.")
+    pgq_lazy_fetch: int = Field(
+        5000, ge=0, description="Without effect: the worker's reads are bounded by bytes."
+    )
     pgq_batch_collect_events: int | None = Field(
         None, ge=1, description="Join ticks until a batch has this many events."
     )

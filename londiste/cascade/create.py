@@ -34,6 +34,10 @@ from londiste.errors import (
 )
 from londiste.pgq import queues
 
+#: How soon a change is in a tick, where a root makes its queue itself: a tick and what follows
+#: from it take about as long.
+TICKER_MAX_LAG = "5 milliseconds"
+
 
 @dataclass(frozen=True)
 class NewNode:
@@ -341,7 +345,11 @@ class CreateRoot:
     def run(self, sites: Sites) -> None:
         node = self.node
         with sites.transaction(node.dsn) as conn:
+            # A queue that was there before keeps what somebody has set.
+            is_new = not queues.get_queue_info(conn, node.queue)
             nodes.create_node(conn, node.queue, node.type, node.name, node.worker)
+            if is_new:
+                queues.set_queue_config(conn, node.queue, "ticker_max_lag", TICKER_MAX_LAG)
 
 
 @dataclass(frozen=True)
@@ -382,3 +390,7 @@ class CreateNode:
                 provider=self.provider,
                 global_watermark=consumers[0].last_tick,
             )
+            if node.type is NodeType.BRANCH:
+                # As quick as its provider, should it become the root.
+                known = {p.name: p.value for p in queues.get_queue_config(source, node.queue)}
+                queues.set_queue_config(conn, node.queue, "ticker_max_lag", known["ticker_max_lag"])

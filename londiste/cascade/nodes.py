@@ -6,6 +6,7 @@ commits, so on a connection that is not in autocommit the caller decides.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from londiste.cascade.types import (
@@ -89,7 +90,26 @@ def get_node_info(conn: Connection, queue: str) -> NodeInfo:
 
 def get_worker_state(conn: Connection, queue: str) -> WorkerState:
     """What a worker needs before its next batch.  Raises UnknownNode."""
-    row = call.row(conn, "pgq_node.get_worker_state", queue)
+    return _worker_state(conn, queue, call.row(conn, "pgq_node.get_worker_state", queue))
+
+
+def look(
+    conn: Connection, queue: str, consumer: str, *more: Sequence[Any]
+) -> tuple[WorkerState, Hold | None, list[list[dict[str, Any]]]]:
+    """The worker's state and ``get_consumer_hold`` in one round trip.  Raises UnknownNode.
+
+    more -- further calls that go along, as ``call.together`` takes them; their rows come last.
+    """
+    (state,), (hold,), *rest = call.together(
+        conn,
+        ("pgq_node.get_worker_state", queue),
+        ("pgq_node.get_consumer_hold", queue, consumer),
+        *more,
+    )
+    return _worker_state(conn, queue, state), _hold(hold), rest
+
+
+def _worker_state(conn: Connection, queue: str, row: dict[str, Any]) -> WorkerState:
     if row["ret_code"] >= 400:
         raise _no_node(conn, queue, detail=row["ret_note"])
     return WorkerState(
@@ -279,7 +299,10 @@ def clear_consumer_hold(
 
 def get_consumer_hold(conn: Connection, queue: str, consumer: str) -> Hold | None:
     """The lowest tick that the consumer is asked not to pass; None when it may run."""
-    row = call.row(conn, "pgq_node.get_consumer_hold", queue, consumer)
+    return _hold(call.row(conn, "pgq_node.get_consumer_hold", queue, consumer))
+
+
+def _hold(row: dict[str, Any]) -> Hold | None:
     return None if row["tick_id"] is None else Hold(row["tick_id"])
 
 

@@ -32,12 +32,16 @@ class NodeProgress:
         """Everything up to this tick is in the database.  Raises UnknownConsumer."""
         return nodes.get_consumer_state(self.conn, self.queue, self.consumer).completed_tick
 
-    def seen(self, batch: Batch) -> bool:
+    def seen(self, batch: Batch, tick: int | None = None) -> bool:
         """True when the batch is written already, False when it comes next.
+
+        tick -- the position, where the caller has just read it.  Should it be an old one,
+            ``completed`` refuses.
 
         Raises PositionLost when it is neither: the queue and the database do not fit.
         """
-        tick = self.tick()
+        if tick is None:
+            tick = self.tick()
         if tick == batch.prev_tick_id:
             return False
         if tick == batch.tick_id:

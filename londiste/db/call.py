@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
@@ -84,17 +85,41 @@ def ret(conn: Connection, function: str, *args: Any, **named: Any) -> Ret:
     return Ret(code, note, answer)
 
 
+def together(conn: Connection, *calls: Sequence[Any]) -> list[list[dict[str, Any]]]:
+    """Calls several functions in one round trip; the rows of each, in the order of the calls.
+
+    calls -- name of a function and its arguments.  They run in one transaction, unless the
+        connection is in one already; when one fails, the others have not happened.
+    """
+    cursors = []
+    try:
+        with conn.pipeline():
+            for function, *args in calls:
+                cursor = conn.cursor(row_factory=dict_row)
+                cursor.execute(*_statement(function, args, {}))
+                cursors.append(cursor)
+        return [cursor.fetchall() for cursor in cursors]
+    except psycopg.Error as error:
+        raise from_database(error, where=_where(conn)) from error
+
+
 def _statement(
     function: str, args: Sequence[Any], named: dict[str, Any]
-) -> tuple[sql.Composed, dict[str, Any] | list[Any]]:
-    placeholders: list[sql.Composable] = [sql.Placeholder() for _ in args]
+) -> tuple[bytes, dict[str, Any] | list[Any]]:
+    return _text(function, len(args), tuple(named)), [*args, *named.values()]
+
+
+@lru_cache(maxsize=512)
+def _text(function: str, count: int, names: tuple[str, ...]) -> bytes:
+    """The statement, which is the same each time: psycopg finds it prepared by its text."""
+    placeholders: list[sql.Composable] = [sql.Placeholder()] * count
     placeholders += [
-        sql.SQL("{} => {}").format(sql.Identifier(key), sql.Placeholder()) for key in named
+        sql.SQL("{} => {}").format(sql.Identifier(name), sql.Placeholder()) for name in names
     ]
     statement = sql.SQL("select * from {}({})").format(
         sql.Identifier(*function.split(".")), sql.SQL(", ").join(placeholders)
     )
-    return statement, [*args, *named.values()]
+    return statement.as_bytes(None)
 
 
 def _where(conn: Connection) -> str:
@@ -104,4 +129,4 @@ def _where(conn: Connection) -> str:
         return "lost connection"
 
 
-__all__ = ["LondisteError", "Ret", "records", "ret", "row", "rows", "value"]
+__all__ = ["LondisteError", "Ret", "records", "ret", "row", "rows", "together", "value"]

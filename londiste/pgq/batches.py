@@ -12,7 +12,9 @@ did in one transaction with the batch's tick can finish later, and skip what it 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from psycopg import sql
 
@@ -68,6 +70,46 @@ def next_batch(
         row = call.row(
             conn, "pgq.next_batch_custom", queue, consumer, min_lag, min_count, min_interval
         )
+    return _batch(row, queue, consumer)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An open batch and the query of its events, good while it is open."""
+
+    batch: Batch
+    query: str
+
+
+def finish_and_next(
+    conn: Connection,
+    queue: str,
+    consumer: str,
+    finish: int | None = None,
+    *,
+    min_lag: timedelta | None = None,
+    min_count: int | None = None,
+    min_interval: timedelta | None = None,
+) -> Opened | None:
+    """Closes a batch, if one is given, and opens the next, in one call and one transaction.
+
+    Otherwise as ``finish_batch`` and ``next_batch``; after an error neither has happened.
+    """
+    row = call.row(
+        conn,
+        "pgq.finish_and_next",
+        queue,
+        consumer,
+        finish,
+        min_lag,
+        min_count,
+        min_interval,
+    )
+    batch = _batch(row, queue, consumer)
+    return None if batch is None else Opened(batch, row["event_sql"])
+
+
+def _batch(row: dict[str, Any], queue: str, consumer: str) -> Batch | None:
     if row["batch_id"] is None:
         return None
     return Batch(
@@ -163,9 +205,11 @@ def get_batch_info(conn: Connection, batch_id: int) -> Batch | None:
 
 __all__ = [
     "EventBlock",
+    "Opened",
     "batch_retry",
     "event_retry",
     "events",
+    "finish_and_next",
     "finish_batch",
     "get_batch_info",
     "next_batch",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import psycopg
@@ -30,6 +30,7 @@ from londiste.db.shape import TableShape, shapes, versions
 from londiste.engine.local.apply import Applier
 from londiste.errors import EventError, from_database
 from londiste.pgq import batches
+from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch, Event
 from londiste.replication.plan import Interest, Pending, plan
 from londiste.replication.sync import By
@@ -39,7 +40,6 @@ log = logging.getLogger(__name__)
 
 #: Estimated bytes of changes that are kept before they are written.
 FLUSH_BYTES = 64 << 20
-_ALL = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,6 @@ class BatchRunner:
     progress -- the position, kept in the database of ``target``.
     forwarder -- on a branch, writes the events into its queue through ``target``.
     system -- follows the messages of the cascade; None ignores them, and scripts.
-    fetch -- events per round trip to the provider; 0 for the whole batch.
     """
 
     def __init__(
@@ -80,7 +79,6 @@ class BatchRunner:
         progress: NodeProgress,
         forwarder: Forwarder | None = None,
         system: SystemEvents | None = None,
-        fetch: int = 5000,
         flush_bytes: int = FLUSH_BYTES,
     ) -> None:
         self.node = node
@@ -90,25 +88,34 @@ class BatchRunner:
         self.progress = progress
         self.forwarder = forwarder
         self.system = system
-        self.fetch = fetch
         self.flush_bytes = flush_bytes
         self._applier = Applier(target, node=node, queue=queue)
         self._shapes = _Shapes(target)
 
-    def run(self, batch: Batch, interest: Interest) -> BatchStats:
+    def run(
+        self,
+        batch: Batch,
+        interest: Interest,
+        *,
+        query: str | None = None,
+        tick: int | None = None,
+    ) -> BatchStats:
         """Applies the batch and moves the position past it, unless that was done before.
+
+        query -- that of the batch's events; asked for when the caller does not know it.
+        tick -- the position, when the caller has just read it.
 
         The provider is not told; ``batches.finish_batch`` is the caller's.  Raises EventError
         (the position stays in front of the batch), Superseded, PositionLost, TransientError.
         """
         start = time.monotonic()
-        if self.progress.seen(batch):
+        if self.progress.seen(batch, tick):
             if self.forwarder is not None:
                 self.forwarder.recover(batch)
             return BatchStats(skipped=True)
         with self._errors(batch):
             with self.target.transaction():
-                stats = self._apply(batch, interest)
+                stats = self._apply(batch, interest, query)
                 self.progress.completed(batch)
                 self._point("worker.before-commit", interest)
             self._point("worker.after-commit", interest)
@@ -116,12 +123,12 @@ class BatchRunner:
             self.forwarder.tick(batch)
         return replace(stats, seconds=time.monotonic() - start)
 
-    def _apply(self, batch: Batch, interest: Interest) -> BatchStats:
+    def _apply(self, batch: Batch, interest: Interest, query: str | None) -> BatchStats:
         count = applied = ignored = 0
         pending = Pending()
         self._shapes.check_again()
-        with self._chunks(batch) as chunks:
-            for events in chunks:
+        with self._blocks(batch, query) as blocks:
+            for events in blocks:
                 count += len(events)
                 if self.forwarder is not None:
                     self.forwarder.forward(events)
@@ -132,14 +139,13 @@ class BatchRunner:
         return BatchStats(count, applied, ignored)
 
     @contextlib.contextmanager
-    def _chunks(self, batch: Batch) -> Iterator[Iterator[list[Event]]]:
-        chunks = batches.events(self.source, batch, chunk=self.fetch or _ALL)
+    def _blocks(self, batch: Batch, query: str | None) -> Iterator[Iterator[EventBlock]]:
+        blocks = batches.stream(self.source, batch, query=query)
         try:
-            yield chunks
+            yield blocks
         finally:
-            # Whoever reports an error holds on to it; the provider's transaction must end now.
-            if isinstance(chunks, Generator):
-                chunks.close()
+            # Whoever reports an error holds on to it; the provider's statement must end now.
+            blocks.close()
 
     def _take(self, events: Iterable[Event], interest: Interest, pending: Pending) -> int:
         """Sorts the events, and writes when there are enough; how many concern this process."""

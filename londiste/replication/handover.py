@@ -63,9 +63,13 @@ class Handover:
         self._queue = queue
         self._parallel = parallel
 
-    def step(self, tick: int) -> Outlook:
-        """Looks at every table; ``tick`` is the worker's completed one."""
-        mine = [t for t in tables.get_table_list(self._target, self._queue) if t.local]
+    def step(self, tick: int, found: Iterable[ReplicatedTable]) -> Outlook:
+        """Looks at every table.
+
+        tick -- the worker's completed one.
+        found -- what ``tables.get_table_list`` of this node has just said.
+        """
+        mine = [t for t in found if t.local]
         states = {t.name: sync.from_text(t.state) for t in mine}
         busy = sum(isinstance(state, COPYING) for state in states.values())
         if busy >= self._parallel and any(s == Missing() for s in states.values()):

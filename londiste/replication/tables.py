@@ -6,9 +6,12 @@ of the database and return codes of 400 and above are raised as ours; nothing he
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from londiste.cascade import nodes
+from londiste.cascade.types import Hold, WorkerState
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
@@ -24,8 +27,24 @@ from londiste.replication.types import (
 
 def get_table_list(conn: Connection, queue: str) -> list[ReplicatedTable]:
     """The tables of the queue in the order of adding: known ones and local ones."""
+    return _tables(call.rows(conn, "londiste.get_table_list", queue))
+
+
+def look(
+    conn: Connection, queue: str, consumer: str
+) -> tuple[WorkerState, Hold | None, list[ReplicatedTable]]:
+    """What a worker looks at before each batch, in one round trip.
+
+    Its state, whether somebody asks it to wait at a tick, and what ``get_table_list`` says.
+    Raises UnknownNode.
+    """
+    state, hold, (rows,) = nodes.look(conn, queue, consumer, ("londiste.get_table_list", queue))
+    return state, hold, _tables(rows)
+
+
+def _tables(rows: Iterable[dict[str, Any]]) -> list[ReplicatedTable]:
     result = []
-    for row in call.rows(conn, "londiste.get_table_list", queue):
+    for row in rows:
         name = TableName.parse(row["table_name"])
         result.append(
             ReplicatedTable(

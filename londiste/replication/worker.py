@@ -2,13 +2,13 @@
 
 One unit of work, repeated for ever:
 
-    refresh    what am I, who is my provider, am I paused          pgq_node.get_worker_state
+    look       what am I, who is my provider, am I paused,         tables.look
+               does somebody compare: do not pass this tick
     hand over  new tables: who applies them from here on           handover
-    hold       somebody compares: do not pass this tick            pgq_node.get_consumer_hold
-    next       the events between two ticks                        pgq.next_batch_custom
     run        rows and position, one transaction here             batch
     report     how far this node and those below it are            watermark
-    finish     the provider may forget the batch                   pgq.finish_batch
+    finish     the provider may forget the batch, and              pgq.finish_and_next
+               opens the next: the events between two ticks
 
 Everything it knows is in the two databases; what is lost with the process is read again.  The
 root has no provider: its worker publishes watermark and sequences.
@@ -35,6 +35,7 @@ from londiste.db.connection import Connection, connect, place, usable
 from londiste.db.notify import Listener
 from londiste.errors import LondisteError, StateError, Superseded, UsageError
 from londiste.pgq import batches
+from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
 from londiste.replication import links, tables
 from londiste.replication.batch import BatchRunner
@@ -43,6 +44,7 @@ from londiste.replication.handover import Handover, Outlook, restore_foreign_key
 from londiste.replication.plan import Interest
 from londiste.replication.statistics import Statistics
 from londiste.replication.system import SystemEvents
+from londiste.replication.types import ReplicatedTable
 from londiste.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -68,6 +70,10 @@ class Source:
     runner: BatchRunner
     keep_lag: timedelta | None
     collect_interval: timedelta | None
+    #: Whether ticks are joined into larger batches when nothing is against it.
+    joins: bool = False
+    #: The batch that came with the end of the last one; for the very next unit or nobody.
+    opened: Opened | None = None
 
 
 class Worker:
@@ -106,6 +112,7 @@ class Worker:
         self._seek_left_overs = True
         self._paused = False
         self._ok_tables: frozenset[str] = frozenset()
+        self._interests: tuple[Sequence[ReplicatedTable], Interest] | None = None
         now = time.monotonic()
         self._next_report = now
         self._next_global = now
@@ -216,7 +223,7 @@ class Worker:
     def _unit(self) -> bool:
         self._loop.delay = self.settings.loop_delay
         target = self._node()
-        state = nodes.get_worker_state(target, self.settings.queue_name)
+        state, hold, known = tables.look(target, self.settings.queue_name, self.settings.consumer)
         self._check_name(state)
         if not state.uptodate:
             # Whoever has paused or resumed this worker, or moved it, waits for this.
@@ -224,12 +231,16 @@ class Worker:
         if self._source is not None and self._source.location != state.provider_location:
             self._close_source()
         self._paused = state.paused
+        opened = self._take_opened()
         if state.paused:
             self.copies.look_after(False)
             more = False
         else:
             duty = _supported(duties(state.type, state.combined_type), state)
-            more = self._process(state, duty) if duty.process else self._root(state, duty)
+            if duty.process:
+                more = self._process(state, duty, hold, known, opened)
+            else:
+                more = self._root(state, duty)
         if not state.paused:
             # An error of before is over once a unit has come to its end.
             self._stored_error = ""
@@ -247,33 +258,80 @@ class Worker:
         self._loop.delay = max(self.settings.loop_delay, 1.0)
         return False
 
-    def _process(self, state: WorkerState, duty: Duties) -> bool:
+    def _take_opened(self) -> Opened | None:
+        """The batch that is open already; asked for again when this unit does not use it."""
+        if self._source is None:
+            return None
+        opened, self._source.opened = self._source.opened, None
+        return opened
+
+    def _process(
+        self,
+        state: WorkerState,
+        duty: Duties,
+        hold: Hold | None,
+        known: Sequence[ReplicatedTable],
+        opened: Opened | None,
+    ) -> bool:
         source = self._provider(state, duty)
         # What arrives from here on is looked at after the batch.
         source.listener.drain()
-        outlook = source.handover.step(state.completed_tick)
+        outlook = source.handover.step(state.completed_tick, known)
         self._look_after_copies(outlook, state)
         if outlook.waiting:
             self._loop.delay = SHORT_DELAY
             return False
-        hold = nodes.get_consumer_hold(self._node(), state.queue, state.worker)
         if hold is not None:
             self._loop.delay = SHORT_DELAY
             if state.completed_tick >= hold.tick:
                 return False
         crash.point("worker.before-batch")
-        batch = self._next_batch(source, state, outlook, hold)
-        if batch is None:
+        if opened is None:
+            opened = self._next_batch(source, state, outlook, hold)
+        if opened is None:
             return self._without_batch(source, state, duty, outlook)
+        batch = opened.batch
         with logcontext.bound(batch=batch.id, tick=batch.tick_id):
             crash.point("worker.after-next-batch")
-            self.statistics.count(source.runner.run(batch, Interest.main(outlook.tables)))
+            self.statistics.count(
+                source.runner.run(
+                    batch,
+                    self._interest(outlook),
+                    query=opened.query,
+                    tick=state.completed_tick,
+                )
+            )
             self._report(source, state, duty, batch)
             self._make_foreign_keys(outlook)
             crash.point("worker.before-finish")
-            batches.finish_batch(source.conn, batch.id)
+            more = self._finish(source, state, batch)
             crash.point("worker.after-finish")
-        return True
+        return more
+
+    def _interest(self, outlook: Outlook) -> Interest:
+        """What the worker applies; the same one as long as the tables stand as they stood."""
+        if self._interests is None or self._interests[0] != outlook.tables:
+            self._interests = outlook.tables, Interest.main(outlook.tables)
+        return self._interests[1]
+
+    def _finish(self, source: Source, state: WorkerState, batch: Batch) -> bool:
+        """Tells the provider that the batch is done; whether there may be another.
+
+        The next one is opened in the same call, if it is a single tick: whether ticks may be
+        joined is known only after the next look at this node.
+        """
+        if source.joins:
+            batches.finish_batch(source.conn, batch.id)
+            return True
+        source.opened = batches.finish_and_next(
+            source.conn, state.queue, state.worker, batch.id, min_lag=source.keep_lag
+        )
+        return source.opened is not None or self._heard_of(source, state.queue)
+
+    @staticmethod
+    def _heard_of(source: Source, queue: str) -> bool:
+        """Whether a tick of the queue was made known since the last call."""
+        return any(name == queue for _, name in source.listener.drain())
 
     def _without_batch(
         self, source: Source, state: WorkerState, duty: Duties, outlook: Outlook
@@ -281,7 +339,7 @@ class Worker:
         """What is due without one; whether another look is due at once."""
         self._report(source, state, duty, None)
         self._make_foreign_keys(outlook)
-        return any(queue == state.queue for _, queue in source.listener.drain())
+        return self._heard_of(source, state.queue)
 
     def _look_after_copies(self, outlook: Outlook, state: WorkerState) -> None:
         if self.copies.failures:
@@ -304,11 +362,11 @@ class Worker:
 
     def _next_batch(
         self, source: Source, state: WorkerState, outlook: Outlook, hold: Hold | None
-    ) -> Batch | None:
+    ) -> Opened | None:
         """The next batch; of a single tick when somebody waits for this worker at a tick."""
         settings = self.settings
         joined = hold is None and not outlook.one_by_one
-        return batches.next_batch(
+        return batches.finish_and_next(
             source.conn,
             state.queue,
             state.worker,
@@ -385,7 +443,6 @@ class Worker:
             progress=NodeProgress(target, state.queue, state.worker),
             forwarder=Forwarder(target, state.queue) if duty.forward is Forward.ALL else None,
             system=SystemEvents(target, state.queue, state.type),
-            fetch=settings.pgq_lazy_fetch,
         )
         handover = Handover(conn, target, state.queue, parallel=settings.parallel_copies)
         self._source = Source(
@@ -396,6 +453,7 @@ class Worker:
             runner,
             links.interval(target, settings.pgq_keep_lag),
             links.interval(target, settings.pgq_batch_collect_interval),
+            joins=bool(settings.pgq_batch_collect_events or settings.pgq_batch_collect_interval),
         )
         log.info("reading from node %s at %s", state.provider, place(state.provider_location))
         return self._source

@@ -14,6 +14,7 @@ from londiste.cascade.types import NodeType
 from londiste.db.connection import Connection
 from londiste.errors import EventError, PositionLost, StateError, Superseded
 from londiste.pgq import batches
+from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch
 from tests.fix_cascade import QUEUE, Node, Nodes
 
@@ -47,8 +48,8 @@ class Pair:
     def commit(self, batch: Batch) -> None:
         """What the worker does in one transaction."""
         with self.target.transaction():
-            for chunk in batches.events(self.source, batch, chunk=2):
-                self.forwarder.forward(chunk)
+            for block in batches.stream(self.source, batch, block_bytes=100):
+                self.forwarder.forward(block)
             self.progress.completed(batch)
 
     def finish(self, batch: Batch) -> None:
@@ -142,8 +143,8 @@ def test_a_worker_that_died_before_the_commit_leaves_nothing(pair: Pair) -> None
     pair.write()
     batch = pair.batch()
     with pytest.raises(ZeroDivisionError), pair.target.transaction():
-        for chunk in batches.events(pair.source, batch):
-            pair.forwarder.forward(chunk)
+        for block in batches.stream(pair.source, batch):
+            pair.forwarder.forward(block)
         pair.progress.completed(batch)
         raise ZeroDivisionError
     assert not pair.progress.seen(batch)
@@ -184,13 +185,14 @@ def test_a_tick_inside_the_transaction_of_its_events_is_refused(pair: Pair) -> N
 def test_a_retried_event_stops_the_worker(pair: Pair) -> None:
     pair.write(1)
     batch = pair.batch()
-    (chunk,) = batches.events(pair.source, batch)
+    pair.root.db.execute("update pgq.event_template set ev_retry = 1 where ev_type = 'type 1'")
+    (block,) = batches.stream(pair.source, batch)
     with pytest.raises(EventError, match="is a retried one") as caught, pair.target.transaction():
-        pair.forwarder.forward([chunk[0]._replace(retry=1)])
-    assert caught.value.event_id == chunk[0].id
+        pair.forwarder.forward(block)
+    assert caught.value.event_id == next(event.id for event in block if event.retry)
     assert pair.branch.db.value("select count(*) from pgq.event_template") == 0
 
 
 def test_a_session_without_role_replica_cannot_write_to_a_branch(pair: Pair) -> None:
     with pair.branch.connect() as conn, pytest.raises(StateError, match=r"[Ww]riting to queue"):
-        Forwarder(conn, QUEUE).forward([])
+        Forwarder(conn, QUEUE).forward(EventBlock(b"", 0))

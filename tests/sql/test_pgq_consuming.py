@@ -6,6 +6,8 @@ from threading import Thread
 
 import pytest
 
+from londiste.errors import UnknownConsumer
+from londiste.pgq import batches, queues
 from tests.fix_cluster import Database
 from tests.sql.queue_steps import (
     EVENT_COLUMNS,
@@ -482,3 +484,40 @@ class TestFinishing:
         conn.add_notice_handler(lambda diag: notices.append(diag.message_primary))
         assert value(conn, "select pgq.finish_batch(99)") == 0
         assert notices == ["finish_batch: batch 99 not found"]
+
+
+def test_a_batch_is_finished_and_the_next_one_opened_in_one_call(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    assert batches.finish_and_next(conn, "q", "c") is None
+    for name in ("a", "b"):
+        insert(conn, name)
+        queues.force_tick(conn, "q")
+        queues.ticker(conn, "q")
+    first = batches.finish_and_next(conn, "q", "c")
+    assert first is not None
+    assert first.batch == batches.next_batch(conn, "q", "c")
+    assert first.query == value(conn, "select pgq.batch_event_sql(%s)", first.batch.id)
+    second = batches.finish_and_next(conn, "q", "c", first.batch.id)
+    assert second is not None
+    assert second.batch.prev_tick_id == first.batch.tick_id
+    with conn.transaction(force_rollback=True):
+        assert batches.finish_and_next(conn, "q", "c", second.batch.id) is None
+    # Undone together: the second is open as it was, and finishing the first again does no harm.
+    assert batches.finish_and_next(conn, "q", "c", first.batch.id) == second
+    assert batches.finish_and_next(conn, "q", "c", second.batch.id) is None
+    assert batches.get_batch_info(conn, second.batch.id) is None
+
+
+def test_a_next_batch_that_cannot_be_opened_leaves_the_last_one_open(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    queues.force_tick(conn, "q")
+    queues.ticker(conn, "q")
+    opened = batches.finish_and_next(conn, "q", "c")
+    assert opened is not None
+    with pytest.raises(UnknownConsumer):
+        batches.finish_and_next(conn, "q", "other", opened.batch.id)
+    assert batches.next_batch(conn, "q", "c") == opened.batch
