@@ -48,6 +48,7 @@ PARAMETERS: dict[str, Parameter] = {
     "extra_maint": Parameter("functions", "maintenance functions to call", nullable=True),
     "max_retries": Parameter("count", "then an event is a dead letter", 0, nullable=True),
     "key_retention": Parameter("interval", "how long keys of events are remembered"),
+    "packed_events": Parameter("yes or no", "one event may carry many rows"),
 }
 
 

@@ -43,7 +43,21 @@ grant execute on function
     londiste._capture_image(oid, text, text[]),
     londiste._capture_texts(oid, text, text[]),
     londiste._capture_options(text[]),
-    londiste._capture_needs_key(text, text[])
+    londiste._capture_needs_key(text, text[]),
+    londiste._capture_changed_row(oid, text[], text, record, record),
+    londiste._capture_fields(oid, record, text[], text, text, text[]),
+    londiste._capture_from(oid),
+    londiste._capture_key(oid, text, text[]),
+    londiste._capture_key_changed(oid, text[], text, text),
+    londiste._capture_key_columns(oid, text[]),
+    londiste._capture_line(oid, text, text[]),
+    londiste._capture_may_look(oid),
+    londiste._capture_names(oid, text[]),
+    londiste._capture_pieces(oid, text[], text, text),
+    londiste._capture_same(oid, text[], text, text),
+    londiste._capture_signature(oid),
+    londiste._capture_type(text, text, text[], text[], text),
+    londiste._log_state(text, text, text, text, text, text, text, text, text)
 to pgq_writer;
 
 grant execute on function

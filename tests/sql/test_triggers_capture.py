@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 import psycopg
@@ -39,7 +40,7 @@ def stale(conn: Session) -> list[tuple[object, ...]]:
     return conn.execute("select table_name from londiste.stale_captures('q')").fetchall()
 
 
-def test_the_wire_format_is_that_of_jsontriga(app: Session) -> None:
+def test_the_wire_format_is_that_of_jsontriga_with_the_columns_and_the_key_named(app: Session) -> None:
     app.execute(
         "create table t (id int8 primary key, ok bool, n numeric, f float8, j json, a int4[],"
         " made timestamptz, b bytea, twice int8 generated always as (id * 2) stored)"
@@ -50,15 +51,18 @@ def test_the_wire_format_is_that_of_jsontriga(app: Session) -> None:
         " '2024-02-03 04:05:06+00', '\\x00ff')"
     )
     app.execute("truncate t")
-    key = '"table":["public","t"],"pkey":["id"]}'
+    names = "id,ok,n,f,j,a,made,b"
+    row = hashlib.md5(names.encode()).hexdigest()[:8]
+    key = '"table":["public","t"],"pkey":["id"]'
     assert take_events(app) == [
         Fields(
-            '{"op":"INSERT",' + key,
+            '{"op":"INSERT",' + key + f',"row":"{row}"}}',
             '{"id":1,"ok":true,"n":"1.50","f":"0.1","j":"{\\"a\\": 1}","a":"{1,2}",'
             '"made":"2024-02-03T04:05:06+00:00","b":"\\\\x00ff"}',
             "public.t",
+            extra3="1",
         ),
-        Fields('{"op":"TRUNCATE",' + key, "{}", "public.t"),
+        Fields('{"op":"TRUNCATE",' + key + "}", "{}", "public.t"),
     ]
 
 

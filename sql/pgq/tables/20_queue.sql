@@ -22,6 +22,7 @@ create table pgq.queue (
     queue_max_retries int4,
     queue_history_txid int8,
     queue_key_retention interval not null default '1 day',
+    queue_packed_events boolean not null default true,
     constraint queue_pkey primary key (queue_id),
     constraint queue_name_uq unique (queue_name)
 );
@@ -59,3 +60,5 @@ comment on column pgq.queue.queue_history_txid
 is 'events of transactions from this one on are all there still; null when none was removed';
 comment on column pgq.queue.queue_key_retention
 is 'shortest time for which keys of insert_event_once() are remembered';
+comment on column pgq.queue.queue_packed_events
+is 'one event may carry many rows; false for readers that know jsontriga only';

@@ -6,7 +6,8 @@ create or replace function londiste._capture_options(
     out extras text[],
     out backup bool,
     out deny bool,
-    out ops text)
+    out ops text,
+    out form text)
 language plpgsql
 immutable
 set search_path = pg_catalog, pg_temp
@@ -15,7 +16,8 @@ as $$
  * The options of create_capture(), checked.
  *
  * key_columns and condition are NULL when not given; extras holds three expressions or
- * NULLs, for ev_extra2 to ev_extra4; ops is a subset of IUD in this order.
+ * NULLs, for ev_extra2 to ev_extra4; ops is a subset of IUD in this order; form is auto, row or
+ * statement.
  */
 declare
     v_option text;
@@ -27,6 +29,7 @@ begin
     backup := false;
     deny := false;
     ops := 'IUD';
+    form := 'auto';
     foreach v_option in array coalesce(i_options, '{}') loop
         v_name := split_part(v_option, '=', 1);
         v_value := substr(v_option, length(v_name) + 2);
@@ -45,6 +48,8 @@ begin
             extras[right(v_name, 1)::int - 1] := v_value;
         elsif v_name = 'ops' and v_value ~ '^[IUD]+$' then
             ops := translate('IUD', translate('IUD', v_value, ''), '');
+        elsif v_name = 'form' and v_value in ('auto', 'row', 'statement') then
+            form := v_value;
         else
             v_name := null;
         end if;
@@ -52,8 +57,8 @@ begin
             raise exception using
                 errcode = 'LD005',
                 message = format('capture does not take the option %L', v_option),
-                detail = 'known are pkey=, ignore=, when=, ev_extra2= to ev_extra4=, ops=IUD, backup'
-                    ' and deny',
+                detail = 'known are pkey=, ignore=, when=, ev_extra2= to ev_extra4=, ops=IUD,'
+                    ' form=auto, row or statement, backup and deny',
                 hint = 'for anything else use a compatible trigger: tgflags=L or tgflags=J';
         end if;
     end loop;

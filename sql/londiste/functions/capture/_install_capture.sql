@@ -18,18 +18,20 @@ declare
     v_options record := londiste._capture_options(i_args[3:]);
     v_function text := format('londiste.%I', londiste._capture_name(i_args[1], i_table_name));
 begin
-    execute format('create or replace function %s() returns trigger language plpgsql %s'
-        || ' set search_path = pg_catalog, pg_temp set DateStyle = ''ISO, YMD'''
-        || ' set IntervalStyle = postgres set TimeZone = UTC set extra_float_digits = 1'
-        || ' set bytea_output = hex set xmloption = content set lc_monetary = ''C'''
-        || ' set standard_conforming_strings = on set quote_all_identifiers = off as %L',
+    execute format('create or replace function %s() returns trigger language plpgsql %s %s as %L',
         v_function,
         case
             when v_options.condition is null and num_nonnulls(variadic v_options.extras) = 0
             then 'security definer'
             else 'security invoker'
         end,
-        londiste._capture_source(i_relid, i_args));
+        coalesce(
+            (select string_agg('set ' || s.setting, ' ' order by s.place)
+            from unnest(londiste._capture_settings(i_relid, i_args))
+                with ordinality as s (setting, place)),
+            ''),
+        londiste._capture_body(i_relid, i_args,
+            londiste._capture_direct(i_args[1], i_args, current_user::regrole)));
     -- Whoever may attach it to a table of his own could forge events.
     execute format('revoke all on function %s() from public', v_function);
     execute format('comment on function %s() is %L', v_function,

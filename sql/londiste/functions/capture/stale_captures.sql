@@ -19,7 +19,8 @@ select c.table_name,
 from londiste._captures(i_queue_name) as c
     join pg_proc as p on p.oid = c.function_id
     cross join lateral (select londiste._capture_options(c.args[3:]) as o) as x
-where p.prosrc <> londiste._capture_source(c.relid, c.args)
+where p.prosrc <> londiste._capture_body(c.relid, c.args,
+        londiste._capture_direct(c.args[1], c.args, p.proowner))
     or p.proname <> londiste._capture_name(c.args[1], c.table_name)
     or position('U' in (x.o).ops) > 0
         and londiste._capture_deferrable(c.relid,

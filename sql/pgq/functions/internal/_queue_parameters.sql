@@ -27,6 +27,7 @@ as $$
         (9, 'ntables', 'int4', false, '2', '100'),
         (10, 'extra_maint', 'text[]', true, null, null),
         (11, 'max_retries', 'int4', true, '0', null),
-        (12, 'key_retention', 'interval', false, '1 second', null)
+        (12, 'key_retention', 'interval', false, '1 second', null),
+        (13, 'packed_events', 'boolean', false, null, null)
     ) as p (nr, name, type, may_be_null, lowest, highest);
 $$;

@@ -23,7 +23,8 @@ begin
             ('queue_extra_maint', 'text[]'),
             ('queue_max_retries', 'int4'),
             ('queue_history_txid', 'int8'),
-            ('queue_key_retention', 'interval not null default ''1 day''')
+            ('queue_key_retention', 'interval not null default ''1 day'''),
+            ('queue_packed_events', 'boolean not null default true')
         ) as c (name, definition)
         where not exists (
             select 1

@@ -1,0 +1,14 @@
+create or replace function londiste._capture_from(i_relid oid)
+returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The captured table as a FROM item: a partitioned one with its partitions, any other without
+ * the tables that inherit from it, because their changes are not its changes.
+ */
+select case c.relkind when 'p' then '' else 'only ' end || c.oid::regclass
+from pg_class as c
+where c.oid = i_relid;
+$$;

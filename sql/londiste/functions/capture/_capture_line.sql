@@ -1,0 +1,47 @@
+create or replace function londiste._capture_line(
+    i_relid oid,
+    i_row text,
+    i_names text[],
+    out image text,
+    out source text)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The expression for the image of a row, and the subquery of a FROM clause that it needs ('' for
+ * none).
+ *
+ * A row that row_to_json() writes without loss is given to it as it is.  Otherwise the subquery
+ * r has the columns, those that would suffer as text; in FROM it costs less than inside the
+ * expression.  Partitions may have their columns in another order, so their rows always go
+ * through it.
+ */
+declare
+    v_plain bool;
+begin
+    select bool_and(c.as_json = '%1$s' and c.generated = '')
+            and array_agg(c.name order by c.pos) = i_names
+            and bool_and(r.relkind = 'r')
+        into v_plain
+    from pgq._row_columns(i_relid) as c
+        join pg_class as r on r.oid = i_relid
+    where i_row = 'new' or i_row = 'old';
+    if v_plain then
+        image := format('pg_catalog.row_to_json(%s)::pg_catalog.text', i_row);
+        source := '';
+    elsif i_names = '{}' then
+        image := '''{}''::pg_catalog.text';
+        source := '';
+    else
+        image := 'pg_catalog.row_to_json(r.*)::pg_catalog.text';
+        source := '(select ' || (
+            select string_agg(
+                format(c.as_json, i_row || '.' || n.quoted) || ' as ' || n.quoted,
+                ', ' order by c.pos)
+            from pgq._row_columns(i_relid) as c
+                cross join londiste._capture_column(c.name) as n (quoted)
+            where c.name = any (i_names)) || ') as r';
+    end if;
+end;
+$$;

@@ -1,0 +1,116 @@
+create or replace function londiste._capture_pieces(
+    i_relid oid,
+    i_args text[],
+    i_new text,
+    i_old text,
+    out key_columns text[],
+    out on_insert text,
+    out on_update text,
+    out on_delete text,
+    out on_truncate text,
+    out state_of_old text,
+    out state_of_new text,
+    out key_changed text,
+    out update_silent text)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The pieces of SQL that capture rows of a table one by one, made from its columns as they are.
+ *
+ * i_args are the arguments of the trigger: queue, table name for the events, options.  i_new
+ * and i_old are what stands for the rows: new and old in a trigger function, ($1) and ($2)
+ * for EXECUTE.
+ *
+ * on_… are SELECTs of the fields ev_type, ev_data, ev_extra1 … ev_extra4 of one event or none;
+ * state_of_… are SELECTs of the arguments of _log_state() after the queue, for the keys of the
+ * two rows; key_changed and update_silent are boolean expressions.  Without a key only
+ * on_insert and on_truncate are not NULL.
+ */
+declare
+    v_table text := i_args[2];
+    v_options record := londiste._capture_options(i_args[3:]);
+    v_columns text[] := array(select c.name from pgq._row_columns(i_relid) as c);
+    v_without text[];
+    v_names text[];
+    v_sign text[];
+    v_op text;
+    v_row text;
+    v_fields record;
+    v_now record;
+    v_statement text;
+begin
+    key_columns := londiste._capture_key_columns(i_relid, i_args);
+    v_without := array(
+        select n.name from unnest(v_options.ignored) as n (name)
+        where n.name = any (v_columns) and n.name <> all (key_columns));
+    v_names := londiste._capture_names(i_relid, v_without);
+    v_sign := case when v_options.extras[2] is null then v_names end;
+    on_truncate := format('select %L::pg_catalog.text, %L::pg_catalog.text, %L::pg_catalog.text, null, null, null',
+        londiste._capture_type('TRUNCATE', v_table, key_columns, null), '{}', v_table);
+    foreach v_op in array '{INSERT,UPDATE,DELETE}'::text[] loop
+        continue when v_op <> 'INSERT' and key_columns = '{}';
+        v_row := case v_op when 'DELETE' then i_old else i_new end;
+        v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row,
+            case v_op when 'UPDATE' then i_old end, v_names);
+        v_statement := format('select %L::pg_catalog.text, %s, %L::pg_catalog.text, %s, %s, %s%s%s',
+            londiste._capture_type(v_op, v_table, key_columns, v_sign),
+            v_fields.image, v_table, v_fields.extra2, v_fields.extra3, v_fields.extra4,
+            coalesce(' from ' || nullif(v_fields.source, ''), ''),
+            coalesce(' where ' || v_fields.logged, ''));
+        case v_op
+            when 'INSERT' then on_insert := v_statement;
+            when 'UPDATE' then on_update := v_statement;
+            when 'DELETE' then on_delete := v_statement;
+        end case;
+    end loop;
+    if key_columns = '{}' then
+        return;
+    end if;
+    key_changed := londiste._capture_key_changed(i_relid, key_columns, i_new, i_old);
+    if v_without <> '{}' then
+        update_silent := format('%s is distinct from %s and %s = %s',
+            londiste._capture_texts(i_relid, i_new, v_without),
+            londiste._capture_texts(i_relid, i_old, v_without),
+            londiste._capture_image(i_relid, i_new, v_without),
+            londiste._capture_image(i_relid, i_old, v_without));
+    end if;
+
+    v_now := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, v_names);
+    foreach v_row in array array[i_old, i_new] loop
+        v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row, null, key_columns);
+        v_statement := format('select %L::pg_catalog.text, %L::pg_catalog.text, s.image,'
+                || ' (select %s%s), %L::pg_catalog.text, %s, %s, %s',
+            londiste._capture_type('INSERT', v_table, key_columns, v_sign, 'state'),
+            londiste._capture_type('DELETE', v_table, key_columns,
+                case when v_sign is not null then londiste._capture_names(i_relid,
+                    array(select c.name from pgq._row_columns(i_relid) as c
+                        where c.name <> all (key_columns))) end,
+                'state'),
+            v_fields.image,
+            coalesce(' from ' || nullif(v_fields.source, ''), ''),
+            v_table,
+            case when v_options.extras[1] is null then 'null::pg_catalog.text' else
+                format('case when s.image is null then %s else s.extra2 end', v_fields.extra2) end,
+            case when v_options.extras[2] is null then v_fields.extra3 else
+                format('case when s.image is null then %s else s.extra3 end', v_fields.extra3) end,
+            case when v_options.extras[3] is null then 'null::pg_catalog.text' else
+                format('case when s.image is null then %s else s.extra4 end', v_fields.extra4) end)
+            || format(' from (select 1) as one left join lateral (select %s as image, %s as extra2,'
+                || ' %s as extra3, %s as extra4, %s as logged from %s as t%s where %s limit 1) as s on true',
+            v_now.image, v_now.extra2, v_now.extra3, v_now.extra4,
+            coalesce(v_now.logged, 'true'),
+            londiste._capture_from(i_relid),
+            coalesce(' cross join lateral ' || nullif(v_now.source, ''), ''),
+            londiste._capture_same(i_relid, key_columns, 't', v_row))
+            || coalesce(' where case when s.image is null then ' || v_fields.logged
+                || ' else s.logged end', '');
+        if v_row = i_old then
+            state_of_old := v_statement;
+        else
+            state_of_new := v_statement;
+        end if;
+    end loop;
+end;
+$$;

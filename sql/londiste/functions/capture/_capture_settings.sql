@@ -1,0 +1,50 @@
+create or replace function londiste._capture_settings(i_relid oid, i_args text[])
+returns text[]
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The settings that the function of a capture has to pin, as SET clauses in order.
+ *
+ * Captured text must not depend on the session that happens to write.  Each setting takes a good
+ * part of a microsecond for every row, so only those are pinned that the column types need.  The text of
+ * types that are not known here, and expressions of the user, may depend on anything.
+ */
+declare
+    v_options record := londiste._capture_options(i_args[3:]);
+    v_key text[] := londiste._capture_key_columns(i_relid, i_args);
+    v_all constant text[] := '{"search_path = pg_catalog, pg_temp","DateStyle = ''ISO, YMD''",'
+        '"IntervalStyle = postgres","TimeZone = UTC","extra_float_digits = 1","bytea_output = hex",'
+        '"xmloption = content","lc_monetary = ''C''","standard_conforming_strings = on",'
+        '"quote_all_identifiers = off"}';
+begin
+    if v_options.condition is not null
+        or num_nonnulls(variadic v_options.extras) > 0
+        or v_options.ignored <> '{}'
+    then
+        return v_all;
+    end if;
+    if exists (
+        select
+        from pgq._row_columns(i_relid) as c
+        where c.type_id <> all ('{bool,int2,int4,int8,numeric,text,varchar,bpchar,uuid,json,jsonb,oid,'
+            'inet,cidr,macaddr,macaddr8,bit,varbit,name,date,time,timetz,timestamp,timestamptz,'
+            'interval,float4,float8,bytea}'::regtype[]::oid[]))
+    then
+        return v_all;
+    end if;
+    return array(
+        select distinct on (a.place) a.setting
+        from unnest(v_all) with ordinality as a (setting, place)
+            join (values
+                ('date', 'DateStyle', true), ('timestamp', 'DateStyle', true),
+                ('timestamptz', 'DateStyle', true), ('timestamptz', 'TimeZone', false),
+                ('interval', 'IntervalStyle', false), ('float4', 'extra_float_digits', false),
+                ('float8', 'extra_float_digits', false), ('bytea', 'bytea_output', false)
+            ) as n (type, name, of_key) on starts_with(a.setting, n.name || ' ')
+            join pgq._row_columns(i_relid) as c on c.type_id = n.type::regtype
+        where not n.of_key or c.name = any (v_key)
+        order by a.place);
+end;
+$$;
