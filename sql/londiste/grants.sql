@@ -44,6 +44,8 @@ grant execute on function
     londiste._capture_texts(oid, text, text[]),
     londiste._capture_options(text[]),
     londiste._capture_needs_key(text, text[]),
+    londiste._capture_always_state(oid, text[]),
+    londiste._capture_deferrable(oid, text[]),
     londiste._capture_changed_row(oid, text[], text, record, record),
     londiste._capture_fields(oid, record, text[], text, text, text[]),
     londiste._capture_from(oid),

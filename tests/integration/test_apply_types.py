@@ -63,7 +63,7 @@ def _replay(source: Database, target: Database) -> int:
                 for event in events:
                     change = decode(event)
                     assert isinstance(change, RowChange | Truncate)
-                    pending.add(change.table, change, len(event.data or ""))
+                    pending.add(change.table, change)
             batches.finish_batch(conn, batch.id)
         with there.transaction():
             there.execute("select 1")

@@ -154,6 +154,7 @@ def test_a_queue_without_consumers_is_dropped(pgq_db: Database) -> None:
         ("ntables", "4", "4"),
         ("max_retries", "0", "0"),
         ("key_retention", "1 week", "7 days"),
+        ("packed_events", "no", "false"),
     ],
 )
 def test_a_parameter_is_set(pgq_db: Database, parameter: str, given: str, stored: str) -> None:
@@ -252,6 +253,7 @@ def test_all_parameters_are_told_in_the_form_that_sets_them(pgq_db: Database) ->
         "extra_maint": "{a.b,c}",
         "max_retries": None,
         "key_retention": "1 day",
+        "packed_events": "true",
     }
     assert all(description for _, _, description in found)
     for name, stored in values.items():

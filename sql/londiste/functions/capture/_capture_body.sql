@@ -102,7 +102,7 @@ begin
         or pg_catalog.current_setting(%1$s, true) operator(pg_catalog.=) '1'
         or londiste._capture_signature(%2$L::pg_catalog.regclass) operator(pg_catalog.<>) %3$L
         or pg_catalog.has_column_privilege(%2$L::pg_catalog.regclass::pg_catalog.oid,
-            %4$s::pg_catalog.int2, 'select') is not null
+            %4$s::pg_catalog.int2, 'select') is not null%11$s
     then
         if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local' then
             return null;
@@ -152,6 +152,9 @@ $source$,
     ', v_queue.queue_id) else '' end,
         v_store,
         londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_truncate, 6),
-        coalesce(nullif(array_to_string(londiste._capture_settings(i_relid, i_args), ', '), ''), 'nothing'));
+        coalesce(
+            nullif(array_to_string(londiste._capture_settings(i_relid, i_args), ', '), ''), 'nothing'),
+        case when londiste._capture_always_state(i_relid, v_pieces.key_columns)
+            then E'\n        or true' else '' end);
 end;
 $$;

@@ -17,7 +17,9 @@ as $$
 declare
     v_pieces record := londiste._capture_pieces(i_relid, i_args, '($1)', '($2)');
     v_flag text := 'londiste.resolve_' || i_relid;
-    v_state bool := (pg_trigger_depth() > 1 or current_setting(v_flag, true) = '1')
+    v_state bool := (pg_trigger_depth() > 1
+            or current_setting(v_flag, true) = '1'
+            or londiste._capture_always_state(i_relid, v_pieces.key_columns))
         and londiste._capture_may_look(i_relid);
     v_changed bool := false;
     v_silent bool;

@@ -11,12 +11,12 @@ as $$
  * of their output function.  Generated columns and those of i_without stay out.
  */
 select coalesce(
-    '(select row_to_json(r.*)::text from (select '
+    '(select pg_catalog.row_to_json(r.*)::pg_catalog.text from (select '
         || string_agg(
             format(c.as_json, i_row || '.' || n.quoted) || ' as ' || n.quoted,
             ', ' order by c.pos)
         || ') as r)',
-    '''{}''::text')
+    '''{}''::pg_catalog.text')
 from pgq._row_columns(i_relid) as c
     cross join londiste._capture_column(c.name) as n (quoted)
 where c.generated = ''

@@ -23,6 +23,11 @@ begin
     select bool_and(c.as_json = '%1$s' and c.generated = '')
             and array_agg(c.name order by c.pos) = i_names
             and bool_and(r.relkind = 'r')
+            -- a virtual generated column is none of _row_columns(), but would be in the JSON
+            and not exists (
+                select from pg_attribute as a
+                where a.attrelid = i_relid and a.attnum > 0 and not a.attisdropped
+                    and a.attgenerated <> '')
         into v_plain
     from pgq._row_columns(i_relid) as c
         join pg_class as r on r.oid = i_relid

@@ -24,10 +24,8 @@ declare
     v_args text[] := array[i_queue_name, v_event_table] || i_options;
     v_arguments text;
     v_function text;
-    v_key text[];
     v_missing text;
     v_events text[];
-    v_statement_update bool;
 begin
     if v_relid is null then
         raise exception using
@@ -63,24 +61,14 @@ begin
     v_function := londiste._install_capture(v_relid, i_table_name, v_args);
     select string_agg(quote_literal(a.value), ', ' order by a.place) into v_arguments
     from unnest(v_args) with ordinality as a (value, place);
-    v_key := coalesce(v_options.key_columns, pgq._key_columns(v_relid));
-    v_statement_update := position('U' in v_options.ops) > 0
-        and londiste._capture_deferrable(v_relid, v_key);
     v_events := array(
         select e.event
         from (values ('I', 'insert'), ('U', 'update'), ('D', 'delete')) as e (letter, event)
-        where position(e.letter in v_options.ops) > 0
-            and not (e.letter = 'U' and v_statement_update));
+        where position(e.letter in v_options.ops) > 0);
     if v_events <> '{}' then
         execute format('create trigger %I after %s on %s for each row execute function %s(%s)',
             londiste.trigger_name(i_queue_name), array_to_string(v_events, ' or '),
             v_relid::regclass, v_function, v_arguments);
-    end if;
-    if v_statement_update then
-        execute format('create trigger %I after update on %s'
-            || ' referencing old table as old_rows new table as new_rows'
-            || ' for each statement execute function %s(%s)',
-            londiste.trigger_name(i_queue_name, 'update'), v_relid::regclass, v_function, v_arguments);
     end if;
     execute format('create trigger %I after truncate on %s'
         || ' for each statement execute function %s(%s)',

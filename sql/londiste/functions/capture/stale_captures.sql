@@ -18,16 +18,12 @@ select c.table_name,
         || quote_literal(c.args[1]) || ', ' || quote_literal(c.table_name) || ')'
 from londiste._captures(i_queue_name) as c
     join pg_proc as p on p.oid = c.function_id
-    cross join lateral (select londiste._capture_options(c.args[3:]) as o) as x
 where p.prosrc <> londiste._capture_body(c.relid, c.args,
         londiste._capture_direct(c.args[1], c.args, p.proowner))
     or p.proname <> londiste._capture_name(c.args[1], c.table_name)
-    or position('U' in (x.o).ops) > 0
-        and londiste._capture_deferrable(c.relid,
-            coalesce((x.o).key_columns, pgq._key_columns(c.relid)))
-        <> exists (
-            select from pg_trigger as t
-            where t.tgrelid = c.relid and t.tgname = londiste.trigger_name(c.args[1], 'update'))
+    or exists (
+        select from pg_trigger as t
+        where t.tgrelid = c.relid and t.tgname = londiste.trigger_name(c.args[1], 'update'))
 union all
 select d.value ->> 'table',
     'the table is gone: select londiste.drop_capture('

@@ -1,0 +1,28 @@
+create or replace function londiste._capture_always_state(i_relid oid, i_key text[])
+returns bool
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Whether every change is to be logged as the state of its key: the only unique indexes on the
+ * key are checked late, so that two rows may have one key for a while.
+ *
+ * Then the order of the changes says nothing: a row may be deleted after another one with its key
+ * was inserted.  What the table has at the last change of a key is right.  A key without any unique
+ * index would be looked for in the whole table, so there only changes of keys are logged so.
+ */
+select londiste._capture_deferrable(i_relid, i_key) and exists (
+    select from pg_index as i
+    where i.indrelid = i_relid
+        and i.indisunique
+        and i.indisvalid
+        and not i.indimmediate
+        and i.indpred is null
+        and i.indexprs is null
+        and (select array_agg(a.attname::text order by a.attname::text)
+            from unnest(i.indkey::int2[]) with ordinality as k (attnum, place)
+                join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+            where k.place <= i.indnkeyatts)
+        = (select array_agg(n.name order by n.name) from unnest(i_key) as n (name)));
+$$;
