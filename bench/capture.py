@@ -218,7 +218,7 @@ class Bench:
                                 " 'new', 1.5, '2024-01-01', true)",
                                 prepare=True,
                             )
-            used: float = cpu.of_session(conn) - started
+            used = float(cpu.of_session(conn) - started)
         self._count(way, count + 100)
         way.tidy(table)
         return used / count * 1e6

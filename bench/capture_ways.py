@@ -136,7 +136,8 @@ class QueueWay(Way):
             ).fetchall()
             with conn.transaction(), conn.pipeline():
                 for values in events:
-                    for change in decoded(Event(*values)):
+                    for change in decode.decode_all(Event(*values)):
+                        assert isinstance(change, RowChange)
                         replay(conn, copy, change)
             row = conn.execute(
                 f"select (select count(*) from (table {copy} except all table {self.table('m')}) x)"
@@ -351,17 +352,10 @@ def all_ways(server: Cluster, target: Cluster, peers: Peers) -> list[Way]:
     return ways
 
 
-def decoded(event: Event) -> Iterator[RowChange]:
-    """The row changes of one event."""
-    change = decode.decode(event)
-    assert isinstance(change, RowChange)
-    yield change
-
-
 def replay(conn: psycopg.Connection, table: str, change: RowChange) -> None:
     """Does one change to a table, as a person would write it."""
     image = change.image
-    if change.op is Op.DELETE:
+    if change.op is Op.DELETE or change.state:
         conn.execute(f"delete from {table} where id = %s", [image["id"]])
     if change.op is Op.INSERT:
         marks = ", ".join(["%s"] * len(image))
