@@ -90,8 +90,15 @@ def finish_and_next(
     min_lag: timedelta | None = None,
     min_count: int | None = None,
     min_interval: timedelta | None = None,
+    from_tick: int | None = None,
+    max_count: int | None = None,
+    durable: bool = True,
 ) -> Opened | None:
     """Closes a batch, if one is given, and opens the next, in one call and one transaction.
+
+    from_tick, max_count -- without a minimum: where the consumer stands, and how many events at
+        most, roughly, may be put together from ticks that have piled up.
+    durable -- False: a crash of the server may forget that a batch was opened.
 
     Otherwise as ``finish_batch`` and ``next_batch``; after an error neither has happened.
     """
@@ -104,6 +111,9 @@ def finish_and_next(
         min_lag,
         min_count,
         min_interval,
+        from_tick,
+        max_count,
+        durable,
     )
     batch = _batch(row, queue, consumer)
     return None if batch is None else Opened(batch, row["event_sql"])

@@ -53,6 +53,8 @@ log = logging.getLogger(__name__)
 SHORT_DELAY = 0.05
 #: Seconds between looks while tables are copied.
 COPY_DELAY = 0.2
+#: Ticks that piled up become one batch of so many events, where no other node needs each of them.
+JOIN_EVENTS = 2000
 #: Seconds between attempts to make foreign keys again that could not be made.
 FOREIGN_KEY_PERIOD = 30.0
 #: Copy processes in a row that may die before ``--once`` gives up.
@@ -70,8 +72,10 @@ class Source:
     runner: BatchRunner
     keep_lag: timedelta | None
     collect_interval: timedelta | None
-    #: Whether ticks are joined into larger batches when nothing is against it.
-    joins: bool = False
+    #: Whether a minimum is asked of batches.
+    collects: bool
+    #: Events up to which ticks that have piled up are taken together; None: one by one.
+    join_events: int | None
     #: The batch that came with the end of the last one; for the very next unit or nobody.
     opened: Opened | None = None
 
@@ -285,6 +289,12 @@ class Worker:
             self._loop.delay = SHORT_DELAY
             if state.completed_tick >= hold.tick:
                 return False
+            if opened is not None and opened.batch.tick_id > hold.tick:
+                # Ticks were joined before anybody could know.
+                batches.register_consumer_at(
+                    source.conn, state.queue, state.worker, state.completed_tick
+                )
+                opened = None
         crash.point("worker.before-batch")
         if opened is None:
             opened = self._next_batch(source, state, outlook, hold)
@@ -304,7 +314,7 @@ class Worker:
             self._report(source, state, duty, batch)
             self._make_foreign_keys(outlook)
             crash.point("worker.before-finish")
-            more = self._finish(source, state, batch)
+            more = self._finish(source, state, outlook, batch)
             crash.point("worker.after-finish")
         return more
 
@@ -314,17 +324,23 @@ class Worker:
             self._interests = outlook.tables, Interest.main(outlook.tables)
         return self._interests[1]
 
-    def _finish(self, source: Source, state: WorkerState, batch: Batch) -> bool:
+    def _finish(self, source: Source, state: WorkerState, outlook: Outlook, batch: Batch) -> bool:
         """Tells the provider that the batch is done; whether there may be another.
 
-        The next one is opened in the same call, if it is a single tick: whether ticks may be
-        joined is known only after the next look at this node.
+        The next one is opened in the same call, unless a minimum is asked of it: whether that
+        may be waited for is known only after the next look at this node.
         """
-        if source.joins:
+        if source.collects:
             batches.finish_batch(source.conn, batch.id)
             return True
         source.opened = batches.finish_and_next(
-            source.conn, state.queue, state.worker, batch.id, min_lag=source.keep_lag
+            source.conn,
+            state.queue,
+            state.worker,
+            batch.id,
+            min_lag=source.keep_lag,
+            from_tick=batch.tick_id,
+            max_count=source.join_events if not outlook.one_by_one else None,
         )
         return source.opened is not None or self._heard_of(source, state.queue)
 
@@ -373,6 +389,10 @@ class Worker:
             min_lag=source.keep_lag,
             min_count=settings.pgq_batch_collect_events if joined else None,
             min_interval=source.collect_interval if joined else None,
+            from_tick=state.completed_tick,
+            max_count=source.join_events if joined else None,
+            # Whoever forgets it hands it out again.
+            durable=False,
         )
 
     def _report(
@@ -453,7 +473,9 @@ class Worker:
             runner,
             links.interval(target, settings.pgq_keep_lag),
             links.interval(target, settings.pgq_batch_collect_interval),
-            joins=bool(settings.pgq_batch_collect_events or settings.pgq_batch_collect_interval),
+            collects=bool(settings.pgq_batch_collect_events or settings.pgq_batch_collect_interval),
+            # Whoever reads from a branch finds there the ticks of its provider, every one.
+            join_events=None if duty.forward is Forward.ALL else JOIN_EVENTS,
         )
         log.info("reading from node %s at %s", state.provider, place(state.provider_location))
         return self._source

@@ -34,7 +34,7 @@ def pause(now: float, last: Mapping[Task, float], periods: Mapping[Task, float])
 
 
 #: Shortest time between two looks at the queues, in seconds.
-SHORTEST_LOOK = 0.005
+SHORTEST_LOOK = 0.002
 
 #: After a quiet time a look comes late by this part of it at most.
 _LATE = 0.05
@@ -44,7 +44,13 @@ _BUSY = 0.2
 
 
 def look_pause(
-    period: float, lag: float | None, quiet: float, took: float, *, ticked: bool = False
+    period: float,
+    lag: float | None,
+    quiet: float,
+    took: float,
+    *,
+    ticked: bool = False,
+    look: float | None = None,
 ) -> float:
     """Seconds between the end of a look at the queues and the next.
 
@@ -53,6 +59,8 @@ def look_pause(
     quiet -- seconds since a tick was made.
     took -- seconds that the look took.
     ticked -- it made a tick.
+    look -- seconds that a look takes without a tick, whose commit waits for the disk; None: as
+        long as this one.
 
     While there are events, looks follow each other so fast that the lag is kept: the next tick
     is due a lag after the last, and later events have waited for half of it at most.  The longer
@@ -61,8 +69,9 @@ def look_pause(
     """
     if lag is None:
         return period
+    busy = took if look is None else look
     wanted = (lag if ticked else lag / 2) - took
-    return min(period, max(SHORTEST_LOOK, wanted, quiet * _LATE, took * (1 / _BUSY - 1)))
+    return min(period, max(SHORTEST_LOOK, wanted, quiet * _LATE, busy * (1 / _BUSY - 1)))
 
 
 def due_pause(period: float, seconds: float | None) -> float:

@@ -94,7 +94,7 @@ grant execute on function
     pgq.pause_consumer(text, text, text),
     pgq.resume_consumer(text, text),
     pgq.finish_batch(int8),
-    pgq.finish_and_next(text, text, int8, interval, int4, interval),
+    pgq.finish_and_next(text, text, int8, interval, int4, interval, int8, int4, boolean),
     pgq.force_tick(text)
 to pgq_reader;
 

@@ -521,3 +521,28 @@ def test_a_next_batch_that_cannot_be_opened_leaves_the_last_one_open(pgq_db: Dat
     with pytest.raises(UnknownConsumer):
         batches.finish_and_next(conn, "q", "other", opened.batch.id)
     assert batches.next_batch(conn, "q", "c") == opened.batch
+
+
+def test_ticks_that_piled_up_become_one_batch_of_a_size(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_count', '1')")
+    for size in (2, 3, 4, 50, 0, 0):
+        for number in range(size):
+            insert(conn, f"{size} {number}")
+        conn.execute("select pgq.set_queue_config('q', 'ticker_max_lag', '0')")
+        queues.ticker(conn, "q")
+    at = value(conn, "select last_tick from pgq.get_consumer_info('q', 'c')")
+
+    sizes = []
+    while True:
+        opened = batches.finish_and_next(conn, "q", "c", from_tick=at, max_count=9, durable=False)
+        if opened is None:
+            break
+        assert opened.batch.prev_tick_id == at
+        sizes.append(sum(map(len, batches.stream(conn, opened.batch))))
+        at = opened.batch.tick_id
+        batches.finish_batch(conn, opened.batch.id)
+    assert sizes[:2] == [9, 50]
+    assert not any(sizes[2:])

@@ -35,7 +35,7 @@ READER = [
     "next_batch(text,text)",
     "next_batch_info(text,text)",
     "next_batch_custom(text,text,interval,integer,interval)",
-    "finish_and_next(text,text,bigint,interval,integer,interval)",
+    "finish_and_next(text,text,bigint,interval,integer,interval,bigint,integer,boolean)",
     "get_batch_info(bigint)",
     "find_tick_helper(integer,bigint,timestamptz,bigint,bigint,interval)",
     "get_batch_events(bigint)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,7 +64,7 @@ def test_without_queues_a_look_comes_once_a_period() -> None:
 def test_patient_queues_are_looked_at_once_a_period_and_impatient_ones_twice_a_lag() -> None:
     assert look_pause(1.0, 3.0, 0.0, 0.0) == 1.0
     assert look_pause(1.0, 0.2, 0.0, 0.0) == 0.1
-    assert look_pause(1.0, 0.01, 0.0, 0.0) == SHORTEST_LOOK
+    assert look_pause(1.0, 0.003, 0.0, 0.0) == SHORTEST_LOOK
     assert look_pause(1.0, 0.0, 0.0, 0.0) == SHORTEST_LOOK
 
 
@@ -78,6 +79,11 @@ def test_a_short_period_is_kept_whatever_the_queues_want() -> None:
 
 def test_looking_at_many_queues_does_not_fill_the_time() -> None:
     assert look_pause(1.0, 0.01, 0.0, took=0.1) == 0.4
+
+
+def test_a_tick_that_waited_for_the_disk_is_followed_by_a_look_as_soon_as_one_can_be_due() -> None:
+    assert look_pause(1.0, 0.02, 0.0, took=0.015, ticked=True, look=0.001) == pytest.approx(0.005)
+    assert look_pause(1.0, 0.02, 0.0, took=0.5, ticked=True, look=0.1) == pytest.approx(0.4)
 
 
 @given(

@@ -5,6 +5,9 @@ create or replace function pgq.finish_and_next(
     i_min_lag interval default null,
     i_min_count int4 default null,
     i_min_interval interval default null,
+    i_from_tick int8 default null,
+    i_max_count int4 default null,
+    i_durable boolean default true,
     out finished int4,
     out batch_id int8,
     out cur_tick_id int8,
@@ -26,12 +29,40 @@ as $$
  *
  * i_finish -- the batch to finish first; null for none.
  * i_min_lag, i_min_count, i_min_interval -- see next_batch_custom().
+ * i_from_tick, i_max_count -- without a minimum: the consumer is behind this tick, and ticks that have
+ *     piled up since become one batch of about so many events at most.
+ * i_durable -- false: a crash of the server may forget that the batch was opened, and the commit need not
+ *     wait for the disk.  For a transaction that does nothing else, and finishes no batch.
  * finished -- what finish_batch() answers; null when there was nothing to finish.
  * event_sql -- the query, good while the batch is open; null, like the rest, without a next batch.
  */
+declare
+    v_min_count int4 := i_min_count;
 begin
     if i_finish is not null then
         finished := pgq.finish_batch(i_finish);
+    elsif not i_durable then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
+    if i_max_count is not null and i_min_count is null and i_min_interval is null then
+        -- As many as the farthest of the next ticks within reach is away; null: none is.
+        select max(t.tick_event_seq - t.from_seq)
+        into v_min_count
+        from (
+            select later.tick_event_seq, earlier.tick_event_seq as from_seq
+            from pgq.queue q
+            join pgq.tick earlier
+                on earlier.tick_queue = q.queue_id and earlier.tick_id = i_from_tick
+            cross join lateral (
+                select t.tick_event_seq
+                from pgq.tick t
+                where t.tick_queue = q.queue_id and t.tick_id > i_from_tick
+                order by t.tick_id
+                limit 100
+            ) as later
+            where q.queue_name = i_queue_name
+        ) as t
+        where t.tick_event_seq - t.from_seq <= i_max_count;
     end if;
     select
         n.batch_id,
@@ -50,7 +81,7 @@ begin
         cur_tick_event_seq,
         prev_tick_event_seq
     from pgq.next_batch_custom(
-        i_queue_name, i_consumer_name, i_min_lag, i_min_count, i_min_interval
+        i_queue_name, i_consumer_name, i_min_lag, v_min_count, i_min_interval
     ) as n;
     if batch_id is not null then
         event_sql := pgq.batch_event_sql(batch_id);
