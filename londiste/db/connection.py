@@ -89,6 +89,9 @@ def connect(
         "idle_in_transaction_session_timeout": str(idle_timeout_ms),
         # The queue's snapshots have to be younger than the locks that order them.
         "default_transaction_isolation": "read committed",
+        # Our statements are short and their costs often guessed without statistics: compiling
+        # one takes longer than running it.
+        "jit": "off",
     }
     try:
         conn.execute(

@@ -96,3 +96,16 @@ def test_a_step_of_a_consumer_costs_the_same_however_many_ticks_are_there(pgq_db
         (plan,) = value(conn, f"explain (analyze, buffers, format json) select * from {step}")
         found = plan["Plan"]
         assert found["Shared Hit Blocks"] + found["Shared Read Blocks"] < 40, step
+
+
+def test_functions_that_forbid_scans_are_not_compiled_for_their_seeming_cost(
+    pgq_db: Database,
+) -> None:
+    """A forbidden scan counts as very expensive, and PostgreSQL compiles what is expensive."""
+    with pgq_db.connect() as conn:
+        found = conn.execute(
+            "select p.oid::regprocedure::text, 'jit=off' = any (p.proconfig) from pg_proc as p"
+            " where 'enable_seqscan=off' = any (p.proconfig)"
+        ).fetchall()
+    assert found
+    assert [name for name, off in found if not off] == []

@@ -15,6 +15,7 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 /*
  * What lies in an open batch, and whose it is; all null when it is not open.

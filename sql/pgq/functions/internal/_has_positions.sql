@@ -3,6 +3,7 @@ returns boolean
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 /*
  * Whether the position table of a generation is as the snapshot should see it: not yet emptied.

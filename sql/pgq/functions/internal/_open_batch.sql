@@ -4,6 +4,7 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 /*
  * The registration with an open batch, as _position() answers it; null when it is not open.

@@ -3,6 +3,7 @@ returns pgq.registration
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 /*
  * A row of pgq.registration with the position put in that the consumer has now.

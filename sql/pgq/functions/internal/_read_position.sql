@@ -5,6 +5,7 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 /*
  * What _position() answers, for the view pgq.subscription: as the snapshot of the statement has it.

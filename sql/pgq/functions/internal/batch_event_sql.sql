@@ -3,6 +3,7 @@ returns text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 /*
  * The query that reads the events of a batch, in the order of their ids.

@@ -3,6 +3,7 @@ returns setof text
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 /*
  * The event tables that hold events of a batch, oldest first.

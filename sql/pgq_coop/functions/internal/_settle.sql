@@ -10,6 +10,7 @@ returns int4
 language plpgsql
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 /*
  * Takes events off a batch that is locked, and closes it when none is left; how many it took.

@@ -22,6 +22,7 @@ language plpgsql
 security definer
 set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 /*
  * Hands out up to i_max_events events to a worker, who settles each with ack() or nack().
