@@ -6,7 +6,7 @@ commits, so on a connection that is not in autocommit the caller decides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from londiste.cascade.types import (
@@ -236,9 +236,18 @@ def set_consumer_completed(conn: Connection, queue: str, consumer: str, tick: in
 
 def move_consumer_completed(
     conn: Connection, queue: str, consumer: str, from_tick: int, to_tick: int
-) -> None:
-    """Moves the position, only from ``from_tick``.  Raises Superseded when it is elsewhere."""
-    call.ret(conn, "pgq_node.move_consumer_completed", queue, consumer, from_tick, to_tick)
+) -> Callable[[], None]:
+    """Moves the position, only from ``from_tick``; inside the caller's pipeline.
+
+    What is returned is called after the pipeline and raises Superseded when it is elsewhere.
+    """
+    function = "pgq_node.move_consumer_completed"
+    rows = call.later(conn, function, queue, consumer, from_tick, to_tick)
+
+    def check() -> None:
+        call.answered(function, rows()[0])
+
+    return check
 
 
 def set_consumer_error(conn: Connection, queue: str, consumer: str, message: str | None) -> None:

@@ -8,9 +8,13 @@ and takes the data of this one with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import psycopg
+
 from londiste.cascade import nodes
-from londiste.db.connection import Connection
-from londiste.errors import PositionLost
+from londiste.db.connection import Connection, whereabouts
+from londiste.errors import PositionLost, from_database
 from londiste.pgq import continuity
 from londiste.pgq.types import Batch
 
@@ -60,10 +64,20 @@ class NodeProgress:
 
         Raises Superseded when another process has moved it.
         """
-        nodes.move_consumer_completed(
+        try:
+            with self.conn.pipeline():
+                check = self.completing(batch)
+        except psycopg.Error as error:
+            raise from_database(error, where=whereabouts(self.conn)) from error
+        check()
+
+    def completing(self, batch: Batch) -> Callable[[], None]:
+        """``completed`` inside the caller's pipeline; what is returned is called after it."""
+        check = nodes.move_consumer_completed(
             self.conn, self.queue, self.consumer, batch.prev_tick_id, batch.tick_id
         )
-        continuity.moved(self.conn, self.queue, self.consumer, batch)
+        continuity.moving(self.conn, self.queue, self.consumer, batch)
+        return check
 
     def _same_tick(self, batch: Batch) -> None:
         """Raises PositionLost when the provider means another tick by the same number."""

@@ -74,7 +74,11 @@ def ret(conn: Connection, function: str, *args: Any, **named: Any) -> Ret:
 
     Codes of 400 and above raise (the caller rolls back); 3xx are logged as warnings.
     """
-    answer = row(conn, function, *args, **named)
+    return answered(function, row(conn, function, *args, **named))
+
+
+def answered(function: str, answer: dict[str, Any]) -> Ret:
+    """What the row of such a function says; codes of 400 and above raise."""
     code, note = int(answer["ret_code"]), str(answer["ret_note"])
     if code >= 400:
         raise RET_CLASSES.get(code, StateError)(note, detail=f"{function} answered {code}")
@@ -103,6 +107,13 @@ def together(conn: Connection, *calls: Sequence[Any]) -> list[list[dict[str, Any
         raise from_database(error, where=_where(conn)) from error
 
 
+def later(conn: Connection, function: str, *args: Any) -> Callable[[], list[dict[str, Any]]]:
+    """Calls a function inside the caller's pipeline; what is returned gives its rows after it."""
+    cursor = conn.cursor(row_factory=dict_row)
+    cursor.execute(*_statement(function, args, {}))
+    return cursor.fetchall
+
+
 def _statement(
     function: str, args: Sequence[Any], named: dict[str, Any]
 ) -> tuple[bytes, dict[str, Any] | list[Any]]:
@@ -129,4 +140,15 @@ def _where(conn: Connection) -> str:
         return "lost connection"
 
 
-__all__ = ["LondisteError", "Ret", "records", "ret", "row", "rows", "together", "value"]
+__all__ = [
+    "LondisteError",
+    "Ret",
+    "answered",
+    "later",
+    "records",
+    "ret",
+    "row",
+    "rows",
+    "together",
+    "value",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -65,11 +65,19 @@ class RowSet:
 class TablePlan:
     """The work for one table of this node.
 
-    changes -- in the order of the events, named as the queue names the table.
-    net -- None when only the order of the events is right; ``reason`` says why.
+    truncated -- it is emptied first.
+    sets -- what is done then, in this order; each key in one set of rows only, except that one of
+        a delete or unset may be in an insert.  None when only the order of the events is right;
+        ``reason`` says why.
+    changes -- of this table in the order of the events, where they are at hand.
     """
 
     shape: TableShape
-    changes: Sequence[TableChange]
-    net: Net | None
+    truncated: bool
+    sets: Sequence[RowSet] | None
     reason: str = ""
+    changes: Sequence[TableChange] = ()
+
+
+#: The changes of all tables of some plans in the order of their events, decoded anew each time.
+Again: TypeAlias = Callable[[], Iterable[tuple[TableShape, TableChange]]]

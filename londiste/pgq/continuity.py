@@ -161,6 +161,11 @@ def moved(conn: Connection, queue: str, consumer: str, batch: Batch) -> None:
     call.value(conn, "pgq.move_known_tick", queue, consumer, batch.tick_id, batch.tick_time)
 
 
+def moving(conn: Connection, queue: str, consumer: str, batch: Batch) -> None:
+    """``moved`` inside the caller's pipeline."""
+    call.later(conn, "pgq.move_known_tick", queue, consumer, batch.tick_id, batch.tick_time)
+
+
 def forget(conn: Connection, queue: str, consumer: str | None = None) -> None:
     """Forgets it, for one consumer or all: the queue is taken as it is found next."""
     call.value(conn, "pgq.forget_known_sources", queue, consumer)
@@ -173,6 +178,7 @@ __all__ = [
     "forget",
     "look",
     "moved",
+    "moving",
     "note",
     "prove",
     "recall",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import psycopg
@@ -22,17 +22,18 @@ import psycopg
 from londiste.cascade.forward import Forwarder
 from londiste.cascade.progress import NodeProgress
 from londiste.changes.decode import decode_all
-from londiste.changes.types import ExecuteScript, RowChange, SystemEvent, Truncate
+from londiste.changes.types import ExecuteScript, SystemEvent
 from londiste.daemon import crash
 from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape, shapes, versions
-from londiste.engine.local.apply import Applier
+from londiste.engine.local.apply import Also, Applier
 from londiste.errors import EventError, from_database
 from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch, Event
-from londiste.replication.plan import Interest, Pending, plan
+from londiste.replication.accumulate import Accumulator, Part
+from londiste.replication.plan import Interest, Pending, missing_table, plan, plan_folded
 from londiste.replication.sync import By
 from londiste.replication.system import SystemEvents
 
@@ -116,7 +117,6 @@ class BatchRunner:
         with self._errors(batch):
             with self.target.transaction():
                 stats = self._apply(batch, interest, query)
-                self.progress.completed(batch)
                 self._point("worker.before-commit", interest)
             self._point("worker.after-commit", interest)
         if self.forwarder is not None:
@@ -124,19 +124,23 @@ class BatchRunner:
         return replace(stats, seconds=time.monotonic() - start)
 
     def _apply(self, batch: Batch, interest: Interest, query: str | None) -> BatchStats:
-        count = applied = ignored = 0
-        pending = Pending()
+        """Writes the rows, and moves the position with the last of them."""
+        count = applied = 0
         self._shapes.check_again()
+        accumulator = Accumulator(interest)
         with self._blocks(batch, query) as blocks:
-            for events in blocks:
-                count += len(events)
+            for block in blocks:
                 if self.forwarder is not None:
-                    self.forwarder.forward(events)
-                done = self._take(events, interest, pending)
-                applied += done
-                ignored += len(events) - done
-        self._flush(pending, interest)
-        return BatchStats(count, applied, ignored)
+                    self.forwarder.forward(block)
+                accumulator.add(block)
+                if accumulator.bytes >= self.flush_bytes:
+                    part = accumulator.take()
+                    count, applied = count + part.events, applied + part.applied
+                    self._write(part)
+        part = accumulator.take()
+        count, applied = count + part.events, applied + part.applied
+        self._write(part, lambda: self.progress.completing(batch))
+        return BatchStats(count, applied, count - applied)
 
     @contextlib.contextmanager
     def _blocks(self, batch: Batch, query: str | None) -> Iterator[Iterator[EventBlock]]:
@@ -147,37 +151,50 @@ class BatchRunner:
             # Whoever reports an error holds on to it; the provider's statement must end now.
             blocks.close()
 
-    def _take(self, events: Iterable[Event], interest: Interest, pending: Pending) -> int:
-        """Sorts the events, and writes when there are enough; how many concern this process."""
-        done = 0
-        for event in events:
-            if event.retry is not None:
-                raise EventError(
-                    f"event {event.id} is a retried one",
-                    detail="its place among the other events is lost",
-                    hint="do not use event_retry on a node's worker",
-                    event_id=event.id,
-                )
-            if _is_message(event.type):
-                done += self._follow(event)
-                continue
-            route = interest.route(event.extra1, event.txid)
-            if route is None:
-                continue
-            size = pending.count
-            for change in decode_all(event):
-                if isinstance(change, RowChange | Truncate):
-                    pending.add(route.dest, change)
-            if pending.count > size:
-                pending.bytes += len(event.data or "")
-                done += 1
-                if pending.bytes >= self.flush_bytes:
-                    self._flush(pending, interest)
-        return done
+    def _write(self, part: Part, also: Also | None = None) -> None:
+        """Writes a part of a batch, and does ``also``, in the same round trip if possible."""
+        for event in part.messages:
+            self._follow(event)
+        known = self._shapes.of(part.folds)
+        plans, slow = [], []
+        for dest, folded in part.folds.items():
+            shape = known.get(dest)
+            if shape is None:
+                number, source = part.first[dest]
+                raise missing_table(number, source, dest, node=self.node)
+            planned = plan_folded(folded, shape)
+            if planned is None:
+                slow.append(dest)
+            else:
+                plans.append(planned)
+        quick = {one.shape.name for one in plans}
+        self._applier.apply(
+            plans,
+            lambda: ((known[dest], change) for dest, change in part.changes(quick)),
+            also if not slow else None,
+        )
+        if slow:
+            self._write_decoded(part, slow, known)
+            if also is not None:
+                self._applier.apply([], also=also)
+        if part.applied:
+            self._point("worker.mid-apply", part.interest)
 
-    def _follow(self, event: Event) -> int:
+    def _write_decoded(
+        self, part: Part, tables: Collection[TableName], known: Mapping[TableName, TableShape]
+    ) -> None:
+        """Writes tables whose events have to be decoded, as many at a time as fit into memory."""
+        pending = Pending()
+        for dest, change in part.changes(tables):
+            pending.add(dest, change)
+            if pending.bytes >= self.flush_bytes:
+                self._applier.apply(plan(pending.changes, known, node=self.node))
+                pending.clear()
+        self._applier.apply(plan(pending.changes, known, node=self.node))
+
+    def _follow(self, event: Event) -> None:
         if self.system is None:
-            return 0
+            return
         (change,) = decode_all(event)
         if isinstance(change, ExecuteScript):
             raise EventError(
@@ -187,15 +204,6 @@ class BatchRunner:
             )
         if isinstance(change, SystemEvent):
             self.system.follow(change)
-        return 1
-
-    def _flush(self, pending: Pending, interest: Interest) -> None:
-        if not pending.count:
-            return
-        known = self._shapes.of(pending.changes)
-        self._applier.apply(plan(pending.changes, known, node=self.node))
-        pending.clear()
-        self._point("worker.mid-apply", interest)
 
     @contextlib.contextmanager
     def _errors(self, batch: Batch) -> Iterator[None]:
@@ -245,7 +253,3 @@ class _Shapes:
             for table in changed:
                 self._known.pop(table, None)
             self._known.update(found)
-
-
-def _is_message(kind: str | None) -> bool:
-    return kind is not None and (kind == "EXECUTE" or kind.startswith(("pgq.", "londiste.")))

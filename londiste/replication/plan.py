@@ -7,16 +7,18 @@ copy must not come twice.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from londiste.changes.types import RowChange
 from londiste.db.names import TableName
-from londiste.db.shape import TableShape
+from londiste.db.shape import Folding, TableShape
 from londiste.db.snapshot import Snapshot
-from londiste.engine.applyspec import TableChange, TablePlan
+from londiste.engine.applyspec import Net, RowSet, TableChange, TablePlan, Verb
 from londiste.errors import BadOption, EventError
 from londiste.replication.fold import NotFoldable, fold
+from londiste.replication.netfold import NetFold
 from londiste.replication.sync import By, SyncState, from_text, in_copy, interesting
 from londiste.replication.types import ReplicatedTable
 
@@ -91,15 +93,12 @@ class Pending:
         self.bytes = 0
 
     def add(self, dest: TableName, change: TableChange) -> None:
-        """Takes one more change of the table ``dest`` of this node.
-
-        The characters of the event it was read from are the caller's to add to ``bytes``.
-        """
+        """Takes one more change of the table ``dest`` of this node."""
         self.changes.setdefault(dest, []).append(change)
         self.count += 1
         if isinstance(change, RowChange):
-            # what a row takes besides its text: a tuple, a dict, and a string for every value
-            self.bytes += 400 + 80 * len(change.image)
+            # a tuple, a dict, and a string for every value
+            self.bytes += 400 + 80 * len(change.image) + sum(map(_length, change.image.values()))
 
     def clear(self) -> None:
         """Forgets them, after they are written."""
@@ -114,7 +113,7 @@ def plan(
     *,
     node: str,
 ) -> list[TablePlan]:
-    """The work for the tables of this node.
+    """The work for the tables of this node, from decoded changes.
 
     Raises EventError for a table that is not there.
     """
@@ -122,15 +121,65 @@ def plan(
     for dest, mine in changes.items():
         shape = shapes.get(dest)
         if shape is None:
-            first = mine[0]
-            raise EventError(
-                f"event {first.event_id} of table {first.table}"
-                f" cannot be applied on node {node}: table {dest} is not there",
-                hint=f"create the table, or stop replicating it: londiste remove-table {dest}",
-                event_id=first.event_id,
-            )
+            raise missing_table(mine[0].event_id, mine[0].table, dest, node=node)
         try:
-            plans.append(TablePlan(shape, mine, fold(mine, shape)))
+            net = fold(mine, shape)
         except NotFoldable as reason:
-            plans.append(TablePlan(shape, mine, None, str(reason)))
+            plans.append(TablePlan(shape, False, None, str(reason), mine))
+        else:
+            plans.append(TablePlan(shape, net.truncated, _row_sets(net, shape), "", mine))
     return plans
+
+
+def plan_folded(folded: NetFold, shape: TableShape) -> TablePlan | None:
+    """The work that a fold by the text of the key comes to; None: the events must be decoded.
+
+    They must when equal keys may have different texts here.
+    """
+    if folded.reason:
+        return None
+    for name in folded.key or ():
+        column = shape.by_name.get(name)
+        if column is None or column.folding is not Folding.TEXT:
+            return None
+    return TablePlan(shape, folded.truncated, folded.result())
+
+
+def missing_table(event: int, source: TableName, dest: TableName, *, node: str) -> EventError:
+    """What to say of events of a table that this node does not have."""
+    return EventError(
+        f"event {event} of table {source}"
+        f" cannot be applied on node {node}: table {dest} is not there",
+        hint=f"create the table, or stop replicating it: londiste remove-table {dest}",
+        event_id=event,
+    )
+
+
+def _row_sets(net: Net, shape: TableShape) -> list[RowSet]:
+    """The lists as texts, in groups of the same columns and key."""
+    groups: dict[tuple[Verb, tuple[str, ...], tuple[str, ...]], RowSet] = {}
+    for verb, changes in (
+        (Verb.DELETE, net.deletes),
+        (Verb.UNSET, net.unsets),
+        (Verb.UPDATE, net.updates),
+        (Verb.SET, net.sets),
+        (Verb.INSERT, net.inserts),
+    ):
+        finding = verb in {Verb.DELETE, Verb.UNSET}
+        for change in changes:
+            key = change.key or shape.key
+            columns = key if finding else tuple(change.image)
+            group = groups.get((verb, key, columns))
+            if group is None:
+                group = groups[verb, key, columns] = RowSet(verb, key, columns, [], [], 0)
+            image = {name: change.image.get(name) for name in key} if finding else change.image
+            group.lines.append(_DUMP(image))
+            group.count += 1
+    return list(groups.values())
+
+
+def _length(text: str | None) -> int:
+    return len(text or "")
+
+
+_DUMP = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

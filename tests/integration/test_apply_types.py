@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from londiste.changes.decode import decode
+from londiste.changes.decode import decode_all
 from londiste.changes.types import RowChange, Truncate
 from londiste.db.shape import shapes
 from londiste.engine.local.apply import Applier
@@ -61,9 +61,9 @@ def _replay(source: Database, target: Database) -> int:
         while (batch := batches.next_batch(conn, "q", "c")) is not None:
             for events in batches.events(conn, batch):
                 for event in events:
-                    change = decode(event)
-                    assert isinstance(change, RowChange | Truncate)
-                    pending.add(change.table, change)
+                    for change in decode_all(event):
+                        assert isinstance(change, RowChange | Truncate)
+                        pending.add(change.table, change)
             batches.finish_batch(conn, batch.id)
         with there.transaction():
             there.execute("select 1")

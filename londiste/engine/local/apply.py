@@ -1,14 +1,14 @@
 """Writes a plan into this node's tables, inside the transaction that the caller has open.
 
-All rows of a statement are one parameter, of which the server takes 1 GB at most; the caller keeps
-plans far smaller.
-
-The quick way writes the net effect as sets: deletes, then updates, then inserts, each as a few
-statements for any number of rows.  Every statement must hit as many rows as it was given; a
-difference means that this table is not what the provider's was.
+The quick way writes the net effect as sets: deletes, then updates, then inserts, each as one
+statement for any number of rows.  All statements of all tables are under way at once, in one
+pipeline: the server works while the next is sent, and nobody waits for an answer in between.  Every
+statement must hit as many rows as it was given; a difference means that this table is not what the
+provider's was.
 
     sets -- unique violation --> the same table again as delete-all, insert-all
-         -- anything else -----> row by row, in the order of the events
+         -- referenced table --> its rows are deleted, where TRUNCATE is refused
+         -- anything else -----> row by row, in the order of the events (``rows``)
 
 Deletes before updates before inserts leaves one kind of conflict: two updates that pass a
 unique value on.  Deleting all touched rows and inserting all final images has none, because
@@ -23,37 +23,41 @@ front of the batch in any case: the caller's transaction ends with the error.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 import psycopg
 from psycopg.rows import TupleRow
 
-from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
-from londiste.engine.applyspec import Net, TablePlan
+from londiste.engine.applyspec import Again, RowSet, TableChange, TablePlan, Verb
 from londiste.engine.local import statements
-from londiste.errors import EventError, from_database
+from londiste.engine.local.rows import RowWriter, check_columns, must_replace, said
+from londiste.errors import from_database
 
 log = logging.getLogger(__name__)
 
-#: Statements that are under way together when rows are written one by one.
-PIPELINE_ROWS = 500
-
 _UNIQUE_VIOLATION = "23505"
 _REFERENCED = "0A000"
+_SAVEPOINT = "londiste_apply"
+
+#: Something that is to be done in the same pipeline; what it returns is called after the pipeline.
+Also = Callable[[], Callable[[], None]]
+
+_ORDER = list(Verb)
+
+_Cursor = psycopg.RawCursor[TupleRow]
 
 
 class _SetFailed(Exception):
-    """A set of one table was refused or hit another number of rows."""
+    """A set of rows of one table was refused or hit another number of rows."""
 
-    def __init__(self, table: TableName, state: str, text: str) -> None:
+    def __init__(self, table: TableName, state: str, text: str, verb: Verb | None = None) -> None:
         super().__init__(f"{table}: {text}")
         self.table = table
         self.state = state
+        self.verb = verb
 
 
 class Applier:
@@ -65,331 +69,161 @@ class Applier:
 
     def __init__(self, conn: Connection, *, node: str, queue: str = "") -> None:
         self._conn = conn
-        self._cursor: psycopg.RawCursor[TupleRow] = psycopg.RawCursor(conn)
+        self._rows = RowWriter(conn, node=node, queue=queue)
         self._node = node
-        self._queue = queue
         self._texts: dict[tuple[object, ...], str] = {}
         # Tables that pass unique values on are likely to do it again.
         self._rewrite: set[TableName] = set()
+        # Tables that others point at, which TRUNCATE refuses.
+        self._referenced: set[TableName] = set()
 
-    def apply(self, plans: Sequence[TablePlan]) -> None:
-        """Writes the plans.
+    def apply(
+        self,
+        plans: Sequence[TablePlan],
+        again: Again | None = None,
+        also: Also | None = None,
+    ) -> None:
+        """Writes the plans, and does ``also`` after them, in the same round trip if possible.
+
+        Nothing may follow ``also`` in the transaction but its end.
+
+        again -- gives the changes when order must decide; None: the plans have them.
 
         Raises EventError naming the event, or TransientError (lock, deadlock, connection,
         space); the transaction is then of no use any more.
         """
+        decoded = again or (lambda: _in_order(plans))
         for plan in plans:
-            self._check_columns(plan)
-        if not self._as_sets(plans):
-            self._as_rows(plans)
+            check_columns(plan, decoded, self._rows)
+        ordered = {plan.shape.name for plan in plans if plan.sets is None}
+        for plan in plans:
+            if plan.sets is None:
+                log.debug("%s: row by row: %s", plan.shape.name, plan.reason)
+        last = also if not ordered else None
+        if not self._as_sets(plans, last):
+            self._rows.write(decoded)
+        elif ordered:
+            self._rows.write(lambda: (pair for pair in decoded() if pair[0].name in ordered))
+        else:
+            return
+        if also is not None:
+            self._pipelined([], also)
 
-    # -- sets ------------------------------------------------------------------------------
-
-    def _as_sets(self, plans: Sequence[TablePlan]) -> bool:
+    def _as_sets(self, plans: Sequence[TablePlan], also: Also | None) -> bool:
         """True when everything is written; False when nothing is, and order must decide."""
-        ordered = [plan for plan in plans if plan.net is None]
-        for plan in ordered:
-            log.debug("%s: row by row: %s", plan.shape.name, plan.reason)
         while True:
             try:
-                with self._conn.transaction():
-                    self._truncate([p.shape for p in plans if p.net and p.net.truncated])
-                    for plan in plans:
-                        if plan.net is not None:
-                            self._set(plan.shape, plan.net)
+                self._pipelined(plans, also)
             except _SetFailed as failed:
+                self._conn.execute(f"rollback to savepoint {_SAVEPOINT}")
+                if failed.state == _REFERENCED and failed.verb is None:
+                    truncated = {plan.shape.name for plan in plans if plan.truncated}
+                    if not truncated <= self._referenced:
+                        self._referenced |= truncated
+                        continue
                 if failed.state == _UNIQUE_VIOLATION and self._may_rewrite(plans, failed.table):
                     log.info("%s, written again as delete and insert", failed)
                     self._rewrite.add(failed.table)
                     continue
                 log.info("%s, the events are applied one by one", failed)
                 return False
-            break
-        if ordered:
-            self._as_rows(ordered)
-        return True
+            return True
+
+    def _pipelined(self, plans: Sequence[TablePlan], also: Also | None) -> None:
+        """All statements at once.  Raises _SetFailed for the first that did not do its work."""
+        sent: list[tuple[_Cursor, TableName, Verb | None, int | None]] = []
+        check: Callable[[], None] | None = None
+        try:
+            with self._conn.pipeline():
+                self._conn.execute(f"savepoint {_SAVEPOINT}")
+                for table, verb, text, payload, count in self._work(plans):
+                    cursor = _Cursor(self._conn)
+                    sent.append((cursor, table, verb, count))
+                    if payload is None:
+                        cursor.execute(text)
+                    else:
+                        cursor.execute(text, [payload], prepare=True)
+                if also is not None:
+                    check = also()
+        except psycopg.Error as error:
+            known = from_database(error, where=self._node)
+            lost = [entry for entry in sent if entry[0].pgresult is None]
+            if known.retry or not lost:
+                raise known from error
+            _, table, verb, _ = lost[0]
+            raise _SetFailed(table, error.sqlstate or "", said(error), verb) from error
+        for cursor, table, verb, count in sent:
+            if count is not None and cursor.rowcount != count:
+                raise _SetFailed(table, "", f"{cursor.rowcount} rows hit instead of {count}", verb)
+        if check is not None:
+            # It was the last, the end of the transaction takes the savepoint along.
+            check()
+        else:
+            self._conn.execute(f"release savepoint {_SAVEPOINT}")
+
+    def _work(
+        self, plans: Sequence[TablePlan]
+    ) -> Iterator[tuple[TableName, Verb | None, str, str | None, int | None]]:
+        """Table, verb, statement, parameter and expected number of rows (None: any)."""
+        truncated = [p.shape for p in plans if p.truncated and p.sets is not None]
+        at_once = [shape for shape in truncated if shape.name not in self._referenced]
+        if at_once:
+            yield at_once[0].name, None, statements.truncate_sql(at_once), None, None
+        for shape in truncated:
+            if shape.name in self._referenced:
+                # Under the replica role that leaves referencing rows alone.
+                yield shape.name, None, statements.delete_all_sql(shape), None, None
+        for plan in plans:
+            for rows in self._sets(plan):
+                text = self._text(plan.shape, rows)
+                exact = rows.verb is not Verb.UNSET
+                for payload, count in statements.payloads(rows):
+                    yield plan.shape.name, rows.verb, text, payload, count if exact else None
+
+    # -- sets of a table -------------------------------------------------------------------
+
+    def _sets(self, plan: TablePlan) -> Iterable[RowSet]:
+        """The sets of a table in the order in which they are written."""
+        sets, shape = plan.sets or (), plan.shape
+        rewrite = shape.name in self._rewrite and _whole(shape, sets)
+        found = []
+        for rows in sets:
+            if rows.verb is Verb.UPDATE and rewrite:
+                found += [_as(Verb.DELETE, rows), _as(Verb.INSERT, rows)]
+            elif rows.verb is Verb.SET and (rewrite or must_replace(shape, rows.columns, rows.key)):
+                found += [_as(Verb.UNSET, rows), _as(Verb.INSERT, rows)]
+            else:
+                found.append(rows)
+        return sorted(found, key=lambda rows: _ORDER.index(rows.verb))
 
     def _may_rewrite(self, plans: Sequence[TablePlan], table: TableName) -> bool:
         """A rewritten row would lose what the image does not have."""
         return table not in self._rewrite and all(
-            plan.shape.writable <= change.image.keys()
-            for plan in plans
-            if plan.shape.name == table and plan.net is not None
-            for change in (*plan.net.updates, *plan.net.sets)
+            _whole(plan.shape, plan.sets or ()) for plan in plans if plan.shape.name == table
         )
 
-    def _set(self, shape: TableShape, net: Net) -> None:
-        deletes, unsets, updates, sets, inserts = (
-            net.deletes,
-            net.unsets,
-            net.updates,
-            net.sets,
-            net.inserts,
-        )
-        if shape.name in self._rewrite and all(
-            shape.writable <= change.image.keys() for change in (*updates, *sets)
-        ):
-            deletes, unsets, updates, sets, inserts = (
-                [*deletes, *updates],
-                [*unsets, *sets],
-                [],
-                [],
-                [*updates, *sets, *inserts],
-            )
-        for exact, group in ((True, deletes), (False, unsets)):
-            for key, some in _groups(group, lambda c: c.key or shape.key):
-                images = ({name: change.image[name] for name in key} for change in some)
-                self._run(shape, self._text("delete", shape, key), images, exact=exact)
-        for kind, group in (("update", updates), ("set", sets)):
-            for (columns, key), some in _groups(group, lambda c: (tuple(c.image), c.key)):
-                self._run(shape, self._text(kind, shape, columns, key), (c.image for c in some))
-        for columns, some in _groups(inserts, lambda c: tuple(c.image)):
-            self._run(shape, self._text("insert", shape, columns), (c.image for c in some))
-
-    def _run(
-        self,
-        shape: TableShape,
-        statement: str,
-        images: Iterable[dict[str, str | None]],
-        *,
-        exact: bool = True,
-    ) -> None:
-        rows = list(images)
-        try:
-            self._cursor.execute(statement, [statements.payload(rows)])
-        except psycopg.Error as error:
-            known = from_database(error, where=self._node)
-            if known.retry:
-                raise known from error
-            raise _SetFailed(shape.name, error.sqlstate or "", _message(error)) from error
-        if exact and self._cursor.rowcount != len(rows):
-            raise _SetFailed(
-                shape.name, "", f"{self._cursor.rowcount} rows hit instead of {len(rows)}"
-            )
-
-    def _truncate(self, shapes: Sequence[TableShape]) -> None:
-        """Empties the tables; under the replica role deletes leave referencing rows alone."""
-        if not shapes:
-            return
-        try:
-            with self._conn.transaction():
-                self._cursor.execute(statements.truncate_sql(shapes))
-            return
-        except psycopg.Error as error:
-            if error.sqlstate != _REFERENCED:
-                raise self._refused(shapes[0], error) from error
-        for shape in shapes:
-            try:
-                self._cursor.execute(statements.delete_all_sql(shape))
-            except psycopg.Error as error:
-                raise self._refused(shape, error) from error
-
-    def _refused(self, shape: TableShape, error: psycopg.Error) -> Exception:
-        known = from_database(error, where=self._node)
-        return known if known.retry else _SetFailed(shape.name, "", _message(error))
-
-    # -- rows ------------------------------------------------------------------------------
-
-    def _as_rows(self, plans: Sequence[TablePlan]) -> None:
-        """Event after event: first many statements under way at once, then to find the culprit."""
-        work = sorted(
-            ((change, plan.shape) for plan in plans for change in plan.changes),
-            key=lambda pair: pair[0].event_id,
-        )
-        rows = [(c, s) for c, s in work if isinstance(c, RowChange)]
-        if len(rows) == len(work):
-            try:
-                with self._conn.transaction():
-                    self._pipelined(rows)
-                return
-            except _SetFailed:
-                pass
-            except psycopg.Error as error:
-                known = from_database(error, where=self._node)
-                if known.retry:
-                    raise known from error
-        for change, shape in work:
-            self._one(change, shape)
-
-    def _pipelined(self, rows: Sequence[tuple[RowChange, TableShape]]) -> None:
-        for start in range(0, len(rows), PIPELINE_ROWS):
-            cursors = []
-            with self._conn.pipeline():
-                for change, shape in rows[start : start + PIPELINE_ROWS]:
-                    for statement, image in self._statements(change, shape):
-                        cursor = psycopg.RawCursor(self._conn)
-                        cursor.execute(statement, [statements.payload([image])])
-                        cursors.append((cursor, shape, _is_unset(change)))
-            for cursor, shape, lenient in cursors:
-                if cursor.rowcount != 1 and not lenient:
-                    raise _SetFailed(shape.name, "", "a row is missing")
-
-    def _one(self, change: RowChange | Truncate, shape: TableShape) -> None:
-        if isinstance(change, Truncate):
-            try:
-                self._truncate([shape])
-            except _SetFailed as failed:
-                raise self._event_error(change, shape, str(failed)) from failed
-            return
-        for statement, image in self._statements(change, shape):
-            try:
-                self._cursor.execute(statement, [statements.payload([image])])
-            except psycopg.Error as error:
-                known = from_database(error, where=self._node)
-                if known.retry:
-                    raise known from error
-                raise self._event_error(
-                    change,
-                    shape,
-                    _message(error),
-                    detail=f"SQLSTATE {error.sqlstate}, SQL: {statement}",
-                    hint=_hint(error.sqlstate or "", shape.name),
-                ) from error
-            if self._cursor.rowcount != 1 and not _is_unset(change):
-                raise self._event_error(
-                    change,
-                    shape,
-                    "the row is not there"
-                    if self._cursor.rowcount == 0
-                    else f"{self._cursor.rowcount} rows have its key",
-                    detail=f"SQL: {statement}",
-                )
-
-    def _statements(
-        self, change: RowChange, shape: TableShape
-    ) -> Iterator[tuple[str, dict[str, str | None]]]:
-        columns, key = tuple(change.image), change.key
-        if change.op is Op.INSERT and change.state:
-            yield self._text("set", shape, columns, key), change.image
-            return
-        if change.op is Op.INSERT:
-            yield self._text("insert", shape, columns), change.image
-            return
-        if not key:
-            raise self._event_error(
-                change,
-                shape,
-                "an update or delete needs a key",
-                hint=f"give the provider's table a primary key: alter table {shape.name}"
-                " add primary key (…)",
-            )
-        if change.op is Op.DELETE or self._must_replace(change, shape):
-            keyed = {name: change.image[name] for name in key}
-            yield self._text("delete", shape, key), keyed
-        if change.op is Op.UPDATE:
-            if self._must_replace(change, shape):
-                yield self._text("insert", shape, columns), change.image
-            else:
-                yield self._text("update", shape, columns, key), change.image
-
-    @staticmethod
-    def _must_replace(change: RowChange, shape: TableShape) -> bool:
-        """UPDATE cannot set an identity column; with the whole row at hand there is another way."""
-        return (
-            change.op is Op.UPDATE
-            and shape.writable <= change.image.keys()
-            and any(c.identity_always and c.name not in change.key for c in shape.columns)
-        )
-
-    # -- both ------------------------------------------------------------------------------
-
-    def _text(
-        self,
-        kind: str,
-        shape: TableShape,
-        columns: tuple[str, ...],
-        key: tuple[str, ...] = (),
-    ) -> str:
-        known = (kind, shape, columns, key)
+    def _text(self, shape: TableShape, rows: RowSet) -> str:
+        known = (shape, rows.verb, rows.columns, rows.key)
         text = self._texts.get(known)
         if text is None:
             if len(self._texts) > 1000:
                 self._texts.clear()
-            if kind == "insert":
-                text = statements.insert_sql(shape, columns)
-            elif kind == "update":
-                text = statements.update_sql(shape, columns, key)
-            elif kind == "set":
-                text = statements.set_sql(shape, columns, key)
-            else:
-                text = statements.delete_sql(shape, columns)
+            text = statements.sql_for(shape, rows.verb, rows.columns, rows.key)
             self._texts[known] = text
         return text
 
-    def _check_columns(self, plan: TablePlan) -> None:
-        """Every column of the events must be here: nothing that was sent is dropped."""
-        known: dict[tuple[str, ...], bool] = {}
-        for change in plan.changes:
-            if isinstance(change, Truncate):
-                continue
-            names = tuple(change.image)
-            if names not in known:
-                missing = [name for name in (*names, *change.key) if name not in plan.shape.by_name]
-                if missing:
-                    raise self._event_error(
-                        change,
-                        plan.shape,
-                        f"the table has no column {missing[0]}",
-                        hint=f"add the column on node {self._node}:"
-                        f" alter table {plan.shape.name.quoted} add column …",
-                    )
-                known[names] = True
-            lost = [name for name in change.key if name not in change.image]
-            if lost:
-                raise self._event_error(
-                    change, plan.shape, f"the event has no value for key column {lost[0]}"
-                )
 
-    def _event_error(
-        self,
-        change: RowChange | Truncate,
-        shape: TableShape,
-        what: str,
-        *,
-        detail: str = "",
-        hint: str = "",
-    ) -> EventError:
-        verb = "truncate" if isinstance(change, Truncate) else change.op.name.lower()
-        return EventError(
-            f"event {change.event_id} ({verb} of table {shape.name})"
-            f" cannot be applied on node {self._node}: {what}",
-            detail=detail,
-            hint=hint or _hint("", shape.name),
-            queue=self._queue,
-            event_id=change.event_id,
-        )
+def _as(verb: Verb, rows: RowSet) -> RowSet:
+    return RowSet(verb, rows.key, rows.columns, rows.lines, rows.packs, rows.count)
 
 
-def _is_unset(change: RowChange) -> bool:
-    """Whether the change may find no row."""
-    return change.state and change.op is Op.DELETE
+def _whole(shape: TableShape, sets: Sequence[RowSet]) -> bool:
+    """Whether the images of updated rows have all columns of this node's table."""
+    return all(
+        shape.writable <= set(rows.columns) for rows in sets if rows.verb in {Verb.UPDATE, Verb.SET}
+    )
 
 
-def _hint(state: str, table: TableName) -> str:
-    if state == "42501":
-        return (
-            f"grant the worker's user the right to write {table}; where row-level security is"
-            f" forced: alter table {table.quoted} no force row level security"
-        )
-    if state.startswith("22") or state in {"23502", "23514", "42804", "42846"}:
-        return (
-            f"make the definition of {table} fit the provider's; the worker then goes on by itself"
-        )
-    return f"see what differs: londiste compare {table}; copy it again: londiste resync {table}"
-
-
-def _message(error: psycopg.Error) -> str:
-    """The server's words without the values in them."""
-    text = error.diag.message_primary or str(error).strip() or type(error).__name__
-    if (error.sqlstate or "").startswith("22"):
-        text = re.sub(r'"(?:[^"]|"")*"', "***", text)
-    return text
-
-
-def _groups(
-    changes: Iterable[RowChange], of: Callable[[RowChange], Any]
-) -> Iterator[tuple[Any, list[RowChange]]]:
-    groups: dict[Any, list[RowChange]] = {}
-    for change in changes:
-        groups.setdefault(of(change), []).append(change)
-    yield from groups.items()
+def _in_order(plans: Sequence[TablePlan]) -> Iterable[tuple[TableShape, TableChange]]:
+    work = [(plan.shape, change) for plan in plans for change in plan.changes]
+    return sorted(work, key=lambda pair: pair[1].event_id)

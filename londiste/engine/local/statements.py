@@ -12,15 +12,57 @@ are read as text and cast.  The parameter is ``$1`` in every statement.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from londiste.db.names import quote
 from londiste.db.shape import ColumnShape, TableShape
+from londiste.engine.applyspec import RowSet, Verb
+
+#: Characters of one parameter; the server takes 1 GB of a text.
+SLICE = 64 << 20
 
 
-def payload(images: Sequence[Mapping[str, str | None]]) -> str:
-    """The rows, as the parameter of the statements below."""
-    return json.dumps(images, ensure_ascii=False, separators=(",", ":"))
+def payload(image: Mapping[str, str | None]) -> str:
+    """One row, as the parameter of the statements below."""
+    return json.dumps([image], ensure_ascii=False, separators=(",", ":"))
+
+
+def payloads(rows: RowSet, limit: int = SLICE) -> Iterator[tuple[str, int]]:
+    """The rows, as parameters of about ``limit`` characters at most; each with its number of rows.
+
+    A single row may be longer.
+    """
+    texts: list[str] = []
+    count = size = 0
+    for text in rows.lines:
+        if size + len(text) > limit and texts:
+            yield f"[{','.join(texts)}]", count
+            texts.clear()
+            count = size = 0
+        texts.append(text)
+        size += len(text)
+        count += 1
+    for text in rows.packs:
+        if size + len(text) > limit and texts:
+            yield f"[{','.join(texts)}]", count
+            texts.clear()
+            count = size = 0
+        texts.append(text.replace("\n", ","))
+        size += len(text)
+        count += text.count("\n") + 1
+    if texts:
+        yield f"[{','.join(texts)}]", count
+
+
+def sql_for(shape: TableShape, verb: Verb, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
+    """The statement for a set of rows."""
+    if verb is Verb.INSERT:
+        return insert_sql(shape, columns)
+    if verb is Verb.UPDATE:
+        return update_sql(shape, columns, key)
+    if verb is Verb.SET:
+        return set_sql(shape, columns, key)
+    return delete_sql(shape, key)
 
 
 def insert_sql(shape: TableShape, columns: tuple[str, ...]) -> str:
