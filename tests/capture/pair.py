@@ -296,7 +296,6 @@ class Pair:
             source=self.source,
             target=self.target,
             progress=NodeProgress(self.target, QUEUE, self.worker),
-            fetch=fetch,
             flush_bytes=flush_bytes,
         )
 
