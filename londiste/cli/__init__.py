@@ -38,6 +38,7 @@ COMMANDS: dict[str, Entry] = {
     "wait-provider": Entry("node", "Wait until this node has what its provider has now.", NODES),
     "add-table": Entry("table", "Replicate tables.", TABLES),
     "remove-table": Entry("table", "Stop replicating tables.", TABLES),
+    "change-form": Entry("table", "Capture tables by row or by statement.", TABLES),
     "tables": Entry("table", "List the replicated tables and their states.", TABLES),
     "missing": Entry("table", "List what could be replicated and is not.", TABLES),
     "resync": Entry("table", "Copy tables again.", TABLES),

@@ -14,9 +14,9 @@ from londiste.cli.steps import carry_out
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.replication import add_table as adding
+from londiste.replication import forms, sequences, wait
 from londiste.replication import remove_table as removing
 from londiste.replication import resync as resyncing
-from londiste.replication import sequences, wait
 from londiste.replication import tables as registered
 from londiste.replication.add_table import Plan
 from londiste.replication.types import ReplicatedTable, TableOptions
@@ -34,6 +34,16 @@ _all = click.option("--all", "every", is_flag=True, help="All of them.")
 @click.option("--skip-truncate", is_flag=True, help="Keep the rows that are here, and copy.")
 @click.option("--dest-table", metavar="NAME", help="The table has another name here.")
 @click.option("--create", is_flag=True, help="Make missing tables: columns and primary key.")
+@click.option(
+    "--trigger",
+    type=click.Choice(["capture", "logutriga", "jsontriga", "sqltriga"]),
+    help="What captures changes; by default our own capture.",
+)
+@click.option(
+    "--form",
+    type=click.Choice(["row", "statement", "auto"]),
+    help="How our own capture writes: londiste change-form.",
+)
 @click.option("--trigger-flags", default="", metavar="LETTERS", help="B A, C Q L J, I U D, S.")
 @click.option("--trigger-arg", "trigger_args", multiple=True, metavar="ARG", help="pkey=a,b …")
 @click.option("--no-triggers", is_flag=True, help="No trigger on this node.")
@@ -52,6 +62,8 @@ def add_table(
     skip_truncate: bool,
     dest_table: str | None,
     create: bool,
+    trigger: str | None,
+    form: str | None,
     trigger_flags: str,
     trigger_args: Sequence[str],
     no_triggers: bool,
@@ -74,6 +86,8 @@ def add_table(
         skip_truncate=skip_truncate,
         dest=TableName.parse(dest_table) if dest_table else None,
         create=create,
+        trigger=trigger or "",
+        form=form or "",
         trigger_flags=trigger_flags,
         trigger_args=tuple(trigger_args),
         triggers=not no_triggers,
@@ -127,6 +141,29 @@ def remove_table(
             where, settings.db, settings.queue_name, names, every=every, force=force
         )
         _already(plan, "removed")
+        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+
+
+@click.command("change-form")
+@options.pass_context
+@click.argument("names", nargs=-1, metavar="TABLE... {row|statement|auto}")
+@options.explain
+@options.json_output
+def change_form(
+    context: options.Context, names: Sequence[str], explain: bool, as_json: bool
+) -> None:
+    """Capture tables of the root in another form.
+
+    row: an event for every row, cheapest where statements touch few rows. statement: the rows of
+    a statement together, cheapest for bulk changes. auto: chosen by rule; londiste tables -v shows
+    what and why. TABLE may hold * and ?.
+    """
+    settings = context.settings(NodeSettings)
+    with sites(settings) as where:
+        plan = forms.plan(
+            where, settings.db, settings.queue_name, names[:-1], names[-1] if names else ""
+        )
+        _already(plan, f"captured in the form {names[-1]}")
         carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
 
 
@@ -190,13 +227,15 @@ def wait_sync(
 @click.command()
 @options.pass_context
 @click.option("--names-only", is_flag=True, help="Only the names.")
+@click.option("-v", "--verbose", is_flag=True, help="Also what captures them, in which form, why.")
 @options.json_output
-def tables(context: options.Context, names_only: bool, as_json: bool) -> None:
+def tables(context: options.Context, names_only: bool, verbose: bool, as_json: bool) -> None:
     """List the replicated tables of this node and their states."""
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste tables", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)
         found = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
+        captured = forms.capturing(conn, settings.queue_name) if verbose else {}
     if names_only:
         if as_json:
             output.as_json([str(t.name) for t in found])
@@ -212,7 +251,13 @@ def tables(context: options.Context, names_only: bool, as_json: bool) -> None:
         }
         for t in found
     ]
-    output.show(["table", "state", "attributes", "here"], rows, json_wanted=as_json)
+    columns = ["table", "state", "attributes", "here"]
+    if verbose:
+        columns += ["trigger", "form", "reason"]
+        for row, table in zip(rows, found, strict=True):
+            how = captured.get(table.dest, forms.Capturing("none"))
+            row.update(trigger=how.trigger, form=how.form, reason=how.reason)
+    output.show(columns, rows, json_wanted=as_json)
 
 
 @click.command()

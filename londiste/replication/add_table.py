@@ -4,15 +4,12 @@ On the root a table gets its capture trigger and becomes part of the queue.  Els
 first learns what the provider knows; then the table is made if asked for, registered, and left
 to the worker, which starts its copy.
 
-Making a trigger locks the table against writers for a moment.  One table per transaction: who
-held one locked table while waiting for the next could end in a deadlock with an application,
-and the server might choose the application as the victim.
+Making a trigger locks the table against writers for a moment; ``locking`` says how.
 """
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -26,21 +23,18 @@ from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
 from londiste.errors import (
     BadOption,
-    Deadlock,
-    LockTimeout,
     StateError,
     UnknownTable,
     UsageError,
     from_database,
 )
 from londiste.replication import create_table, registry, tables
+from londiste.replication.locking import with_table
 from londiste.replication.select import Selected, select
-from londiste.replication.types import ReplicatedTable, TableOptions
+from londiste.replication.types import TRIGGERS, ReplicatedTable, TableOptions
 
 log = logging.getLogger(__name__)
 
-#: Writers queue behind a lock that is asked for; so it is asked for briefly, several times.
-_LOCK_TRY_SECONDS = 1.0
 _LETTERS = frozenset("BACQLJIUDS")
 
 
@@ -237,6 +231,43 @@ def _check(options: TableOptions) -> None:
             hint="letters: B before, A after, C own capture, Q sqltriga, L logutriga, J jsontriga,"
             " I insert, U update, D delete, S skip",
         )
+    if options.trigger and TRIGGERS.get(options.trigger) is None:
+        raise BadOption(
+            f"--trigger {options.trigger}: no such trigger",
+            hint=f"write one of {', '.join(TRIGGERS)}",
+        )
+    chosen = sorted(set(options.trigger_flags.upper()) & set(TRIGGERS.values()))
+    letter = TRIGGERS.get(options.trigger, "")
+    if letter and any(other != letter for other in chosen):
+        raise BadOption(
+            f"--trigger {options.trigger} and --trigger-flags {options.trigger_flags}",
+            detail=f"the letter {next(c for c in chosen if c != letter)} names another trigger",
+            hint="leave one of the two out; C Q L J in --trigger-flags are the same choice",
+        )
+    if options.form:
+        _check_form(options, letter or "".join(chosen[:1]))
+    if letter == "C" and set(options.trigger_flags.upper()) & {"B", "S"}:
+        raise BadOption(
+            f"--trigger capture and --trigger-flags {options.trigger_flags}",
+            detail="our own capture neither fires before a change nor skips it",
+            hint="choose a compatible trigger for that: --trigger jsontriga",
+        )
+
+
+def _check_form(options: TableOptions, letter: str) -> None:
+    """Refuses a form for anything but our own capture, and two forms."""
+    if letter not in {"", "C"} or set(options.trigger_flags.upper()) & {"B", "S"}:
+        raise BadOption(
+            f"--form {options.form} with a compatible trigger",
+            detail="row and statement are forms of our own capture",
+            hint="leave --form out, or choose --trigger capture",
+        )
+    given = [arg for arg in options.trigger_args if arg.startswith("form=")]
+    if given:
+        raise BadOption(
+            f"--form {options.form} and --trigger-arg {given[0]}",
+            hint="leave one of the two out",
+        )
 
 
 def _check_provider(table: TableName, theirs: ReplicatedTable | None, node: NodeInfo) -> None:
@@ -346,36 +377,18 @@ class AddTable:
 
     def run(self, sites: Sites) -> None:
         """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
-        deadline = time.monotonic() + sites.lock_timeout
-        while True:
-            try:
-                self._try(sites)
-                return
-            except (LockTimeout, Deadlock) as error:
-                if time.monotonic() >= deadline:
-                    raise LockTimeout(
-                        f"table {self.dest} stays locked on node {self.node}",
-                        detail=f"waited {sites.lock_timeout:g} s for its writers;"
-                        " tables before it in the list are added",
-                        hint="end the long transaction (pg_stat_activity, pg_locks), then run the"
-                        " command again",
-                    ) from error
+        with_table(sites, self.dsn, self.dest, self.node, self._add)
 
-    def _try(self, sites: Sites) -> None:
-        with sites.transaction(self.dsn) as conn:
-            limit = min(_LOCK_TRY_SECONDS, sites.lock_timeout)
-            conn.execute(
-                "select pg_catalog.set_config('lock_timeout', %s, true)", [f"{limit * 1000:.0f}ms"]
-            )
-            self._create(conn)
-            tables.local_add_table(
-                conn,
-                self.queue,
-                self.table,
-                self.words,
-                None,
-                None if self.dest == self.table else self.dest,
-            )
+    def _add(self, conn: Connection) -> None:
+        self._create(conn)
+        tables.local_add_table(
+            conn,
+            self.queue,
+            self.table,
+            self.words,
+            None,
+            None if self.dest == self.table else self.dest,
+        )
 
     def _create(self, conn: Connection) -> None:
         try:

@@ -71,6 +71,31 @@ def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
 
 
 @dataclass(frozen=True)
+class CaptureForm:
+    """How our own capture writes a table's changes: form ``row`` or ``statement``, and why."""
+
+    table: TableName
+    form: str
+    reason: str
+
+
+def capture_forms(conn: Connection, queue: str) -> list[CaptureForm]:
+    """The forms of our own captures, by the names that tables have here."""
+    return [
+        CaptureForm(TableName.parse(row["table_name"]), row["form"], row["reason"])
+        for row in call.rows(conn, "londiste.capture_forms", queue)
+    ]
+
+
+def change_form(conn: Connection, queue: str, table: TableName, form: str) -> bool:
+    """Has a table captured as row, statement or auto; False when that was asked for before.
+
+    table -- its name here.  Locks it.  Raises UnknownTable (no capture), UsageError (no form).
+    """
+    return bool(call.value(conn, "londiste.change_form", queue, str(table), form))
+
+
+@dataclass(frozen=True)
 class Missing:
     """Something that could be added; ``kind`` is ``r`` (table) or ``S`` (sequence)."""
 

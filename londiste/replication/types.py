@@ -8,6 +8,9 @@ from urllib.parse import quote, unquote
 
 from londiste.db.names import TableName
 
+#: What can capture a table, and its letter among the trigger flags.
+TRIGGERS = {"capture": "C", "logutriga": "L", "jsontriga": "J", "sqltriga": "Q"}
+
 
 @dataclass(frozen=True)
 class ReplicatedTable:
@@ -62,6 +65,8 @@ class TableOptions:
     dest -- name of the table in this database, when it differs; one table only.
     create -- make a table that is missing, after the provider's.
     trigger_flags -- letters B A C Q L J I U D S of ``londiste.create_trigger``.
+    trigger -- capture, logutriga, jsontriga or sqltriga; empty leaves it to the flags.
+    form -- row, statement or auto: how our own capture writes; empty is auto.
     trigger_args -- raw arguments for the trigger: pkey=…, ignore=…, when=…, ev_extra3=…
     triggers -- False: none on this node.
     insert_only -- admit tables without key; UPDATE and DELETE fail at the source.
@@ -75,12 +80,17 @@ class TableOptions:
     trigger_args: tuple[str, ...] = ()
     triggers: bool = True
     insert_only: bool = False
+    trigger: str = ""
+    form: str = ""
 
     def words(self) -> list[str]:
         """The list that ``local_add_table`` takes as ``i_trg_args``."""
         words = list(self.trigger_args)
-        if self.trigger_flags:
-            words.append(f"tgflags={self.trigger_flags}")
+        if self.form:
+            words.append(f"form={self.form}")
+        flags = self.trigger_flags + TRIGGERS.get(self.trigger, "")
+        if flags:
+            words.append(f"tgflags={flags}")
         for word, wanted in (
             ("expect_sync", self.expect_sync),
             ("skip_truncate", self.skip_truncate),

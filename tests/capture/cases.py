@@ -92,7 +92,7 @@ class Case:
     extras -- DDL for both sides (constraints, triggers) that can be left out.
     settings -- of the session that writes.
     packed -- the queue's ``packed_events``.
-    fetch, flush_bytes -- of the reader: how a batch is cut.
+    flush_bytes -- of the reader: into what parts a batch is cut.
     """
 
     seed: int
@@ -102,13 +102,11 @@ class Case:
     steps: tuple[Step, ...]
     settings: dict[str, str] = field(default_factory=dict)
     packed: bool = True
-    fetch: int = 5000
     flush_bytes: int = 64 << 20
 
     def __str__(self) -> str:
         lines = [
-            f"-- seed {self.seed}, packed_events {self.packed}, fetch {self.fetch},"
-            f" flush_bytes {self.flush_bytes}",
+            f"-- seed {self.seed}, packed_events {self.packed}, flush_bytes {self.flush_bytes}",
             *(f"set {name} = '{value}';" for name, value in self.settings.items()),
             *(f"{ddl};" for ddl in self.made),
             *(f"{ddl};" for ddl in self.extras),

@@ -36,7 +36,6 @@ def random_case(
         settings=chosen,
         packed=source.random() < 0.7,
         # cutting many rows into single ones proves nothing more and takes seconds
-        fetch=source.choice([1, 3, 5000, 5000]) if writer.size < 100 else 5000,
         flush_bytes=source.choice([500, 3000, 64 << 20, 64 << 20])
         if writer.size < 100
         else 400_000,

@@ -20,6 +20,7 @@ declare
     v_state bool := (pg_trigger_depth() > 1
             or current_setting(v_flag, true) = '1'
             or londiste._capture_always_state(i_relid, v_pieces.key_columns))
+        and v_pieces.state_of_new is not null
         and londiste._capture_may_look(i_relid);
     v_changed bool := false;
     v_silent bool;

@@ -39,6 +39,9 @@ declare
     v_row text;
     v_fields record;
     v_now record;
+    v_key record;
+    v_set_type text;
+    v_unset_type text;
     v_statement text;
 begin
     key_columns := londiste._capture_key_columns(i_relid, i_args);
@@ -78,16 +81,19 @@ begin
     end if;
 
     v_now := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, v_names);
+    v_key := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, key_columns);
+    v_set_type := londiste._capture_type('INSERT', v_table, key_columns, v_sign, 'state');
+    v_unset_type := londiste._capture_type('DELETE', v_table, key_columns,
+        case when v_sign is not null then londiste._capture_names(i_relid,
+            array(select c.name from pgq._row_columns(i_relid) as c
+                where c.name <> all (key_columns))) end,
+        'state');
     foreach v_row in array array[i_old, i_new] loop
         v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row, null, key_columns);
         v_statement := format('select %L::pg_catalog.text, %L::pg_catalog.text, s.image,'
                 || ' (select %s%s), %L::pg_catalog.text, %s, %s, %s',
-            londiste._capture_type('INSERT', v_table, key_columns, v_sign, 'state'),
-            londiste._capture_type('DELETE', v_table, key_columns,
-                case when v_sign is not null then londiste._capture_names(i_relid,
-                    array(select c.name from pgq._row_columns(i_relid) as c
-                        where c.name <> all (key_columns))) end,
-                'state'),
+            v_set_type,
+            v_unset_type,
             v_fields.image,
             coalesce(' from ' || nullif(v_fields.source, ''), ''),
             v_table,
@@ -106,6 +112,26 @@ begin
             londiste._capture_same(i_relid, key_columns, 't', v_row))
             || coalesce(' where case when s.image is null then ' || v_fields.logged
                 || ' else s.logged end', '');
+        if not londiste._capture_exact(i_relid, key_columns) then
+            -- The row that is there may have the key in another text: the old one goes first.
+            v_statement := format('select %L::pg_catalog.text, %L::pg_catalog.text,'
+                    || ' null::pg_catalog.text, (select %s%s), %L::pg_catalog.text,'
+                    || ' %s, %s, %s%s union all'
+                    || ' select * from (select %L::pg_catalog.text, %L::pg_catalog.text, %s,'
+                    || ' (select %s%s), %L::pg_catalog.text, %s, %s, %s from %s as t%s'
+                    || ' where %s%s limit 1) as s',
+                v_set_type, v_unset_type,
+                v_fields.image, coalesce(' from ' || nullif(v_fields.source, ''), ''), v_table,
+                v_fields.extra2, v_fields.extra3, v_fields.extra4,
+                coalesce(' where ' || v_fields.logged, ''),
+                v_set_type, v_unset_type, v_now.image,
+                v_key.image, coalesce(' from ' || nullif(v_key.source, ''), ''), v_table,
+                v_now.extra2, v_now.extra3, v_now.extra4,
+                londiste._capture_from(i_relid),
+                coalesce(' cross join lateral ' || nullif(v_now.source, ''), ''),
+                londiste._capture_same(i_relid, key_columns, 't', v_row),
+                coalesce(' and ' || v_now.logged, ''));
+        end if;
         if v_row = i_old then
             state_of_old := v_statement;
         else

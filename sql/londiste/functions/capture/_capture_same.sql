@@ -9,11 +9,12 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The condition that two rows have the same key text, in a form that an index on the key serves.
+ * The condition that two rows have the same key, in a form that an index on the key serves.
  *
- * Equal values of many types have different texts: 1.0 and 1.00.  These are compared by text as
- * well, and then first by the operator of the index, if there is one.  NULL is the same as
- * nothing.  All operators are qualified, because the condition may run under any search_path.
+ * The same is what the unique index takes for it: 1.0 and 1.00, though their texts differ, because
+ * that is what the other side finds a row by.  Types without such an index are compared by text.
+ * NULL is the same as nothing.  All operators are qualified, because the condition may run under
+ * any search_path.
  */
 select string_agg(
     case
@@ -21,10 +22,10 @@ select string_agg(
                 '{bool,int2,int4,int8,oid,uuid,date,timestamp,timestamptz}'::regtype[]::oid[])
             or c.type_id = any ('{text,varchar}'::regtype[]::oid[]) and l.collisdeterministic
         then format('%s operator(pg_catalog.=) %s', v.one, v.other)
-        else case when o.oprname is null then ''
-                else format('%s operator(%I.%s) %s and ', v.one, o.nspname, o.oprname, v.other) end
-            || format('%s operator(pg_catalog.=) %s',
-                format(c.as_text, v.one), format(c.as_text, v.other))
+        when o.oprname is not null
+        then format('%s operator(%I.%s) %s', v.one, o.nspname, o.oprname, v.other)
+        else format('%s operator(pg_catalog.=) %s',
+            format(c.as_text, v.one), format(c.as_text, v.other))
     end,
     ' and ' order by k.place)
 from unnest(i_key) with ordinality as k (name, place)

@@ -3,6 +3,7 @@ returns text
 language sql
 immutable strict
 set search_path = pg_catalog, pg_temp
+set quote_all_identifiers = off
 as $$
 /*
  * Changes when the table, a column of it, a column's type or the key changes.

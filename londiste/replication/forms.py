@@ -1,0 +1,129 @@
+"""How tables are captured: by which trigger, in which form and why; and changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from londiste.cascade import nodes
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.types import NodeType
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption, UnknownTable, UsageError
+from londiste.replication import tables
+from londiste.replication.add_table import Plan
+from londiste.replication.locking import with_table
+from londiste.replication.select import select
+
+FORMS = ("row", "statement", "auto")
+
+
+@dataclass(frozen=True)
+class Capturing:
+    """What captures one table here.
+
+    trigger -- capture (our own), logutriga, jsontriga, sqltriga, deny (a leaf refuses writes) or
+        none.
+    form -- row or statement, for our own capture; None for the others.
+    reason -- why it has that form.
+    asked -- row, statement or auto: what was asked for.
+    """
+
+    trigger: str
+    form: str | None = None
+    reason: str | None = None
+    asked: str | None = None
+
+
+def capturing(conn: Connection, queue: str) -> dict[TableName, Capturing]:
+    """What captures the local tables of a queue, by their names in this database."""
+    forms = {one.table: one for one in tables.capture_forms(conn, queue)}
+    found = {}
+    for name, trigger, asked in conn.execute(query("capture_triggers"), [queue]).fetchall():
+        table = TableName.parse(name)
+        own = forms.get(table) if trigger == "capture" else None
+        if own is None:
+            found[table] = Capturing(trigger, asked=asked)
+        else:
+            found[table] = Capturing(trigger, own.form, own.reason, asked)
+    return found
+
+
+def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], form: str) -> Plan:
+    """What to do to give tables of the root at ``dsn`` another form.  Changes nothing.
+
+    patterns -- names, or patterns with * and ?.
+
+    Raises BadOption, UnknownTable, UsageError (not the root, another trigger).
+    """
+    if form not in FORMS:
+        raise BadOption(
+            f"{form} is no form of capture",
+            hint="the last word is row, statement or auto: londiste change-form TABLE row",
+        )
+    if not patterns:
+        raise BadOption("no table given", hint=f"londiste change-form TABLE... {form}")
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    if node.type is not NodeType.ROOT:
+        raise UsageError(
+            f"node {node.name} is a {node.type.value}: it captures nothing of its own",
+            hint="run the command on the root; londiste members shows which node that is",
+        )
+    known = {t.name: t.dest for t in tables.get_table_list(local, queue) if t.local}
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(
+            f"table {text} is not replicated here",
+            detail="nothing was changed",
+            hint="londiste tables lists those that are",
+        )
+
+    picked = select(patterns, list(known), [], unknown, force=False)
+    triggers = capturing(local, queue)
+    steps: list[Step] = []
+    already: list[TableName] = []
+    for name in picked.chosen:
+        now = triggers.get(known[name], Capturing("none")).trigger
+        if now != "capture":
+            raise UsageError(
+                f"table {name} has no form: its trigger is {now}",
+                detail="row and statement are forms of our own capture; nothing was changed",
+                hint=f"add it again with it: londiste remove-table {name}, then londiste add-table"
+                f" {name} --form {form}",
+            )
+        step = ChangeForm(node.name, dsn, queue, name, known[name], form)
+        if triggers[known[name]].asked == form:
+            already.append(name)
+        else:
+            steps.append(step)
+    return Plan(tuple(steps), tuple(already))
+
+
+@dataclass(frozen=True)
+class ChangeForm:
+    """One table is captured in another form from now on."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    dest: TableName
+    form: str
+
+    def describe(self) -> str:
+        return f"{self.node}: capture table {self.table} in the form {self.form}"
+
+    def done(self, sites: Sites) -> bool:
+        now = capturing(sites.at(self.dsn), self.queue).get(self.dest)
+        return now is not None and now.asked == self.form
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
+
+        def change(conn: Connection) -> bool:
+            return tables.change_form(conn, self.queue, self.dest, self.form)
+
+        with_table(sites, self.dsn, self.dest, self.node, change)

@@ -1,0 +1,29 @@
+/*
+ * The local tables of a queue, by their names here, and what captures them:
+ * capture, logutriga, jsontriga, sqltriga, deny or none; for capture the form that was asked for.
+ */
+select d.name,
+    coalesce(g.kind, 'none'),
+    case g.kind when 'capture' then coalesce(substring(g.args from 'form=(row|statement|auto)'), 'auto') end
+from londiste.table_info as t
+    cross join lateral (select coalesce(t.dest_table, t.table_name) as name) as d
+    left join lateral (
+        select encode(g.tgargs, 'escape') as args,
+            case
+                when p.pronamespace = 'londiste'::regnamespace then 'capture'
+                when encode(g.tgargs, 'escape') ~ '\\000deny\\000' then 'deny'
+                else p.proname::text
+            end as kind
+        from pg_catalog.pg_trigger as g
+            join pg_catalog.pg_proc as p on p.oid = g.tgfoid
+        where g.tgrelid = londiste.find_table_oid(d.name)
+            and not g.tgisinternal
+            and (p.pronamespace = 'londiste'::regnamespace and starts_with(p.proname, '_capture_')
+                or g.tgname in (
+                    londiste.trigger_name(t.queue_name),
+                    'zzz_' || londiste.trigger_name(t.queue_name)))
+        order by g.tgtype::int & 1 desc, g.tgname
+        limit 1) as g on true
+where t.queue_name = %s
+    and t.local
+order by t.nr
