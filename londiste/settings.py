@@ -187,6 +187,12 @@ class WorkerSettings(NodeSettings):
         ge=0,
         description="Tables smaller than this many bytes are copied and compared without Spark.",
     )
+    spark_from_events: int = Field(
+        1_000_000,
+        ge=0,
+        description="Batches of this many events are applied by a job of the engine; 0: none.",
+    )
+    parallel_apply: int = Field(2, ge=1, description="Tasks of such a job at a time.")
     parallel_copies: int = Field(2, ge=1, description="Tables, and chunks of a table, at a time.")
     copy_chunk_bytes: int = Field(
         128 * 1024 * 1024, ge=8192, description="Size of one chunk of a copied table, in bytes."

@@ -23,7 +23,7 @@ from londiste.monitor import status as monitor
 from londiste.monitor import tree
 from londiste.replication import wait
 from londiste.replication.registry import CopyRegistry
-from londiste.settings import NodeSettings
+from londiste.settings import NodeSettings, WorkerSettings
 
 
 def sites(settings: NodeSettings) -> Sites:
@@ -361,9 +361,15 @@ def status(context: options.Context, compact: bool, as_json: bool) -> None:
     """Show the tree of nodes with tables and lag.
 
     Tables: in step / on the way / not kept there. A node that does not answer is shown as dead.
+    Large batches: from how many events on a job of the engine carries a batch, and which way the
+    last one of each node went.
     """
-    settings = context.settings(NodeSettings)
-    found = monitor.collect(settings.db, settings.queue_name, extra=settings.remote_extra_connstr)
+    settings = context.settings(WorkerSettings)
+    found = dataclasses.replace(
+        monitor.collect(settings.db, settings.queue_name, extra=settings.remote_extra_connstr),
+        large_from=settings.spark_from_events,
+        engine=settings.engine,
+    )
     if as_json:
         output.as_json(found)
         return

@@ -18,7 +18,8 @@ from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, session
 from londiste.db.queries import query
 from londiste.errors import LondisteError
-from londiste.replication import tables
+from londiste.replication import attempts, tables
+from londiste.replication.attempts import LargeBatch
 from londiste.replication.types import decode_attrs
 
 
@@ -45,6 +46,7 @@ class NodeStatus:
     errors -- (consumer, first line of its message); (``capture``, what is not captured).
     unreachable -- why there was no answer.
     tagged_dead -- an administrator has given it up.
+    large -- the last batch that was large enough for a job of the engine, and which way it went.
     """
 
     name: str
@@ -60,15 +62,22 @@ class NodeStatus:
     errors: tuple[tuple[str, str], ...] = ()
     unreachable: str = ""
     tagged_dead: bool = False
+    large: LargeBatch | None = None
 
 
 @dataclass(frozen=True)
 class Status:
-    """A cascade; ``local`` is the node that was asked for it."""
+    """A cascade; ``local`` is the node that was asked for it.
+
+    large_from, engine -- what the local node's settings say of batches: from how many events on a
+        job carries them (0: none), and whose.
+    """
 
     queue: str
     local: str
     nodes: tuple[NodeStatus, ...]
+    large_from: int | None = None
+    engine: str = ""
 
     def node(self, name: str) -> NodeStatus:
         """By name; KeyError."""
@@ -83,6 +92,7 @@ class _Answer:
     info: NodeInfo
     tables: TableCounts
     errors: tuple[tuple[str, str], ...]
+    large: LargeBatch | None
 
 
 def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
@@ -107,7 +117,9 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
                 ("capture", f"table {name} {reason}: its changes are not replicated")
                 for name, reason in tables.lost_captures(conn, queue)
             ]
-        return _Answer(info, count_tables(conn, queue), tuple(errors))
+        return _Answer(
+            info, count_tables(conn, queue), tuple(errors), attempts.get_large_batch(conn, queue)
+        )
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
     found = [_node(member, answers[member.name]) for member in members]
@@ -148,6 +160,7 @@ def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
         attrs=decode_attrs(info.attrs),
         errors=answer.errors,
         tagged_dead=member.dead,
+        large=answer.large,
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from londiste.monitor.status import NodeStatus, Status
+from londiste.replication.attempts import LargeBatch
 
 _FACTS = 30
 _COMPACT_FACTS = 60
@@ -22,7 +23,10 @@ Paint = Callable[[str], str]
 
 def tree(status: Status, paint: Paint = str) -> list[str]:
     """The lines of the tree.  Nodes that no root leads to stand at its end, one by one."""
-    lines = [f"Queue: {status.queue}   Local node: {status.local}", ""]
+    lines = [f"Queue: {status.queue}   Local node: {status.local}"]
+    if status.large_from is not None:
+        lines.append(f"Large batches: {crossover(status.large_from, status.engine)}")
+    lines.append("")
     for top in _tops(status):
         lines += _node(status, top, "", "", frozenset(), paint)
     return lines
@@ -37,6 +41,13 @@ def compact(status: Status, paint: Paint = str) -> list[str]:
             facts = "".join(fact.ljust(_FACTS) for fact in _facts(node, paint))
             lines.append((head + facts).rstrip())
     return lines
+
+
+def crossover(events: int, engine: str) -> str:
+    """From which size on a batch is carried by a job."""
+    if not events:
+        return "applied as all others"
+    return f"from {events:,} events on by a job of engine {engine}"
 
 
 def dhms(seconds: float) -> str:
@@ -127,8 +138,22 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
         if not node.uptodate:
             text += ", NOT UPTODATE"
         facts.append(text)
+    if node.large is not None:
+        facts.append(f"Last large batch: {_large(node.large)}")
     if node.tagged_dead:
         facts.append(paint("DEAD"))
     facts += [f"Attr: {key}={value}" for key, value in node.attrs.items()]
     facts += [paint(f"ERR: {consumer}: {message}") for consumer, message in node.errors]
     return facts
+
+
+def _large(batch: LargeBatch) -> str:
+    ways = {
+        "job": f"by a job of {batch.engine}",
+        "part": f"by a job of {batch.engine} and the worker",
+        "worker": "by the worker",
+    }
+    text = f"{batch.events:,} events, {ways.get(batch.way or '', 'under way')}"
+    if batch.seconds is not None:
+        text += f", {dhms(batch.seconds)}"
+    return f"{text} ({batch.reason})" if batch.reason else text

@@ -195,6 +195,20 @@ def batch_retry(conn: Connection, batch_id: int, seconds: int) -> int:
     return int(call.value(conn, "pgq.batch_retry", batch_id, seconds))
 
 
+def batch_event_spread(conn: Connection, batch_id: int, width: int = 4096) -> list[tuple[int, int]]:
+    """(first id, events) of the stretches of ``width`` ids with events of an open batch.
+
+    One pass over the batch.  Raises StateError when the batch is not open.
+    """
+    return call.records(
+        conn,
+        lambda first, events: (int(first), int(events)),
+        "pgq.batch_event_spread",
+        batch_id,
+        width,
+    )
+
+
 def get_batch_info(conn: Connection, batch_id: int) -> Batch | None:
     """What lies in an open batch, and whose it is; None when it is not open."""
     row = call.row(conn, "pgq.get_batch_info", batch_id)
@@ -216,6 +230,7 @@ def get_batch_info(conn: Connection, batch_id: int) -> Batch | None:
 __all__ = [
     "EventBlock",
     "Opened",
+    "batch_event_spread",
     "batch_retry",
     "event_retry",
     "events",

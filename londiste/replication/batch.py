@@ -15,6 +15,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import psycopg
@@ -33,6 +34,7 @@ from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch, Event
 from londiste.replication.accumulate import Accumulator, Part
+from londiste.replication.large import LargeBatch, LargeBatches
 from londiste.replication.plan import Interest, Pending, missing_table, plan, plan_folded
 from londiste.replication.sync import By
 from londiste.replication.system import SystemEvents
@@ -68,6 +70,7 @@ class BatchRunner:
     progress -- the position, kept in the database of ``target``.
     forwarder -- on a branch, writes the events into its queue through ``target``.
     system -- follows the messages of the cascade; None ignores them, and scripts.
+    large -- carries large batches; None: there is no other way than the ordinary one.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class BatchRunner:
         forwarder: Forwarder | None = None,
         system: SystemEvents | None = None,
         flush_bytes: int = FLUSH_BYTES,
+        large: LargeBatches | None = None,
     ) -> None:
         self.node = node
         self.queue = queue
@@ -90,6 +94,7 @@ class BatchRunner:
         self.forwarder = forwarder
         self.system = system
         self.flush_bytes = flush_bytes
+        self.large = large
         self._applier = Applier(target, node=node, queue=queue)
         self._shapes = _Shapes(target)
 
@@ -114,14 +119,56 @@ class BatchRunner:
             if self.forwarder is not None:
                 self.forwarder.recover(batch)
             return BatchStats(skipped=True)
-        with self._errors(batch):
+        with self._errors(batch), self._carried(batch, interest) as large:
             with self.target.transaction():
-                stats = self._apply(batch, interest, query)
+                if large is None:
+                    stats = self._apply(batch, interest, query)
+                else:
+                    stats = self._apply_large(large, batch, interest, query)
                 self._point("worker.before-commit", interest)
             self._point("worker.after-commit", interest)
         if self.forwarder is not None:
             self.forwarder.tick(batch)
         return replace(stats, seconds=time.monotonic() - start)
+
+    def _carried(
+        self, batch: Batch, interest: Interest
+    ) -> AbstractContextManager[LargeBatch | None]:
+        """What carries a batch that is large; None for all others."""
+        if self.large is None:
+            return contextlib.nullcontext()
+        return self.large.carried(
+            self.source,
+            self.target,
+            batch,
+            interest,
+            lambda: self._all_shapes(interest),
+            forwards=self.forwarder is not None,
+        )
+
+    def _all_shapes(self, interest: Interest) -> dict[TableName, TableShape]:
+        self._shapes.check_again()
+        return self._shapes.of(route.dest for route in interest.routes.values())
+
+    def _apply_large(
+        self, large: LargeBatch, batch: Batch, interest: Interest, query: str | None
+    ) -> BatchStats:
+        stats = BatchStats()
+
+        def ordinary(some: Interest) -> None:
+            nonlocal stats
+            stats = self._apply(batch, some, query)
+
+        merged = large.apply(ordinary)
+        if merged is None:
+            return stats
+        if not merged.left:
+            if self.system is not None:
+                for message in merged.messages:
+                    self.system.follow(message)
+            self.progress.completed(batch)
+        self._point("worker.mid-apply", interest)
+        return BatchStats(merged.events, merged.applied, merged.events - merged.applied)
 
     def _apply(self, batch: Batch, interest: Interest, query: str | None) -> BatchStats:
         """Writes the rows, and moves the position with the last of them."""

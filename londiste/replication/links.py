@@ -51,17 +51,24 @@ def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connecti
     return conn
 
 
+def with_extra(location: str, extra: str) -> str:
+    """A stored location with connection parameters added to it."""
+    if not extra:
+        return location
+    return conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(extra))
+
+
 def provider(location: str, extra: str, *, name: str, queue: str, node: str) -> Connection:
     """A session on the provider.
 
     extra -- connection parameters that are added to the stored location.
     node -- what the provider has to be called.  Raises StateError when another node answers.
     """
-    dsn = (
-        conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(extra)) if extra else location
-    )
     conn = connect(
-        dsn, name=f"londiste worker {name}", autocommit=True, idle_timeout_ms=10 * 60 * 1000
+        with_extra(location, extra),
+        name=f"londiste worker {name}",
+        autocommit=True,
+        idle_timeout_ms=10 * 60 * 1000,
     )
     try:
         answers = nodes.get_node_info(conn, queue)

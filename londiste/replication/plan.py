@@ -8,7 +8,7 @@ copy must not come twice.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from londiste.changes.types import RowChange
@@ -59,6 +59,10 @@ class Interest:
                 snapshot = Snapshot.parse(table.snapshot) if table.snapshot else None
                 routes[table.name] = Route(table.name, table.dest, snapshot)
         return cls(by, routes)
+
+    def only(self, tables: Container[TableName]) -> Interest:
+        """The same, for some tables of this node."""
+        return Interest(self.by, {n: r for n, r in self.routes.items() if r.dest in tables})
 
     def route(self, name: str | None, txid: int) -> Route | None:
         """The route of an event with this table name and transaction; None: not for us."""

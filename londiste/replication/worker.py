@@ -23,6 +23,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 
+from londiste import engine
 from londiste.cascade import nodes
 from londiste.cascade.forward import Forwarder
 from londiste.cascade.progress import NodeProgress
@@ -33,6 +34,7 @@ from londiste.daemon.loop import Loop, describe
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, place, usable
 from londiste.db.notify import Listener
+from londiste.engine.base import Engine
 from londiste.errors import LondisteError, StateError, Superseded, UsageError
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
@@ -41,6 +43,7 @@ from londiste.replication import links, tables
 from londiste.replication.batch import BatchRunner
 from londiste.replication.copies import Copies
 from londiste.replication.handover import Handover, Outlook, restore_foreign_keys
+from londiste.replication.large import LargeBatches
 from londiste.replication.plan import Interest
 from londiste.replication.statistics import Statistics
 from londiste.replication.system import SystemEvents
@@ -57,6 +60,8 @@ COPY_DELAY = 0.2
 JOIN_EVENTS = 2000
 #: Seconds between attempts to make foreign keys again that could not be made.
 FOREIGN_KEY_PERIOD = 30.0
+#: Seconds without a large batch after which its engine is closed: it is half a gigabyte.
+ENGINE_IDLE = 60.0
 #: Copy processes in a row that may die before ``--once`` gives up.
 ONCE_FAILURES = 4
 
@@ -100,6 +105,8 @@ class Worker:
         self.copies = Copies(copy_argv, longest_pause=self.settings.exception_sleep)
         self.statistics = Statistics(self.settings.stats_period)
         self._target: Connection | None = None
+        self._engine: Engine | None = None
+        self._engine_used = 0.0
         self._source: Source | None = None
         self._loop = Loop(
             self.unit,
@@ -179,6 +186,7 @@ class Worker:
         if self._target is not None:
             self._target.close()
             self._target = None
+        self._close_engine()
 
     def _start(self) -> None:
         target = self._node()
@@ -205,6 +213,7 @@ class Worker:
             log.warning("db, queue_name and consumer_name change with a restart only")
             return
         self.settings = new
+        self._close_engine()
         self.statistics.period = new.stats_period
         self._loop.longest_pause = new.exception_sleep
         # The next unit makes it anew, with the new settings.
@@ -355,6 +364,8 @@ class Worker:
         """What is due without one; whether another look is due at once."""
         self._report(source, state, duty, None)
         self._make_foreign_keys(outlook)
+        if time.monotonic() - self._engine_used > ENGINE_IDLE:
+            self._close_engine()
         return self._heard_of(source, state.queue)
 
     def _look_after_copies(self, outlook: Outlook, state: WorkerState) -> None:
@@ -463,6 +474,7 @@ class Worker:
             progress=NodeProgress(target, state.queue, state.worker),
             forwarder=Forwarder(target, state.queue) if duty.forward is Forward.ALL else None,
             system=SystemEvents(target, state.queue, state.type),
+            large=self._large(state),
         )
         handover = Handover(conn, target, state.queue, parallel=settings.parallel_copies)
         self._source = Source(
@@ -479,6 +491,31 @@ class Worker:
         )
         log.info("reading from node %s at %s", state.provider, place(state.provider_location))
         return self._source
+
+    def _large(self, state: WorkerState) -> LargeBatches:
+        """What carries batches too large for this process alone; starts nothing yet."""
+        settings = self.settings
+        return LargeBatches(
+            self._carrier,
+            settings.engine,
+            settings.spark_from_events,
+            settings.parallel_apply,
+            state.queue,
+            state.name,
+            links.with_extra(state.provider_location, settings.remote_extra_connstr),
+            settings.db,
+        )
+
+    def _carrier(self) -> Engine:
+        if self._engine is None:
+            self._engine = engine.create(self.settings.engine, self.settings.spark)
+        self._engine_used = time.monotonic()
+        return self._engine
+
+    def _close_engine(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
 
     def _close_source(self) -> None:
         if self._source is not None:

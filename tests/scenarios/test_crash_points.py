@@ -24,6 +24,7 @@ CHEAP = (
     "copy.mid-chunk",
     "copy.all-chunks",
     "copy.before-ok",
+    "large.mid-slice",
 )
 TICKER = (
     "ticker.before-tick",
@@ -54,6 +55,11 @@ COPY = (
     "copy.before-ok",
     "copy.after-ok",
 )
+LARGE = (
+    "large.mid-slice",
+    "large.after-slice",
+    "large.mid-merge",
+)
 #: Killed by tests of their own, one for each contract.
 CONSUMER = tuple(test_consumer_contracts.POINTS)
 TABLES = (*writers.KEYED, *writers.KEYLESS, "scenario.bulk")
@@ -64,7 +70,8 @@ def _chosen(points: tuple[str, ...]) -> list[object]:
 
 
 def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> None:
-    assert set(TICKER) | set(WORKER) | set(COPY) | set(CONSUMER) == set(crash.POINTS)
+    tested = (TICKER, WORKER, COPY, LARGE, CONSUMER)
+    assert set().union(*tested) == set(crash.POINTS)
     answer = json.loads(cascade.londiste(None, "debug", "crash-points", "--json").out)
     assert [item["point"] for item in answer] == list(crash.POINTS)
 
@@ -121,6 +128,52 @@ def test_a_worker_killed_at(point: str, cascade: Cascade, cluster16: Server) -> 
         writer.stop()
         slow.stop()
     _is_in_step(cascade, root, leaf)
+
+
+@pytest.mark.parametrize("point", _chosen(LARGE))
+def test_a_job_for_a_large_batch_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
+    _kill_large(cascade, cluster16, point)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("point", LARGE)
+def test_a_job_of_spark_for_a_large_batch_killed_at(
+    point: str, cascade: Cascade, cluster16: Server
+) -> None:
+    cascade.engine = "spark"
+    _kill_large(cascade, cluster16, point)
+    cascade.assert_spark_copied()
+
+
+def _kill_large(cascade: Cascade, cluster16: Server, point: str) -> None:
+    """One task of the job, or the worker, is killed; other batches are small."""
+    cascade.settings |= {"spark_from_events": "200", "spark_from_bytes": "100000000"}
+    root, leaf = _nodes(cascade, cluster16)
+    cascade.start_ticker()
+    with writers.quick_and_slow(root.database) as (writer, slow):
+        cascade.start_worker(leaf)
+        cascade.add_tables("--all", "--insert-only")
+        cascade.wait_sync(leaf)
+        cascade.stop(leaf.worker)
+        worker = cascade.start_worker(leaf, crash=point)
+        root.database.execute(
+            "do $$ begin for i in 1..1000 loop"
+            " update scenario.bulk set filler = 'changed' where id = i; end loop; end $$"
+        )
+        cascade.wait_crash(point)
+        if point == "large.mid-merge":
+            assert worker.wait() == -signal.SIGKILL
+            cascade.start_worker(leaf)
+        cascade.wait_progress(leaf)
+        writer.wait(50)
+        writer.stop()
+        slow.stop()
+    _is_in_step(cascade, root, leaf)
+    assert leaf.database.value("select way from londiste.large_batch") in {"job", "part"}
+    cascade.stop(leaf.worker)
+    assert leaf.database.execute("select relname from pg_class where relname ~ '^staged_'") == []
 
 
 @pytest.mark.parametrize("point", _chosen(COPY))

@@ -5,5 +5,5 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
     /* Version of the SQL in this schema. */
-    select '4.0.0'::text;
+    select '4.1.0'::text;
 $$;

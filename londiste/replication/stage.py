@@ -1,0 +1,184 @@
+"""The task of a large batch's job: reads a slice, decodes and folds it, stages what is left of it.
+
+It gets plain data, opens its own connections and may run twice: the rows it stages and its mark
+commit together, so a second run finds the mark and does nothing.  What readers of the node see is
+not touched; the worker writes it from what is staged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import psycopg
+from psycopg import sql
+
+from londiste.changes.decode import decode_all
+from londiste.changes.types import SystemEvent
+from londiste.daemon import crash
+from londiste.db.connection import Connection, place, session
+from londiste.db.names import TableName
+from londiste.db.shape import TableShape
+from londiste.engine.applyspec import RowSet, TableChange, TablePlan, Verb
+from londiste.engine.local import statements
+from londiste.errors import EventError, Superseded, from_database
+from londiste.pgq import batches
+from londiste.replication import attempts
+from londiste.replication.accumulate import Accumulator, Part
+from londiste.replication.plan import plan, plan_folded
+from londiste.replication.slices import TRUNCATE, Chunk, Staged, StageTask
+
+#: Characters of the rows of one chunk, which is the parameter of one statement.
+CHUNK_CHARACTERS = 4 << 20
+#: Messages of the cascade that a task hands on; more are none of the cascade's.
+MOST_MESSAGES = 10_000
+
+
+def staged_table(attempt: int) -> sql.Identifier:
+    """Where the tasks of an attempt stage rows."""
+    return sql.Identifier("londiste", f"staged_{attempt}")
+
+
+def stage(task: StageTask) -> int:
+    """Stages one slice in one transaction on the target, or finds that it is there; its number.
+
+    Raises Superseded when a newer attempt has begun or the batch is written, and the error of the
+    side that failed; then nothing is left behind.  An event that cannot be decoded, or tables that
+    have to be written event by event, are no error here: the result says so, and the worker writes
+    them in the ordinary way, which names the event.
+    """
+    spec, part = task.spec, task.slice
+    with session(spec.target, name=attempts.task_name(spec.queue), autocommit=True) as target:
+        with _mapped(spec.target):
+            target.execute("begin")
+        todo = attempts.apply_slice_start(target, spec.queue, spec.attempt, part.number)
+        if todo == "superseded":
+            raise Superseded(
+                f"attempt {spec.attempt} at batch {spec.batch.id} is superseded",
+                detail=f"queue {spec.queue}: a newer one has begun, or the batch is written",
+            )
+        if todo == "done":
+            return part.number
+        stager = _Stager(task, target)
+        with session(spec.source, name="londiste worker read", autocommit=True) as source:
+            try:
+                stager.take_all(source)
+            except EventError as error:
+                stager.refuse(error.message)
+        attempts.apply_slice_end(
+            target, spec.queue, spec.attempt, part.number, stager.staged.dump()
+        )
+        crash.point("large.mid-slice")
+        with _mapped(spec.target):
+            target.execute("commit")
+        crash.point("large.after-slice")
+    return part.number
+
+
+class _Stager:
+    """Takes the events of a slice and writes what is left of them as chunks."""
+
+    def __init__(self, task: StageTask, target: Connection) -> None:
+        self._task = task
+        self._spec = task.spec
+        self._target = target
+        self._number = 0
+        self.staged = Staged()
+        self._copy = sql.SQL("copy {} (slice, chunk, rows) from stdin").format(
+            staged_table(task.spec.attempt)
+        )
+
+    def take_all(self, source: Connection) -> None:
+        """Reads the slice to its end.  Raises EventError."""
+        accumulator = Accumulator(self._spec.interest)
+        where = self._task.slice.condition or None
+        for block in batches.stream(source, self._spec.batch, where=where):
+            accumulator.add(block)
+            if accumulator.bytes >= self._spec.flush_bytes:
+                self._write(accumulator.take())
+        self._write(accumulator.take())
+
+    def refuse(self, why: str) -> None:
+        """The whole batch has to go the ordinary way."""
+        self.staged = Staged(refused=why)
+
+    def _write(self, part: Part) -> None:
+        """Stages what is left to do after some of the events."""
+        staged = self.staged
+        staged.events += part.events
+        staged.applied += part.applied
+        for event in part.messages:
+            (message,) = decode_all(event)
+            if not isinstance(message, SystemEvent):
+                raise EventError(f"event {event.id} is a script", event_id=event.id)
+            staged.messages.append(message)
+        if len(staged.messages) > MOST_MESSAGES:
+            raise EventError(f"there are more than {MOST_MESSAGES} messages of the cascade")
+        with _mapped(self._spec.target), self._target.cursor() as cursor:
+            with cursor.copy(self._copy) as copy:
+                for chunk, rows in self._chunks(part):
+                    if rows:
+                        copy.write_row((self._task.slice.number, chunk.number, rows))
+                    staged.chunks.append(chunk)
+
+    def _chunks(self, part: Part) -> Iterator[tuple[Chunk, str]]:
+        """The chunks of all tables with their rows; tables without are left to the worker."""
+        left = self.staged.left
+        decoded: dict[TableName, list[TableChange]] = {}
+        for table, folded in part.folds.items():
+            if table in left:
+                continue
+            shape = self._spec.shapes.get(table)
+            if shape is None:
+                left[table] = "the table is not there"
+                continue
+            planned = plan_folded(folded, shape)
+            if planned is None:
+                decoded[table] = []
+            else:
+                yield from self._planned(planned)
+        if decoded:
+            for table, change in part.changes(decoded):
+                decoded[table].append(change)
+            for planned in plan(decoded, self._spec.shapes, node=self._spec.node):
+                yield from self._planned(planned)
+
+    def _planned(self, work: TablePlan) -> Iterator[tuple[Chunk, str]]:
+        table, shape = work.shape.name, work.shape
+        if work.sets is None:
+            self.staged.left[table] = work.reason
+            return
+        for rows in work.sets:
+            why = unfit(shape, rows)
+            if why:
+                self.staged.left[table] = why
+                return
+        if work.truncated:
+            yield self._chunk(Chunk(0, table, TRUNCATE)), ""
+        for rows in work.sets:
+            for text, count in statements.payloads(rows, CHUNK_CHARACTERS):
+                chunk = Chunk(0, table, rows.verb.value, rows.columns, rows.key, count)
+                yield self._chunk(chunk), text
+
+    def _chunk(self, chunk: Chunk) -> Chunk:
+        self._number += 1
+        return replace(chunk, number=self._number)
+
+
+def unfit(shape: TableShape, rows: RowSet) -> str:
+    """Why these rows cannot be written as they are; '' when they can."""
+    for name in (*rows.columns, *rows.key):
+        if name not in shape.by_name:
+            return f"the table has no column {name}"
+    if rows.verb is not Verb.INSERT and not set(rows.key) <= set(rows.columns):
+        return "an event has no value for a key column"
+    return ""
+
+
+@contextmanager
+def _mapped(dsn: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise from_database(error, where=place(dsn)) from error

@@ -1,0 +1,40 @@
+create or replace function londiste.apply_end(
+    i_queue_name text, i_from_tick int8, i_to_tick int8, i_events int8, i_threshold int8,
+    i_engine text, i_way text, i_reason text, i_seconds float8
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes which way a large batch went, in the transaction that writes it; tasks that are late find
+ * nothing to do from then on.
+ *
+ * i_way -- job, part or worker, see londiste.large_batch.
+ */
+begin
+    insert into londiste.large_batch as b
+        (queue_name, attempt, from_tick, to_tick, events, threshold, engine, way, reason, seconds)
+    values (
+        i_queue_name, nextval('londiste.large_batch_attempt'), i_from_tick, i_to_tick, i_events,
+        i_threshold, i_engine, i_way, i_reason, i_seconds
+    )
+    on conflict (queue_name) do update
+    set from_tick = excluded.from_tick,
+        to_tick = excluded.to_tick,
+        events = excluded.events,
+        threshold = excluded.threshold,
+        engine = excluded.engine,
+        way = excluded.way,
+        reason = excluded.reason,
+        seconds = excluded.seconds;
+end;
+$$;
+
+revoke all on function londiste.apply_end(
+    text, int8, int8, int8, int8, text, text, text, float8
+) from public;
+grant execute on function londiste.apply_end(
+    text, int8, int8, int8, int8, text, text, text, float8
+) to londiste_writer;

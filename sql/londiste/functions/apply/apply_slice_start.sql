@@ -1,0 +1,36 @@
+create or replace function londiste.apply_slice_start(
+    i_queue_name text, i_attempt int8, i_slice int4
+)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * What a task has to do with its slice of a large batch: 'stage', 'done' or 'superseded'.
+ *
+ * Called first in the transaction that stages the slice.  'stage' leaves the mark, which becomes
+ * visible when the rows do; a second run of the same task waits here for the first one.
+ */
+begin
+    perform 1
+    from londiste.large_batch b
+    where b.queue_name = i_queue_name
+        and b.attempt = i_attempt
+        and b.way is null
+    for key share;
+    if not found then
+        return 'superseded';
+    end if;
+    insert into londiste.large_batch_slice (queue_name, attempt, slice)
+    values (i_queue_name, i_attempt, i_slice)
+    on conflict do nothing;
+    if not found then
+        return 'done';
+    end if;
+    return 'stage';
+end;
+$$;
+
+revoke all on function londiste.apply_slice_start(text, int8, int4) from public;
+grant execute on function londiste.apply_slice_start(text, int8, int4) to londiste_writer;

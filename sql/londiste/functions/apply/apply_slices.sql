@@ -1,0 +1,24 @@
+create or replace function londiste.apply_slices(
+    i_queue_name text, i_attempt int8, i_from_slice int4,
+    out slice int4,
+    out result text
+)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The slices of an attempt that are staged, from the given one on, in their order.
+ */
+select s.slice, s.result
+from londiste.large_batch_slice s
+where s.queue_name = i_queue_name
+    and s.attempt = i_attempt
+    and s.slice >= i_from_slice
+order by s.slice;
+$$;
+
+revoke all on function londiste.apply_slices(text, int8, int4) from public;
+grant execute on function londiste.apply_slices(text, int8, int4) to londiste_writer;

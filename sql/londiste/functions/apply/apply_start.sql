@@ -1,0 +1,54 @@
+create or replace function londiste.apply_start(
+    i_queue_name text, i_from_tick int8, i_to_tick int8, i_events int8, i_threshold int8,
+    i_engine text
+)
+returns int8
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Begins a new attempt to stage a large batch, and returns its number.
+ *
+ * Waits until every task of the attempt before has ended (lock_timeout bounds the wait) and sweeps
+ * what they have left.  Tasks write into londiste.staged_NUMBER: chunks of rows as JSON.  The table
+ * is not logged: after a crash of the server the session that would read it is gone as well.
+ */
+declare
+    v_attempt int8 := nextval('londiste.large_batch_attempt');
+begin
+    perform londiste.apply_sweep(i_queue_name);
+    insert into londiste.large_batch as b
+        (queue_name, attempt, from_tick, to_tick, events, threshold, engine)
+    values (i_queue_name, v_attempt, i_from_tick, i_to_tick, i_events, i_threshold, i_engine)
+    on conflict (queue_name) do update
+    set attempt = excluded.attempt,
+        from_tick = excluded.from_tick,
+        to_tick = excluded.to_tick,
+        events = excluded.events,
+        threshold = excluded.threshold,
+        engine = excluded.engine,
+        way = null,
+        reason = '',
+        started_at = now(),
+        seconds = null;
+    execute format(
+        'create unlogged table londiste.%I'
+        ' (slice int4 not null, chunk int4 not null, rows text not null,'
+        ' primary key (slice, chunk))',
+        'staged_' || v_attempt
+    );
+    -- Each chunk is read once: compressing costs more than it saves.
+    execute format(
+        'alter table londiste.%I alter column rows set storage external', 'staged_' || v_attempt
+    );
+    execute format(
+        'grant select, insert on londiste.%I to londiste_writer', 'staged_' || v_attempt
+    );
+    return v_attempt;
+end;
+$$;
+
+revoke all on function londiste.apply_start(text, int8, int8, int8, int8, text) from public;
+grant execute on function londiste.apply_start(text, int8, int8, int8, int8, text)
+to londiste_writer;

@@ -1,0 +1,31 @@
+create or replace function londiste.apply_sweep(i_queue_name text)
+returns int8
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Drops what is staged for the large batch of a queue; the number of its attempt if there was any.
+ *
+ * Waits for tasks that still write (lock_timeout bounds the wait).
+ */
+declare
+    v_attempt int8;
+begin
+    select b.attempt into v_attempt
+    from londiste.large_batch b
+    where b.queue_name = i_queue_name
+    for update;
+    if to_regclass('londiste.staged_' || v_attempt) is null then
+        v_attempt := null;
+    else
+        execute format('drop table londiste.%I', 'staged_' || v_attempt);
+    end if;
+    delete from londiste.large_batch_slice s
+    where s.queue_name = i_queue_name;
+    return v_attempt;
+end;
+$$;
+
+revoke all on function londiste.apply_sweep(text) from public;
+grant execute on function londiste.apply_sweep(text) to londiste_writer;

@@ -1,0 +1,52 @@
+-- Large batches as jobs of the engine: which way the last one went, and the marks of its tasks.
+create table if not exists londiste.large_batch (
+    queue_name text not null,
+    attempt int8 not null,
+    from_tick int8 not null,
+    to_tick int8 not null,
+    events int8 not null,
+    threshold int8 not null,
+    engine text not null,
+    way text,
+    reason text not null default '',
+    started_at timestamptz not null default now(),
+    seconds float8,
+    constraint large_batch_pkey primary key (queue_name),
+    constraint large_batch_attempt_key unique (queue_name, attempt)
+);
+
+comment on table londiste.large_batch is
+    'The last batch of each queue that was large enough for a job of the engine';
+comment on column londiste.large_batch.queue_name is 'Queue the batch came from';
+comment on column londiste.large_batch.attempt is 'Number of the attempt, never used twice';
+comment on column londiste.large_batch.from_tick is 'Tick before the batch';
+comment on column londiste.large_batch.to_tick is 'Tick at its end';
+comment on column londiste.large_batch.events is 'Number of its events';
+comment on column londiste.large_batch.threshold is
+    'Setting spark_from_events of the worker: batches from this size on are large';
+comment on column londiste.large_batch.engine is 'Setting engine of the worker';
+comment on column londiste.large_batch.way is
+    'job: the engine has read and staged it; part: some tables went the ordinary way;'
+    ' worker: all of it did; NULL: not committed yet';
+comment on column londiste.large_batch.reason is 'Why not all of it went through the job';
+comment on column londiste.large_batch.started_at is 'When the attempt began';
+comment on column londiste.large_batch.seconds is 'From the beginning to the commit';
+
+create sequence if not exists londiste.large_batch_attempt;
+
+comment on sequence londiste.large_batch_attempt is 'Numbers of attempts, for all queues';
+
+create table if not exists londiste.large_batch_slice (
+    queue_name text not null,
+    attempt int8 not null,
+    slice int4 not null,
+    result text,
+    constraint large_batch_slice_pkey primary key (queue_name, attempt, slice)
+);
+
+comment on table londiste.large_batch_slice is
+    'Slices that are staged; a slice''s rows and its row here commit together';
+comment on column londiste.large_batch_slice.queue_name is 'Queue the batch came from';
+comment on column londiste.large_batch_slice.attempt is 'The attempt it belongs to';
+comment on column londiste.large_batch_slice.slice is 'Position in the batch, from 0';
+comment on column londiste.large_batch_slice.result is 'What is staged, as JSON';

@@ -1,0 +1,269 @@
+"""A batch above the limit goes through a job of the engine, and the tables end as they would."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from londiste.cascade.types import NodeType
+from londiste.daemon.signals import Signals
+from londiste.engine.base import Engine
+from londiste.errors import EventError, LondisteError
+from londiste.replication.worker import Worker
+from londiste.settings import WorkerSettings
+from tests.fix_line import QUEUE, Line, LineNode
+
+SCHEMA = """
+create table fruit (id int8 primary key, name text, price numeric, doc json, at timestamptz);
+create table tree (id int8 primary key, code text unique, n int);
+create table wild (id float8 primary key, n int);
+create table note (line text);
+"""
+KEYED = ("fruit", "tree", "wild")
+TABLES = (*KEYED, "note")
+SOME_CHANGES = """
+insert into fruit select i, 'name ' || i, i / 7.0, ('{"a":  ' || i || '}')::json, now()
+    from generate_series(1, 300) i;
+insert into tree select i, 'code ' || i, i from generate_series(1, 300) i;
+update fruit set price = price + 1 where id % 3 = 0;
+update tree set n = n + 1 where id % 2 = 0;
+delete from fruit where id % 5 = 0;
+insert into note select 'line ' || i from generate_series(1, 50) i;
+update fruit set name = null, doc = null where id = 7;
+insert into fruit values (5, 'again', 'NaN', '[1.0, 1e400]', 'infinity');
+"""
+
+
+class Nothing:
+    """An engine that cannot do anything."""
+
+    name = "spark"
+
+    def run(self, *args: Any) -> Any:
+        raise LondisteError("no Java", detail="really")
+
+
+class InProcess(Worker):
+    """A worker in this process, with an engine that outlives it."""
+
+    carrier: Any
+
+    def _carrier(self) -> Engine:
+        return self.carrier
+
+    def _close_engine(self) -> None:
+        return
+
+
+def once(node: LineNode, carrier: Any, **keys: Any) -> None:
+    """Lets the node's worker take all there is; raises its first error."""
+    values = {"engine": carrier.name, "spark_from_events": 20, **keys}
+    settings = WorkerSettings(
+        db=node.database.dsn, queue_name=QUEUE, job_name=f"{node.name}_worker", **values
+    )
+    with closing(Signals()) as signals:
+        worker = InProcess(lambda: settings, signals)
+        worker.carrier = carrier
+        worker.run_once()
+
+
+def a_pair(line: Line, carrier: Any) -> tuple[LineNode, LineNode]:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    tables(line, root)
+    line.tick()
+    once(leaf, carrier)
+    tables(line, leaf)
+    return root, leaf
+
+
+def tables(line: Line, node: LineNode) -> None:
+    line.add(node, *KEYED)
+    line.add(node, "note", insert_only=True)
+
+
+def way(node: LineNode) -> tuple[str, str]:
+    (found,) = node.database.execute("select way, reason from londiste.large_batch")
+    return found[0], found[1]
+
+
+def contents(node: LineNode) -> dict[str, list[tuple[Any, ...]]]:
+    return {
+        table: node.database.execute(f"select row(t.*)::text from {table} t order by 1")
+        for table in TABLES
+    }
+
+
+def staged(node: LineNode) -> list[tuple[Any, ...]]:
+    return node.database.execute(
+        "select relname from pg_class where relname like 'staged\\_%' and relkind = 'r'"
+        " union all select 'mark' from londiste.large_batch_slice"
+    )
+
+
+def test_a_large_batch_goes_through_a_job(line: Line, carrier: Engine) -> None:
+    root, leaf = a_pair(line, carrier)
+    root.database.execute(SOME_CHANGES)
+    tick = line.tick()
+    once(leaf, carrier)
+    assert line.position(leaf) == tick
+    assert contents(leaf) == contents(root)
+    assert way(leaf) == ("job", "")
+    assert staged(leaf) == []
+
+
+def test_a_batch_that_only_looks_large_by_its_ticks_starts_nothing(line: Line) -> None:
+    nothing = Nothing()
+    root, leaf = a_pair(line, nothing)
+    root.database.execute(SOME_CHANGES)
+    line.tick()
+    once(leaf, nothing, spark_from_events=2000)  # a forced tick skips more ids
+    assert contents(leaf) == contents(root)
+    assert leaf.database.execute("select * from londiste.large_batch") == []
+
+
+def test_a_truncate_between_other_changes_keeps_its_place(line: Line, carrier: Engine) -> None:
+    root, leaf = a_pair(line, carrier)
+    root.database.execute(SOME_CHANGES)
+    root.database.execute(
+        "truncate fruit; insert into fruit (id, name) select i, 'new' from generate_series(1, 9) i;"
+        "truncate note; insert into note values ('last')"
+    )
+    line.tick()
+    once(leaf, carrier)
+    assert contents(leaf) == contents(root)
+    assert way(leaf) == ("job", "")
+
+
+def test_a_table_whose_keys_have_no_one_text_goes_the_ordinary_way_alone(
+    line: Line, carrier: Engine
+) -> None:
+    root, leaf = a_pair(line, carrier)
+    root.database.execute(SOME_CHANGES)
+    root.database.execute(
+        "insert into wild values (1, 1), (0, 5); update wild set n = 2 where id = 1;"
+        "update wild set n = 6 where id = '-0'; delete from wild where id = 1"
+    )
+    line.tick()
+    once(leaf, carrier)
+    assert contents(leaf) == contents(root)
+    assert way(leaf)[0] == "part"
+    assert "wild" in way(leaf)[1]
+    assert "fruit" not in way(leaf)[1]
+
+
+def test_unique_values_handed_on_between_rows_are_no_obstacle(line: Line, carrier: Engine) -> None:
+    root, leaf = a_pair(line, carrier)
+    root.database.execute(SOME_CHANGES)
+    line.tick()
+    once(leaf, carrier)
+    root.database.execute(
+        "begin; update tree set code = 'tmp' where id = 1; update tree set code = 'code 1' where"
+        " id = 2; update tree set code = 'code 2' where id = 1; update fruit set price = 1; commit"
+    )
+    line.tick()
+    once(leaf, carrier)
+    assert contents(leaf) == contents(root)
+    assert way(leaf)[0] == "part"
+    assert "duplicate key" in way(leaf)[1]
+
+
+def test_a_row_that_is_missing_here_stops_the_batch_and_names_the_event(
+    line: Line, carrier: Engine
+) -> None:
+    root, leaf = a_pair(line, carrier)
+    root.database.execute(SOME_CHANGES)
+    line.tick()
+    once(leaf, carrier)
+    before = contents(leaf)
+    replica = "set session_replication_role = replica;"
+    leaf.database.execute(replica + "delete from fruit where id = 8")
+    root.database.execute("update fruit set price = 5; delete from tree where id > 100")
+    position = line.position(leaf)
+    line.tick()
+    with pytest.raises(EventError, match="the row is not there"):
+        once(leaf, carrier)
+    assert line.position(leaf) == position
+    assert contents(leaf)["tree"] == before["tree"]
+    leaf.database.execute(replica + "insert into fruit (id) values (8)")
+    once(leaf, carrier)
+    assert contents(leaf) == contents(root)
+
+
+def test_an_event_that_cannot_be_decoded_is_reported_as_in_a_small_batch(
+    line: Line, carrier: Engine
+) -> None:
+    root, leaf = a_pair(line, carrier)
+    root.database.execute(SOME_CHANGES)
+    root.database.execute(
+        "select pgq.insert_event('line', 'I:id', '%%%', 'public.fruit', '', '', '')"
+    )
+    line.tick()
+    with pytest.raises(EventError, match="cannot be decoded"):
+        once(leaf, carrier)
+    assert contents(leaf)["fruit"] == []
+
+
+def test_an_engine_that_does_not_work_costs_time_and_nothing_else(
+    line: Line, caplog: pytest.LogCaptureFixture
+) -> None:
+    nothing = Nothing()
+    root, leaf = a_pair(line, nothing)
+    root.database.execute(SOME_CHANGES)
+    line.tick()
+    once(leaf, nothing)
+    assert "applied in the ordinary way: the job failed: no Java" in caplog.text
+    assert contents(leaf) == contents(root)
+    assert way(leaf) == ("worker", "the job failed: no Java: really")
+    assert staged(leaf) == []
+
+
+def test_messages_of_the_cascade_in_a_large_batch_are_followed(line: Line, carrier: Engine) -> None:
+    root, leaf = a_pair(line, carrier)
+    root.database.execute("create table late (id int primary key); create sequence counter")
+    root.database.execute(SOME_CHANGES)
+    line.add(root, "late")
+    root.database.execute("insert into note select 'after' from generate_series(1, 50)")
+    line.tick()
+    once(leaf, carrier)
+    assert way(leaf) == ("job", "")
+    known = "select local from londiste.table_info where table_name = 'public.late'"
+    assert leaf.database.execute(known) == [(False,)]
+    assert contents(leaf) == contents(root)
+
+
+def test_a_branch_hands_every_event_on_and_says_why_it_reads_them_itself(
+    line: Line, carrier: Engine
+) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    branch = line.node("branch", NodeType.BRANCH, root, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA)
+    tables(line, root)
+    line.tick()
+    once(branch, carrier)
+    tables(line, branch)
+    once(leaf, carrier)
+    tables(line, leaf)
+    root.database.execute(SOME_CHANGES)
+    line.tick()
+    once(branch, carrier)
+    once(leaf, carrier)
+    assert contents(branch) == contents(leaf) == contents(root)
+    assert way(branch) == ("worker", "a branch reads every event to hand it on")
+    assert way(leaf) == ("job", "")
+
+
+def test_what_a_dead_attempt_has_staged_is_swept_by_the_next(line: Line, carrier: Engine) -> None:
+    root, leaf = a_pair(line, carrier)
+    leaf.database.execute(
+        "select londiste.apply_start('line', 1, 2, 3, 4, 'local');"
+        "insert into londiste.large_batch_slice values ('line', 1, 0, 'x')"
+    )
+    assert len(staged(leaf)) == 2
+    root.database.execute(SOME_CHANGES)
+    line.tick()
+    once(leaf, carrier)
+    assert staged(leaf) == []
+    assert contents(leaf) == contents(root)
