@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 
 #: Schema of everything a case makes; dropped before the next one.
 SCHEMA = "app"
+#: The table that most statements are about.
+MAIN = "app.t"
 
 
 @dataclass(frozen=True)
@@ -59,12 +61,17 @@ class Write:
 
 @dataclass(frozen=True)
 class Alter:
-    """DDL on the source; on the target ``before`` at once, ``after`` when all is replayed."""
+    """DDL on the source, with a refresh of the capture or without.
+
+    before -- on the target at once; after -- when all is replayed.
+    settled -- everything before it is replayed first.
+    """
 
     source: str
     before: str = ""
     after: str = ""
     settled: bool = False
+    refreshed: bool = False
 
     def __str__(self) -> str:
         return f"{self.source};  -- on the target: {self.before or self.after or 'nothing'}"

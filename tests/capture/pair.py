@@ -20,7 +20,7 @@ from londiste.pgq import batches, queues
 from londiste.replication.batch import BatchRunner
 from londiste.replication.plan import Interest, Route
 from londiste.replication.sync import By
-from tests.capture.cases import SCHEMA, Alter, Case, Copy, Mark, Statement, Undone, Write
+from tests.capture.cases import MAIN, SCHEMA, Alter, Case, Copy, Mark, Statement, Undone, Write
 from tests.fix_cascade import QUEUE, Node
 from tests.sql.queue_events import writer
 
@@ -64,8 +64,12 @@ class Pair:
         strict -- a statement refused for anything but constraints of the application is an
             error, too.
         """
-        allowed = USERS_OWN if strict else USERS_OWN | UNKNOWN
         self.make(case)
+        self.go(case, strict=strict)
+
+    def go(self, case: Case, *, strict: bool = True) -> None:
+        """The steps of a case whose tables are made."""
+        allowed = USERS_OWN if strict else USERS_OWN | UNKNOWN
         for step in case.steps:
             if isinstance(step, Write):
                 self._write(step, allowed)
@@ -163,6 +167,8 @@ class Pair:
         except psycopg.Error as error:
             self._tolerate(error, allowed, step)
             return
+        if step.refreshed:
+            self.source.execute("select londiste.refresh_capture(%s, %s)", [QUEUE, MAIN])
         if step.before:
             _raw(self.target, step.before)
         if step.after:

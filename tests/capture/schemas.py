@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-MAIN = "app.t"
+from tests.capture.cases import MAIN
 
 
 @dataclass(frozen=True)

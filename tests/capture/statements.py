@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from tests.capture.cases import Alter, Case, Copy, Mark, Statement, Step, Undone, Write
-from tests.capture.schemas import MAIN, Schema, Table, quoted, random_schema
+from tests.capture.cases import MAIN, Alter, Case, Copy, Mark, Statement, Step, Undone, Write
+from tests.capture.schemas import Schema, Table, quoted, random_schema
 from tests.integration.test_session_settings import SETTINGS
 
 LEVELS = ("read committed", "read committed", "repeatable read", "serializable")
@@ -47,7 +47,9 @@ class _Writer:
         self.source = source
         self.table: Table = schema.main
         self.version = version
-        self.size = source.choice([4, 4, 8, 8, 8, 8, 14, 14, 30, 30, 30, 600])
+        self.size = source.choice(
+            [4, 4, 4, 4, 8, 8, 8, 8, 8, 8, 8, 14, 14, 14, 30, 30, 30, 30, 30, 600]
+        )
         self.number = 0
         self.child = 0
 
@@ -353,6 +355,7 @@ class _Writer:
     def _alter(self) -> Step:
         table, source = self.table, self.source
         self.number += 1
+        fresh = source.random() < 0.6
         which = source.random()
         if which < 0.5 or not table.values:
             name = f"new{self.number}"
@@ -362,16 +365,16 @@ class _Writer:
             default = source.choice(["", f" default ({expression.replace('#', '7')})"])
             text = f"alter table {MAIN} add {name} {kind}{default}"
             table.values = {**table.values, name: (kind, expression)}
-            return Alter(text, before=text)
+            return Alter(text, before=text, refreshed=fresh)
         name = source.choice(list(table.values))
         values = dict(table.values)
         if which < 0.75:
             del values[name]
             table.values = values
             text = f"alter table {MAIN} drop column {quoted(name)}"
-            return Alter(text, after=text)
+            return Alter(text, after=text, refreshed=fresh)
         new = f"renamed{self.number}"
         values[new] = values.pop(name)
         table.values = values
         text = f"alter table {MAIN} rename column {quoted(name)} to {new}"
-        return Alter(text, before=text, settled=True)
+        return Alter(text, before=text, settled=True, refreshed=fresh)

@@ -1,0 +1,31 @@
+"""One pair of databases for all tests of a file: a case makes its own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from londiste.cascade.plan import Sites
+from tests.capture.pair import Pair
+from tests.fix_cascade import Nodes
+from tests.fix_cluster import Database, Server, create_database
+
+
+@pytest.fixture(scope="module")
+def pair(cluster: Server) -> Iterator[Pair]:
+    """A root and a leaf with a queue between them."""
+    made: list[Database] = []
+
+    def database(*, pgq: bool = False) -> Database:
+        made.append(create_database(cluster, pgq=pgq))
+        return made[-1]
+
+    with Sites(name="tests") as sites:
+        nodes = Nodes(database, sites)
+        root = nodes.root()
+        pair = Pair(root, nodes.below(root, "leaf"))
+        yield pair
+        pair.close()
+    for each in made:
+        each.drop()
