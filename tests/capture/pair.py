@@ -96,9 +96,13 @@ class Pair:
         self._runner = self._new_runner(case.flush_bytes)
         self._after = []
         self.app.execute("reset all")
+        self.set(self.app, case)
+
+    def set(self, session: psycopg.Connection[Any], case: Case) -> None:
+        """Gives a session the settings of the case, as far as the server takes them."""
         for name, value in case.settings.items():
             with contextlib.suppress(psycopg.errors.InvalidParameterValue):
-                self.app.execute("select set_config(%s, %s, false)", [name, value])
+                session.execute("select set_config(%s, %s, false)", [name, value])
 
     def _clean(self, conn: Connection) -> None:
         captured = conn.execute(
@@ -180,8 +184,7 @@ class Pair:
         if step.what == "tick":
             self.tick()
         elif step.what == "rotate":
-            self.source.execute("select pgq.maint_rotate_tables_step1(%s)", [QUEUE])
-            self.source.execute("select pgq.maint_rotate_tables_step2()")
+            self.rotate()
         else:
             self._replay(1_000_000 if step.what == "replay joined" else None)
             for table, options in case.tables.items():
@@ -194,6 +197,11 @@ class Pair:
     def replay(self) -> None:
         """A tick, and everything before it written on the target."""
         self._replay(None)
+
+    def rotate(self) -> None:
+        """The next event table, if the one after it is free."""
+        self.source.execute("select pgq.maint_rotate_tables_step1(%s)", [QUEUE])
+        self.source.execute("select pgq.maint_rotate_tables_step2()")
 
     def _replay(self, joined: int | None) -> None:
         self.tick()

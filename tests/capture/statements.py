@@ -17,7 +17,7 @@ def random_case(
     """The case of a seed."""
     source = random.Random(seed)
     schema = random_schema(source, forms, tame)
-    writer = _Writer(source, schema, version)
+    writer = Writing(source, schema, version)
     steps: list[Step] = [Write((writer.insert_many(),))]
     for _ in range(source.choice([2, 4, 7])):
         steps.append(writer.step())
@@ -42,7 +42,9 @@ def random_case(
     )
 
 
-class _Writer:
+class Writing:
+    """Makes the statements for one schema."""
+
     def __init__(self, source: random.Random, schema: Schema, version: int) -> None:
         self.source = source
         self.table: Table = schema.main
@@ -57,7 +59,7 @@ class _Writer:
         source = self.source
         if source.random() < 0.12:
             return self._alter()
-        statements = tuple(self._statement() for _ in range(source.choice([1, 1, 1, 2, 3, 6])))
+        statements = tuple(self.statement() for _ in range(source.choice([1, 1, 1, 2, 3, 6])))
         return Write(
             statements,
             level=source.choice(LEVELS),
@@ -65,7 +67,7 @@ class _Writer:
             commit=source.random() < 0.9,
         )
 
-    def _statement(self) -> Statement:
+    def statement(self) -> Statement:
         source, table = self.source, self.table
         if source.random() < 0.08:
             inner = tuple(self._plain() for _ in range(source.choice([1, 2])))
@@ -367,6 +369,9 @@ class _Writer:
             table.values = {**table.values, name: (kind, expression)}
             return Alter(text, before=text, refreshed=fresh)
         name = source.choice(list(table.values))
+        if name == table.ignored:
+            # the option names a column that must stay
+            return Write((self._log(),))
         values = dict(table.values)
         if which < 0.75:
             del values[name]

@@ -1,0 +1,209 @@
+"""Several sessions write the same rows at once, and whatever happens to them replay ends equal.
+
+Meanwhile the queue is ticked and rotated, batches are replayed, columns are added, the form of
+capture changes, and writers are killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import subprocess
+import sys
+import threading
+
+import psycopg
+import pytest
+
+from tests.capture.cases import MAIN, Case, Copy, Undone
+from tests.capture.pair import USERS_OWN, Pair
+from tests.capture.schemas import random_schema
+from tests.capture.statements import LEVELS, Writing
+from tests.fix_cascade import QUEUE
+from tests.sql.queue_events import writer
+from tests.waiting import wait_for
+
+WRITERS = 4
+TRANSACTIONS = 25
+#: Deadlocks, writers that others overtook, and columns that came while a statement was made.
+OVERTAKEN = {"40001", "40P01", "55P03"}
+FORMS = itertools.cycle(["form=statement", "form=row", "form=auto"])
+
+
+class Session(threading.Thread):
+    """One application; ``broken`` is an error that no application should meet."""
+
+    def __init__(self, pair: Pair, case: Case, writing: Writing, seed: int) -> None:
+        super().__init__()
+        self.conn = writer(pair.source.info.dsn)
+        pair.set(self.conn, case)
+        self.conn.execute("set deadlock_timeout = '20ms'")
+        self.writing = writing
+        self.random = random.Random(seed)
+        self.broken: Exception | None = None
+        self.committed = 0
+
+    def run(self) -> None:
+        try:
+            for _ in range(TRANSACTIONS):
+                self.transaction()
+        except Exception as error:
+            self.broken = error
+        finally:
+            self.conn.close()
+
+    def transaction(self) -> None:
+        self.conn.execute(f"begin isolation level {self.random.choice(LEVELS)}")
+        try:
+            for _ in range(self.random.choice([1, 1, 2, 4])):
+                statement = self.writing.statement()
+                if isinstance(statement, Copy | Undone):
+                    continue
+                self.conn.execute(statement.encode())
+            self.conn.execute("commit")
+            self.committed += 1
+        except psycopg.Error as error:
+            ours = (error.diag.schema_name or "") in {"pgq", "londiste"}
+            if ours or error.sqlstate not in USERS_OWN | OVERTAKEN:
+                raise
+            self.conn.execute("rollback")
+
+
+@pytest.mark.parametrize("seed", range(1, 7))
+def test_writers_of_the_same_rows(pair: Pair, seed: int) -> None:
+    run(pair, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", range(5))
+def test_many_writers_of_the_same_rows(pair: Pair, part: int) -> None:
+    for seed in range(1000 + 40 * part, 1040 + 40 * part):
+        run(pair, seed)
+
+
+def run(pair: Pair, seed: int) -> None:
+    source = random.Random(seed)
+    schema = random_schema(source, ("row", "statement", "auto"), tame=False)
+    version = pair.source.info.server_version // 10000
+    case = Case(
+        seed,
+        tables=schema.captured,
+        made=tuple(schema.made),
+        extras=tuple(schema.extras),
+        steps=(),
+        packed=source.random() < 0.7,
+    )
+    pair.make(case)
+    with contextlib.suppress(psycopg.IntegrityError):
+        pair.app.execute(Writing(source, schema, version).insert_many().encode())
+    sessions = [
+        Session(pair, case, Writing(random.Random(seed * 100 + n), schema, version), seed * 100 + n)
+        for n in range(WRITERS)
+    ]
+    for session in sessions:
+        session.start()
+    number = 0
+    while any(session.is_alive() for session in sessions):
+        number += 1
+        disturb(pair, case, schema.main.heir, number)
+        if number % 3 == 0:
+            pair.replay()
+        elif number % 3 == 1:
+            pair.tick()
+            pair.rotate()
+    for session in sessions:
+        session.join()
+        if session.broken is not None:
+            raise AssertionError(f"seed {seed}\n{case}") from session.broken
+    assert sum(session.committed for session in sessions)
+    pair.replay()
+    for table, options in case.tables.items():
+        pair.compare(table, options)
+
+
+def disturb(pair: Pair, case: Case, heir: str, number: int) -> None:
+    """Adds a column, refreshes the capture, or gives it another form, if it gets the lock."""
+    pair.source.execute("set lock_timeout = '30ms'")
+    options = [o for o in case.tables[MAIN] if not o.startswith("form=")]
+    try:
+        if number % 8 == 1 and number < 30:
+            text = f"alter table {MAIN} add more{number} text default 'x'"
+            pair.source.execute(text.encode())
+            pair.target.execute(text.encode())
+        elif number % 8 == 3:
+            pair.source.execute("select londiste.refresh_capture(%s, %s)", [QUEUE, MAIN])
+        elif number % 8 == 6 and not heir:
+            pair.source.execute(
+                "select londiste.create_capture(%s, %s, %s::text[])",
+                [QUEUE, MAIN, [*options, next(FORMS)]],
+            )
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+        pass
+    finally:
+        pair.source.execute("reset lock_timeout")
+
+
+KILLED = """
+import sys, psycopg
+with psycopg.connect(sys.argv[1], autocommit=True, application_name="to be killed") as conn:
+    for n in range(1000000):
+        try:
+            conn.execute("begin")
+            conn.execute("update app.t set n = n + 1 where id %% 3 = %s", [n % 3])
+            conn.execute("insert into app.t select g, %s from generate_series(%s, %s) as g"
+                         " on conflict (id) do update set n = excluded.n", [n, n % 40, n % 40 + 12])
+            print("open", flush=True)
+            conn.execute("delete from app.t where id %% 5 = %s", [n % 5])
+            conn.execute("update app.t set id = -id where id = %s", [n % 40])
+            conn.execute("commit")
+        except psycopg.IntegrityError:
+            conn.execute("rollback")
+        except psycopg.errors.DeadlockDetected:
+            conn.execute("rollback")
+"""
+
+
+@pytest.mark.parametrize("form", ["row", "statement"])
+def test_writers_that_are_killed_leave_whole_transactions(pair: Pair, form: str) -> None:
+    case = Case(
+        0,
+        tables={MAIN: (f"form={form}",)},
+        made=("create table app.t (id int4 primary key, n int4, v text)",),
+        extras=(),
+        steps=(),
+    )
+    pair.make(case)
+    pair.app.execute("insert into app.t select g, g from generate_series(1, 40) as g")
+    for turn in range(4):
+        writers = [
+            subprocess.Popen(
+                [sys.executable, "-c", KILLED, pair.source.info.dsn],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            for _ in range(2)
+        ]
+        for number, process in enumerate(writers):
+            assert process.stdout is not None
+            if number == 0:
+                # the other one may wait for its rows
+                for _ in range(turn + 1):
+                    assert process.stdout.readline() == b"open\n"
+        for process in writers:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+        wait_for(
+            lambda: (
+                pair.source.execute(
+                    "select count(*) from pg_stat_activity where application_name = 'to be killed'"
+                ).fetchone()
+                == (0,)
+            ),
+            what="the killed writers' sessions to end",
+        )
+        pair.replay()
+        pair.compare(MAIN)
