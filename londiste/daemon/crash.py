@@ -29,6 +29,8 @@ POINTS: dict[str, str] = {
     "worker.mid-apply": "a part of the batch's rows is written, nothing is committed",
     "worker.before-commit": "all rows and the position are written, nothing is committed",
     "worker.after-commit": "rows and position are committed, the branch tick is not made",
+    "worker.reading-ahead": "a part of the next batch is read while this one is written",
+    "worker.read-ahead": "the batch is done here, the next is read, the provider knows neither",
     "worker.before-finish": "the batch is done here, the provider does not know it",
     "worker.after-finish": "the provider knows the batch is finished",
     "large.mid-slice": "a task of a large batch has staged its slice, not committed",

@@ -119,6 +119,45 @@ def finish_and_next(
     return None if batch is None else Opened(batch, row["event_sql"])
 
 
+@dataclass(frozen=True)
+class Coming:
+    """The batch that comes after another, as far as it is known before it is opened."""
+
+    prev_tick_id: int
+    tick_id: int
+    tick_time: datetime
+    event_seq: int
+    query: str
+
+    def is_now(self, batch: Batch) -> bool:
+        """Whether it is this batch, now that it is open."""
+        return (self.prev_tick_id, self.tick_id, self.tick_time, self.event_seq) == (
+            batch.prev_tick_id,
+            batch.tick_id,
+            batch.tick_time,
+            batch.event_seq,
+        )
+
+
+def coming(
+    conn: Connection,
+    queue: str,
+    consumer: str,
+    from_tick: int,
+    *,
+    min_count: int | None = None,
+    min_interval: timedelta | None = None,
+    max_count: int | None = None,
+) -> Coming | None:
+    """What ``finish_and_next`` will probably open behind a tick; None: nothing yet."""
+    row = call.row(
+        conn, "pgq.read_ahead", queue, consumer, from_tick, min_count, min_interval, max_count
+    )
+    if row["tick_id"] is None:
+        return None
+    return Coming(from_tick, row["tick_id"], row["tick_time"], row["event_seq"], row["event_sql"])
+
+
 def _batch(row: dict[str, Any], queue: str, consumer: str) -> Batch | None:
     if row["batch_id"] is None:
         return None
@@ -228,10 +267,12 @@ def get_batch_info(conn: Connection, batch_id: int) -> Batch | None:
 
 
 __all__ = [
+    "Coming",
     "EventBlock",
     "Opened",
     "batch_event_spread",
     "batch_retry",
+    "coming",
     "event_retry",
     "events",
     "finish_and_next",

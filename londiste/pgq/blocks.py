@@ -131,7 +131,14 @@ def stream(
     if where is not None:
         # The line breaks keep a comment at the end of the condition from swallowing the rest.
         text = "\n".join(["select * from (", text, ") as ev where (", where, ") order by 1"])
-    statement = f"copy (\n{text}\n) to stdout"
+    yield from read(conn, text, block_bytes=block_bytes)
+
+
+def read(
+    conn: Connection, query: str, *, block_bytes: int = BLOCK_BYTES
+) -> Generator[EventBlock, None, None]:
+    """What a query of events answers, as ``stream`` does it."""
+    statement = f"copy (\n{query}\n) to stdout"
     try:
         with _undone_together(conn):
             yield from _copy(conn, statement.encode(conn.info.encoding), block_bytes)
@@ -252,4 +259,4 @@ def _escaped(found: re.Match[str]) -> str:
     return _LETTERS.get(sign, sign)
 
 
-__all__ = ["BLOCK_BYTES", "EventBlock", "stream", "unescaped"]
+__all__ = ["BLOCK_BYTES", "EventBlock", "read", "stream", "unescaped"]

@@ -96,6 +96,8 @@ grant execute on function
     pgq.resume_consumer(text, text),
     pgq.finish_batch(int8),
     pgq.finish_and_next(text, text, int8, interval, int4, interval, int8, int4, boolean),
+    pgq.read_ahead(text, text, int8, int4, interval, int4),
+    pgq._joined_count(text, int8, int4),
     pgq.force_tick(text)
 to pgq_reader;
 

@@ -32,9 +32,20 @@ def next_batch(conn: Connection) -> Batch:
 
 def pages(conn: Connection, batch: Batch) -> int:
     """Pages of tables and indexes that the query of a batch looks at."""
-    query = sql.SQL(value(conn, "select pgq.batch_event_sql(%s)", batch.id))
+    return pages_of(conn, value(conn, "select pgq.batch_event_sql(%s)", batch.id))
+
+
+def pages_ahead(conn: Connection, from_tick: int) -> int:
+    """The same for the batch that comes behind a tick, before it is opened."""
+    coming = batches.coming(conn, "q", "c", from_tick)
+    assert coming is not None
+    return pages_of(conn, coming.query)
+
+
+def pages_of(conn: Connection, query: str) -> int:
     (plan,) = value(
-        conn, sql.SQL("explain (analyze, buffers, format json) {}").format(query).as_string()
+        conn,
+        sql.SQL("explain (analyze, buffers, format json) {}").format(sql.SQL(query)).as_string(),
     )
     found = plan["Plan"]
     return int(found["Shared Hit Blocks"]) + int(found["Shared Read Blocks"])
@@ -54,6 +65,8 @@ def test_a_batch_costs_what_it_holds_behind_a_backlog_and_beside_a_long_transact
     for _ in range(15):
         produce(conn, SIZE)
     assert pages(conn, first) <= alone * 1.2 + 10, "the backlog behind the batch"
+    assert pages_ahead(conn, first.prev_tick_id) <= alone * 1.2 + 10, "read ahead"
+    assert pages_ahead(conn, first.tick_id) <= alone * 2 + 10, "the next one, read ahead"
 
     read = 0
     while (batch := batches.next_batch(conn, "q", "c")) is not None:
@@ -66,6 +79,7 @@ def test_a_batch_costs_what_it_holds_behind_a_backlog_and_beside_a_long_transact
     produce(conn, 100)
     late = next_batch(conn)
     assert pages(conn, late) <= alone + 10, "one event of an old transaction"
+    assert pages_ahead(conn, late.prev_tick_id) <= alone + 10, "the same, read ahead"
     assert sum(map(len, batches.stream(conn, late))) == 101
 
 
@@ -83,6 +97,8 @@ def test_a_step_of_a_consumer_costs_the_same_however_many_ticks_are_there(pgq_db
         "pgq.get_consumer_info('q', 'c')",
         "pgq.next_batch_info('q', 'c')",
         f"pgq.finish_batch({batch.id})",
+        f"pgq.read_ahead('q', 'c', {batch.tick_id}, i_max_count => 10000)",
+        f"pgq.finish_and_next('q', 'c', i_from_tick => {batch.tick_id}, i_max_count => 10000)",
     )
     conn.execute(
         "insert into pgq.tick (tick_queue, tick_id, tick_event_seq)"

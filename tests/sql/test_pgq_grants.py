@@ -36,6 +36,8 @@ READER = [
     "next_batch_info(text,text)",
     "next_batch_custom(text,text,interval,integer,interval)",
     "finish_and_next(text,text,bigint,interval,integer,interval,bigint,integer,boolean)",
+    "read_ahead(text,text,bigint,integer,interval,integer)",
+    "_joined_count(text,bigint,integer)",
     "get_batch_info(bigint)",
     "find_tick_helper(integer,bigint,timestamptz,bigint,bigint,interval)",
     "get_batch_events(bigint)",

@@ -45,24 +45,7 @@ begin
         perform set_config('synchronous_commit', 'off', true);
     end if;
     if i_max_count is not null and i_min_count is null and i_min_interval is null then
-        -- As many as the farthest of the next ticks within reach is away; null: none is.
-        select max(t.tick_event_seq - t.from_seq)
-        into v_min_count
-        from (
-            select later.tick_event_seq, earlier.tick_event_seq as from_seq
-            from pgq.queue q
-            join pgq.tick earlier
-                on earlier.tick_queue = q.queue_id and earlier.tick_id = i_from_tick
-            cross join lateral (
-                select t.tick_event_seq
-                from pgq.tick t
-                where t.tick_queue = q.queue_id and t.tick_id > i_from_tick
-                order by t.tick_id
-                limit 100
-            ) as later
-            where q.queue_name = i_queue_name
-        ) as t
-        where t.tick_event_seq - t.from_seq <= i_max_count;
+        v_min_count := pgq._joined_count(i_queue_name, i_from_tick, i_max_count);
     end if;
     select
         n.batch_id,

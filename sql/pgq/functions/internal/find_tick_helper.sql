@@ -13,12 +13,17 @@ returns record
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
 as $$
 /*
  * The tick that ends a batch of a wanted size: so many events, or so much time, at least.
  *
  * That is the newest tick if it is far enough away, or, should it be more than twice as far, the
  * first one that is.  Nulls when no tick is far enough yet.
+ *
+ * Ticks are read in their order: without statistics a scan of all of them would look cheaper.
  */
 declare
     v_newest pgq.tick;

@@ -1,0 +1,33 @@
+create or replace function pgq._joined_count(i_queue_name text, i_from_tick int8, i_max_count int4)
+returns int4
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+/*
+ * The size of a batch that takes the ticks behind i_from_tick together up to i_max_count events.
+ *
+ * Without statistics a bitmap of all ticks looks cheaper than the first of them in order.
+ *
+ * Null when already the first tick is farther away: then it comes alone.  Looks at a hundred ticks.
+ */
+    select max(t.tick_event_seq - t.from_seq)::int4
+    from (
+        select later.tick_event_seq, earlier.tick_event_seq as from_seq
+        from pgq.queue q
+        join pgq.tick earlier
+            on earlier.tick_queue = q.queue_id and earlier.tick_id = i_from_tick
+        cross join lateral (
+            select t.tick_event_seq
+            from pgq.tick t
+            where t.tick_queue = q.queue_id and t.tick_id > i_from_tick
+            order by t.tick_id
+            limit 100
+        ) as later
+        where q.queue_name = i_queue_name
+    ) as t
+    where t.tick_event_seq - t.from_seq <= i_max_count;
+$$;
