@@ -206,6 +206,11 @@ class WorkerSettings(NodeSettings):
     pgq_lazy_fetch: int = Field(
         5000, ge=0, description="Without effect: the worker's reads are bounded by bytes."
     )
+    read_ahead_bytes: int = Field(
+        32 * 1024 * 1024,
+        ge=0,
+        description="Memory for the next batch, read while this one is written; 0: not read ahead.",
+    )
     pgq_batch_collect_events: int | None = Field(
         None, ge=1, description="Join ticks until a batch has this many events."
     )

@@ -34,6 +34,7 @@ from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch, Event
 from londiste.replication.accumulate import Accumulator, Part
+from londiste.replication.ahead import ReadAhead
 from londiste.replication.large import LargeBatch, LargeBatches
 from londiste.replication.plan import Interest, Pending, missing_table, plan, plan_folded
 from londiste.replication.sync import By
@@ -70,6 +71,7 @@ class BatchRunner:
     progress -- the position, kept in the database of ``target``.
     forwarder -- on a branch, writes the events into its queue through ``target``.
     system -- follows the messages of the cascade; None ignores them, and scripts.
+    ahead -- reads the batch behind the present one on the session ``source``; None: nobody does.
     large -- carries large batches; None: there is no other way than the ordinary one.
     """
 
@@ -83,6 +85,7 @@ class BatchRunner:
         progress: NodeProgress,
         forwarder: Forwarder | None = None,
         system: SystemEvents | None = None,
+        ahead: ReadAhead | None = None,
         flush_bytes: int = FLUSH_BYTES,
         large: LargeBatches | None = None,
     ) -> None:
@@ -93,6 +96,7 @@ class BatchRunner:
         self.progress = progress
         self.forwarder = forwarder
         self.system = system
+        self.ahead = ahead
         self.flush_bytes = flush_bytes
         self.large = large
         self._applier = Applier(target, node=node, queue=queue)
@@ -119,16 +123,20 @@ class BatchRunner:
             if self.forwarder is not None:
                 self.forwarder.recover(batch)
             return BatchStats(skipped=True)
-        with self._errors(batch), self._carried(batch, interest) as large:
+        with (
+            self._errors(batch),
+            self._carried(batch, interest) as large,
+            self._reading_ahead(),
+        ):
             with self.target.transaction():
                 if large is None:
-                    stats = self._apply(batch, interest, query)
+                    stats = self._apply(batch, interest, query, self.ahead)
                 else:
                     stats = self._apply_large(large, batch, interest, query)
                 self._point("worker.before-commit", interest)
             self._point("worker.after-commit", interest)
-        if self.forwarder is not None:
-            self.forwarder.tick(batch)
+            if self.forwarder is not None:
+                self.forwarder.tick(batch)
         return replace(stats, seconds=time.monotonic() - start)
 
     def _carried(
@@ -157,7 +165,7 @@ class BatchRunner:
 
         def ordinary(some: Interest) -> None:
             nonlocal stats
-            stats = self._apply(batch, some, query)
+            stats = self._apply(batch, some, query, None)
 
         merged = large.apply(ordinary)
         if merged is None:
@@ -170,21 +178,52 @@ class BatchRunner:
         self._point("worker.mid-apply", interest)
         return BatchStats(merged.events, merged.applied, merged.events - merged.applied)
 
-    def _apply(self, batch: Batch, interest: Interest, query: str | None) -> BatchStats:
-        """Writes the rows, and moves the position with the last of them."""
-        count = applied = 0
+    @contextlib.contextmanager
+    def _reading_ahead(self) -> Iterator[None]:
+        """What is begun inside is over behind it: the provider's session has one user at a time."""
+        if self.ahead is None:
+            yield
+            return
+        try:
+            yield
+        except BaseException:
+            self.ahead.stop()
+            raise
+        self.ahead.wait()
+        if self.ahead.has_read:
+            crash.point("worker.read-ahead")
+
+    def _apply(
+        self, batch: Batch, interest: Interest, query: str | None, ahead: ReadAhead | None
+    ) -> BatchStats:
+        """Writes the rows, and moves the position with the last of them.
+
+        ahead -- may read what comes behind the batch, from when nobody reads from the provider.
+        """
+        count = applied = nbytes = 0
         self._shapes.check_again()
-        accumulator = Accumulator(interest)
-        with self._blocks(batch, query) as blocks:
-            for block in blocks:
-                if self.forwarder is not None:
+        part = ahead.take(batch, interest) if ahead is not None else None
+        if ahead is not None and part is not None:
+            nbytes = sum(block.nbytes for block in part.blocks)
+            ahead.begin(batch, nbytes, interest)
+            if self.forwarder is not None:
+                for block in part.blocks:
                     self.forwarder.forward(block)
-                accumulator.add(block)
-                if accumulator.bytes >= self.flush_bytes:
-                    part = accumulator.take()
-                    count, applied = count + part.events, applied + part.applied
-                    self._write(part)
-        part = accumulator.take()
+        else:
+            accumulator = Accumulator(interest)
+            with self._blocks(batch, query) as blocks:
+                for block in blocks:
+                    if self.forwarder is not None:
+                        self.forwarder.forward(block)
+                    accumulator.add(block)
+                    nbytes += block.nbytes
+                    if accumulator.bytes >= self.flush_bytes:
+                        part = accumulator.take()
+                        count, applied = count + part.events, applied + part.applied
+                        self._write(part)
+            if ahead is not None:
+                ahead.begin(batch, nbytes, interest)
+            part = accumulator.take()
         count, applied = count + part.events, applied + part.applied
         self._write(part, lambda: self.progress.completing(batch))
         return BatchStats(count, applied, count - applied)

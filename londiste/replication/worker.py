@@ -40,6 +40,7 @@ from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
 from londiste.replication import links, tables
+from londiste.replication.ahead import ReadAhead, Sizes
 from londiste.replication.batch import BatchRunner
 from londiste.replication.copies import Copies
 from londiste.replication.handover import Handover, Outlook, restore_foreign_keys
@@ -466,6 +467,17 @@ class Worker:
         except BaseException:
             conn.close()
             raise
+        joins = None if duty.forward is Forward.ALL else JOIN_EVENTS
+        keep_lag = links.interval(target, settings.pgq_keep_lag)
+        collect_interval = links.interval(target, settings.pgq_batch_collect_interval)
+        ahead = ReadAhead(
+            conn,
+            state.queue,
+            state.worker,
+            # Whoever stays behind has nothing to hurry for.
+            limit=settings.read_ahead_bytes if keep_lag is None else 0,
+            sizes=Sizes(settings.pgq_batch_collect_events, collect_interval, joins),
+        )
         runner = BatchRunner(
             node=state.name,
             queue=state.queue,
@@ -474,6 +486,7 @@ class Worker:
             progress=NodeProgress(target, state.queue, state.worker),
             forwarder=Forwarder(target, state.queue) if duty.forward is Forward.ALL else None,
             system=SystemEvents(target, state.queue, state.type),
+            ahead=ahead,
             large=self._large(state),
         )
         handover = Handover(conn, target, state.queue, parallel=settings.parallel_copies)
@@ -483,11 +496,11 @@ class Worker:
             links.listen(conn),
             handover,
             runner,
-            links.interval(target, settings.pgq_keep_lag),
-            links.interval(target, settings.pgq_batch_collect_interval),
-            collects=bool(settings.pgq_batch_collect_events or settings.pgq_batch_collect_interval),
+            keep_lag,
+            collect_interval,
+            collects=bool(settings.pgq_batch_collect_events or collect_interval),
             # Whoever reads from a branch finds there the ticks of its provider, every one.
-            join_events=None if duty.forward is Forward.ALL else JOIN_EVENTS,
+            join_events=joins,
         )
         log.info("reading from node %s at %s", state.provider, place(state.provider_location))
         return self._source

@@ -13,13 +13,14 @@ import londiste
 from londiste.daemon import crash
 from tests.fix_cluster import Server
 from tests.scenarios import oracles, test_consumer_contracts, writers
-from tests.scenarios.harness import Cascade, Node
+from tests.scenarios.harness import QUEUE, Cascade, Node
 
 #: One per daemon and per side of a commit; the others are in the slow run.
 CHEAP = (
     "ticker.after-tick",
     "worker.before-commit",
     "worker.before-finish",
+    "worker.read-ahead",
     "worker.after-state",
     "copy.mid-chunk",
     "copy.all-chunks",
@@ -37,6 +38,8 @@ WORKER = (
     "worker.mid-apply",
     "worker.before-commit",
     "worker.after-commit",
+    "worker.reading-ahead",
+    "worker.read-ahead",
     "worker.before-finish",
     "worker.after-finish",
     "worker.before-state",
@@ -118,6 +121,14 @@ def test_a_worker_killed_at(point: str, cascade: Cascade, cluster16: Server) -> 
             cascade.wait_sync(leaf)
             cascade.stop(leaf.worker)
             writer.wait(20)
+            if "ahead" in point:
+                # Several batches that take their time wait for the worker.
+                for number in range(6):
+                    root.database.execute(
+                        f"update scenario.bulk set filler = '{number}' || filler where id <= 2000"
+                    )
+                    root.database.execute(f"select pgq.force_tick('{QUEUE}')")
+                    root.database.execute(f"select pgq.ticker('{QUEUE}')")
             worker = cascade.start_worker(leaf, crash=point)
         cascade.wait_crash(point)
         assert worker.wait() == -signal.SIGKILL
