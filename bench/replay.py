@@ -73,7 +73,7 @@ def ways(workload: str, args: argparse.Namespace, notes: list[str]) -> Iterator[
     ):
         peers = Peers(target)
         makers: list[Callable[[Cluster, Cluster, Path, str], Way]] = [Native, Ours]
-        Ours.form = None
+        Ours.form = FORMS[workload]
         if not args.skip_original and peers.extension("pgq", "pgq_node", "londiste"):
             program = peers.program("londiste")
             if program is not None:
