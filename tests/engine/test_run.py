@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import signal
+from typing import Any
 
 import pytest
 
@@ -66,3 +67,17 @@ def test_processes_of_the_local_engine_end_with_it() -> None:
 def test_an_unknown_engine_is_refused() -> None:
     with pytest.raises(BadOption, match="no engine flink"):
         engine.create("flink")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_a_killed_jvm_is_worth_another_try_and_the_next_job_starts_a_new_one() -> None:
+    from pyspark import SparkContext
+
+    carrier = engine.create("spark", {"spark.master": "local[2]"})
+    assert sorted(carrier.run(operator.neg, [1, 2], 2)) == [-2, -1]
+    gateway: Any = SparkContext._gateway
+    os.kill(gateway.proc.pid, signal.SIGKILL)
+    gateway.proc.wait(30)
+    assert sorted(carrier.run(operator.neg, [1, 2], 2)) == [-2, -1]

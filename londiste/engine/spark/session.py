@@ -91,6 +91,9 @@ def get(given: Mapping[str, str]) -> SparkSession:
     """
     global _session
     with _lock:
+        if _session is not None and _is_dead():
+            log.warning("the JVM of Spark has ended, a new session is started")
+            _forget()
         if _session is None:
             _session = _start(merged(given))
         session: SparkSession = _session
@@ -107,6 +110,26 @@ def stop() -> None:
         with contextlib.suppress(Exception):
             session.stop()
         _end_gateway()
+
+
+def _is_dead() -> bool:
+    """Whether the JVM of this process was killed; with Spark Connect there is none."""
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
+def _forget() -> None:
+    """What pyspark keeps of a session whose JVM is gone, which it cannot stop by itself."""
+    global _session
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    _session = None
+    _end_gateway()
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
 
 
 def _start(settings: Mapping[str, str]) -> SparkSession:
