@@ -247,7 +247,6 @@ class _Ticks(_Round):
         self.ticked = -math.inf
         self.lag: float | None = None
         self.asked = -math.inf
-        self.look = 0.0
 
     def on_connect(self, conn: Connection) -> None:
         self.listener = Listener(conn, [queues.FORCE_TICK_CHANNEL])
@@ -272,15 +271,8 @@ class _Ticks(_Round):
         if now - self.asked >= LAG_PERIOD:
             self.lag = queues.shortest_tick_lag(conn)
             self.asked = now
-        if not made:
-            self.look = now - started
         self.loop.delay = schedule.look_pause(
-            self.periods.tick,
-            self.lag,
-            now - self.ticked,
-            now - started,
-            ticked=made > 0,
-            look=self.look,
+            self.periods.tick, self.lag, now - self.ticked, now - started, ticked=made > 0
         )
         return False
 

@@ -42,15 +42,12 @@ _LATE = 0.05
 #: Part of the time that looking may take, where looking at all queues takes long.
 _BUSY = 0.2
 
+#: The same of a look that made a tick: it waits for the disk most of that time.
+_BUSY_TICKING = 0.5
+
 
 def look_pause(
-    period: float,
-    lag: float | None,
-    quiet: float,
-    took: float,
-    *,
-    ticked: bool = False,
-    look: float | None = None,
+    period: float, lag: float | None, quiet: float, took: float, *, ticked: bool = False
 ) -> float:
     """Seconds between the end of a look at the queues and the next.
 
@@ -59,8 +56,6 @@ def look_pause(
     quiet -- seconds since a tick was made.
     took -- seconds that the look took.
     ticked -- it made a tick.
-    look -- seconds that a look takes without a tick, whose commit waits for the disk; None: as
-        long as this one.
 
     While there are events, looks follow each other so fast that the lag is kept: the next tick
     is due a lag after the last, and later events have waited for half of it at most.  The longer
@@ -69,9 +64,9 @@ def look_pause(
     """
     if lag is None:
         return period
-    busy = took if look is None else look
+    busy = _BUSY_TICKING if ticked else _BUSY
     wanted = (lag if ticked else lag / 2) - took
-    return min(period, max(SHORTEST_LOOK, wanted, quiet * _LATE, busy * (1 / _BUSY - 1)))
+    return min(period, max(SHORTEST_LOOK, wanted, quiet * _LATE, took * (1 / busy - 1)))
 
 
 def due_pause(period: float, seconds: float | None) -> float:
