@@ -255,7 +255,7 @@ def test_a_changed_table_is_captured_in_full_before_and_after_the_refresh(app: S
     assert app.execute("select londiste.refresh_capture('q', 't')").fetchone() == (False,)
     assert stale(app) == []
     app.execute("delete from t where id = 3")
-    assert told(app) == [("D", {"id": "3", "bb": "2.50", "c": "10.0.0.1"})]
+    assert told(app) == [("D", {"id": "3"})]
 
 
 def test_a_column_added_by_another_session_is_captured_in_running_ones(
@@ -331,7 +331,7 @@ def test_dropping_a_capture_leaves_nothing(app: Session) -> None:
         "create trigger mine before insert on t for each row execute function pgq.logutriga('q')"
     )
     app.execute("select londiste.create_capture('q', 't')")
-    assert app.execute("select londiste.drop_capture('q', 't')").fetchone() == (2,)
+    assert app.execute("select londiste.drop_capture('q', 't')").fetchone() == (5,)
     assert app.execute("select londiste.drop_capture('q', 't')").fetchone() == (0,)
     triggers = app.execute(
         "select tgname from pg_trigger where not tgisinternal and tgrelid = 't'::regclass"
@@ -387,7 +387,7 @@ def test_odd_names_of_queues_tables_and_columns(app: Session, name: str, key: st
     app.execute("select londiste.refresh_capture(%s, %s)", [queue, f"{name}.{name}"])
     assert app.execute(
         "select londiste.drop_capture(%s, %s)", [queue, f"{name}.{name}"]
-    ).fetchone() == (2,)
+    ).fetchone() == (5,)
 
 
 def test_columns_named_like_words_of_sql_or_plpgsql(app: Session) -> None:
@@ -526,5 +526,8 @@ def test_foreign_key_cascades_and_upserts_are_captured(app: Session) -> None:
     app.execute("delete from p where id = 5")
     found = [(change.table.name, change.op.value, change.image) for change in changes(app)]
     assert found[2:4] == [("p", "U", {"id": "1", "v": "3"}), ("p", "I", {"id": "2", "v": "2"})]
-    assert ("c", "U", {"id": "7", "p": "5"}) in found
-    assert ("c", "D", {"id": "7", "p": "5"}) in found
+    assert [change for change in found if change[0] == "c"] == [
+        ("c", "I", {"id": "7", "p": "1"}),
+        ("c", "U", {"id": "7", "p": "5"}),
+        ("c", "D", {"id": "7"}),
+    ]

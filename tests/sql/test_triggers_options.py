@@ -312,7 +312,8 @@ def test_the_replication_role_decides_whether_changes_are_logged(
 ) -> None:
     if trigger == "own capture":
         app.execute("select londiste.create_capture('q', 't')")
-        app.execute(f"alter table t {enable} trigger _londiste_q")
+        for trigger in ("_londiste_q", "_londiste_q_insert"):
+            app.execute(f"alter table t {enable} trigger {trigger}")
     else:
         attach(app, trigger)
         app.execute(f"alter table t {enable} trigger x")

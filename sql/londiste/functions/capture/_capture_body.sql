@@ -1,160 +1,22 @@
-create or replace function londiste._capture_body(i_relid oid, i_args text[], i_direct bool)
+create or replace function londiste._capture_body(i_relid oid, i_args text[], i_owner oid)
 returns text
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The body of the function that captures a table row by row; i_args are the trigger's arguments,
- * i_direct says that it may write into the event tables itself.
+ * The body of the function that captures a table, in the form that is right for it; i_args are the
+ * trigger's arguments, i_owner owns the function.
  *
  * A pure function of the catalog, so comparing its answer with the body in the database tells
- * whether the table has changed.  The body holds static SQL for the columns there are now.
- * Everything in it is qualified, operators too: it may run under any search_path.
+ * whether the table has changed.
  */
 declare
-    v_pieces record := londiste._capture_pieces(i_relid, i_args, 'new', 'old');
-    v_queue pgq.queue;
-    v_flag text := quote_literal('londiste.resolve_' || i_relid);
-    v_state_of_old text := londiste._capture_call('londiste._log_state', i_args[1], v_pieces.state_of_old, 8);
-    v_state_of_new text := londiste._capture_call('londiste._log_state', i_args[1], v_pieces.state_of_new, 8);
-    v_guard text := 'perform londiste._capture_needs_key(tg_op, tg_argv[0:]);';
-    v_update text := '';
-    v_store text := '';
-    v_op text;
-    v_event text;
-    v_place text;
-    v_nr int4;
+    v_direct bool := coalesce(londiste._capture_direct(i_args[1], i_args, i_owner), false);
 begin
-    select * into v_queue from pgq.queue where queue_name = i_args[1];
-    if v_pieces.on_update is not null then
-        v_guard := '';
-        v_update := format($source$
-    if tg_op operator(pg_catalog.=) 'UPDATE' then
-        %1$sif (%2$s) then
-            if londiste._capture_may_look(%3$s) then
-                perform pg_catalog.set_config(%4$s, '1', true);
-                %5$s
-                %6$s
-            else
-                %7$s
-                %8$s
-            end if;
-            return null;
-        end if;
-    end if;$source$,
-            coalesce('if (' || v_pieces.update_silent
-                || E') then\n            return null;\n        end if;\n        ', ''),
-            v_pieces.key_changed,
-            i_relid,
-            v_flag,
-            v_state_of_old,
-            v_state_of_new,
-            londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_delete, 6),
-            londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_insert, 6));
+    if (londiste._capture_form_of(i_relid, i_args, i_owner)).form = 'row' then
+        return londiste._capture_row_body(i_relid, i_args, v_direct);
     end if;
-
-    foreach v_op in array '{UPDATE,INSERT,DELETE}'::text[] loop
-        v_event := case v_op
-            when 'INSERT' then v_pieces.on_insert
-            when 'UPDATE' then v_pieces.on_update
-            else v_pieces.on_delete
-        end;
-        v_store := v_store || format(E'%s tg_op operator(pg_catalog.=) %L then\n        ',
-            case v_op when 'UPDATE' then 'if' else '    elsif' end, v_op);
-        if v_event is null then
-            v_store := v_store || v_guard || E'\n';
-            continue;
-        end if;
-        v_place := '';
-        for v_nr in 0 .. v_queue.queue_ntables - 1 loop
-            continue when not i_direct;
-            v_store := v_store || format('%s v_table operator(pg_catalog.=) %s then
-            insert into %s (ev_id, ev_time, ev_txid, ev_type, ev_data, ev_extra1,
-                ev_extra2, ev_extra3, ev_extra4)
-            select pg_catalog.nextval(%L::pg_catalog.regclass), pg_catalog.now(), v_txid, %s;
-        ',
-                case v_place when '' then 'if' else 'elsif' end,
-                v_nr,
-                pgq.quote_fqname(v_queue.queue_data_pfx || '_' || v_nr),
-                pgq.quote_fqname(v_queue.queue_event_seq),
-                substr(v_event, 8));
-            v_place := 'later';
-        end loop;
-        v_event := londiste._capture_call('pgq.insert_event', i_args[1], v_event, 6);
-        v_store := v_store || case v_place
-            when '' then v_event || E'\n'
-            else format(E'else\n            %s\n        end if;\n', v_event) end;
-    end loop;
-
-    return format($source$
-#variable_conflict use_column
-/* Made by londiste.create_capture(); to be changed by it or by londiste.refresh_capture().
-   Form: row.  Pinned: %10$s */
-declare
-    -- The id of the transaction comes before the look at the current table, as in
-    -- pgq.insert_event().
-    v_txid pg_catalog.int8 := pg_catalog.txid_current();
-    v_table pg_catalog.int4;
-begin
-    if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
-        or pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1
-        or pg_catalog.current_setting(%1$s, true) operator(pg_catalog.=) '1'
-        or londiste._capture_signature(%2$L::pg_catalog.regclass) operator(pg_catalog.<>) %3$L
-        or pg_catalog.has_column_privilege(%2$L::pg_catalog.regclass::pg_catalog.oid,
-            %4$s::pg_catalog.int2, 'select') is not null%11$s
-    then
-        if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local' then
-            return null;
-        elsif tg_op operator(pg_catalog.=) 'TRUNCATE' then
-            null;
-        elsif londiste._capture_signature(%2$L::pg_catalog.regclass) operator(pg_catalog.<>) %3$L
-            or pg_catalog.has_column_privilege(%2$L::pg_catalog.regclass::pg_catalog.oid,
-                %4$s::pg_catalog.int2, 'select') is not null
-        then
-            perform londiste._capture_changed_row(%2$s, tg_argv[0:], tg_op, new, old);
-            return null;
-        %5$send if;
-    end if;
-%6$s
-    %7$s%8$s    else
-        %9$s
-    end if;
-    return null;
-end;
-$source$,
-        v_flag,
-        i_relid,
-        londiste._capture_signature(i_relid),
-        (select c.relnatts + 1 from pg_class as c where c.oid = i_relid),
-        case when v_pieces.on_update is null then '' else format($source$elsif londiste._capture_may_look(%1$s) then
-            perform pg_catalog.set_config(%2$s, '1', true);
-            if tg_op operator(pg_catalog.=) 'INSERT' then
-                %3$s
-            elsif tg_op operator(pg_catalog.=) 'DELETE' then
-                %4$s
-            elsif (%5$s) then
-                %4$s
-                %3$s
-            elsif not (%6$s) then
-                %3$s
-            end if;
-            return null;
-        $source$,
-            i_relid, v_flag, v_state_of_new, v_state_of_old, v_pieces.key_changed,
-            coalesce(v_pieces.update_silent, 'false')) end,
-        v_update,
-        case when i_direct then format('select q.queue_cur_table into v_table
-    from pgq.queue as q
-    where q.queue_id operator(pg_catalog.=) %s
-        and not q.queue_disable_insert
-        and q.queue_per_tx_limit is null;
-    ', v_queue.queue_id) else '' end,
-        v_store,
-        londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_truncate, 6),
-        coalesce(
-            nullif(array_to_string(londiste._capture_settings(i_relid, i_args), ', '), ''), 'nothing'),
-        case when londiste._capture_always_state(i_relid, v_pieces.key_columns)
-            then E'\n        or true' else '' end);
+    return londiste._capture_statement_body(i_relid, i_args, v_direct);
 end;
 $$;

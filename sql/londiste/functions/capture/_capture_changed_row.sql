@@ -12,7 +12,8 @@ as $$
  * Captures a row of a table that has changed since its capture was made.
  *
  * Makes the statements for the columns that there are now and executes them: slow, but no change
- * is lost and no writer fails until refresh_capture() is called.
+ * is lost and no writer fails until refresh_capture() is called.  i_op is KEY for an UPDATE of the key
+ * whose new rows a statement trigger will tell.
  */
 declare
     v_pieces record := londiste._capture_pieces(i_relid, i_args, '($1)', '($2)');
@@ -22,7 +23,7 @@ declare
             or londiste._capture_always_state(i_relid, v_pieces.key_columns))
         and v_pieces.state_of_new is not null
         and londiste._capture_may_look(i_relid);
-    v_changed bool := false;
+    v_changed bool := i_op = 'KEY';
     v_silent bool;
     v_sources text[];
     v_source text;
@@ -42,7 +43,7 @@ begin
         perform set_config(v_flag, '1', true);
         v_sources := case
             when i_op = 'INSERT' then array[v_pieces.state_of_new]
-            when i_op = 'DELETE' then array[v_pieces.state_of_old]
+            when i_op in ('DELETE', 'KEY') then array[v_pieces.state_of_old]
             when v_changed then array[v_pieces.state_of_old, v_pieces.state_of_new]
             else array[v_pieces.state_of_new]
         end;

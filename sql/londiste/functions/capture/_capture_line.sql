@@ -12,7 +12,8 @@ as $$
  * The expression for the image of a row, and the subquery of a FROM clause that it needs ('' for
  * none).
  *
- * A row that row_to_json() writes without loss is given to it as it is.  Otherwise the subquery
+ * A row that row_to_json() writes without loss is given to it as it is: new and old in a row trigger, n and o
+ * for a row of a transition table.  Otherwise the subquery
  * r has the columns, those that would suffer as text; in FROM it costs less than inside the
  * expression.  Partitions may have their columns in another order, so their rows always go
  * through it.
@@ -31,9 +32,10 @@ begin
         into v_plain
     from pgq._row_columns(i_relid) as c
         join pg_class as r on r.oid = i_relid
-    where i_row = 'new' or i_row = 'old';
+    where i_row in ('new', 'old', 'n', 'o');
     if v_plain then
-        image := format('pg_catalog.row_to_json(%s)::pg_catalog.text', i_row);
+        image := format('pg_catalog.row_to_json(%s%s)::pg_catalog.text', i_row,
+            case when length(i_row) = 1 then '.*' else '' end);
         source := '';
     elsif i_names = '{}' then
         image := '''{}''::pg_catalog.text';

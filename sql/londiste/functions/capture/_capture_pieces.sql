@@ -8,6 +8,14 @@ create or replace function londiste._capture_pieces(
     out on_update text,
     out on_delete text,
     out on_truncate text,
+    out on_gone text,
+    out line text,
+    out line_source text,
+    out line_key text,
+    out gone text,
+    out gone_source text,
+    out gone_key text,
+    out pack_types text[],
     out state_of_old text,
     out state_of_new text,
     out key_changed text,
@@ -22,6 +30,10 @@ as $$
  * i_args are the arguments of the trigger: queue, table name for the events, options.  i_new
  * and i_old are what stands for the rows: new and old in a trigger function, ($1) and ($2)
  * for EXECUTE.
+ *
+ * on_gone is a DELETE with the key columns only.  line, line_source and line_key are image, FROM
+ * item and key of a new row for a packed event, gone… those of a deleted one, pack_types the types
+ * of packed INSERT, UPDATE and DELETE.
  *
  * on_… are SELECTs of the fields ev_type, ev_data, ev_extra1 … ev_extra4 of one event or none;
  * state_of_… are SELECTs of the arguments of _log_state() after the queue, for the keys of the
@@ -68,6 +80,17 @@ begin
             when 'DELETE' then on_delete := v_statement;
         end case;
     end loop;
+    v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_new, null, v_names);
+    line := v_fields.image;
+    line_source := v_fields.source;
+    line_key := v_fields.extra3;
+    pack_types := array(
+        select londiste._capture_type(o.op, v_table, key_columns,
+            case o.op when 'DELETE' then londiste._capture_names(i_relid,
+                array(select c.name from pgq._row_columns(i_relid) as c where c.name <> all (key_columns)))
+                else v_names end, 'pack')
+        from unnest('{INSERT,UPDATE,DELETE}'::text[]) with ordinality as o (op, place)
+        order by o.place);
     if key_columns = '{}' then
         return;
     end if;
@@ -79,6 +102,16 @@ begin
             londiste._capture_image(i_relid, i_new, v_without),
             londiste._capture_image(i_relid, i_old, v_without));
     end if;
+
+    v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_old, null, key_columns);
+    gone := v_fields.image;
+    gone_source := v_fields.source;
+    gone_key := v_fields.extra3;
+    on_gone := format('select %L::pg_catalog.text, %s, %L::pg_catalog.text, null, %s, null%s',
+        londiste._capture_type('DELETE', v_table, key_columns, londiste._capture_names(i_relid,
+            array(select c.name from pgq._row_columns(i_relid) as c where c.name <> all (key_columns)))),
+        v_fields.image, v_table, v_fields.extra3,
+        coalesce(' from ' || nullif(v_fields.source, ''), ''));
 
     v_now := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, v_names);
     v_key := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, key_columns);

@@ -30,8 +30,7 @@ begin
             from unnest(londiste._capture_settings(i_relid, i_args))
                 with ordinality as s (setting, place)),
             ''),
-        londiste._capture_body(i_relid, i_args,
-            londiste._capture_direct(i_args[1], i_args, current_user::regrole)));
+        londiste._capture_body(i_relid, i_args, current_user::regrole));
     -- Whoever may attach it to a table of his own could forge events.
     execute format('revoke all on function %s() from public', v_function);
     execute format('comment on function %s() is %L', v_function,

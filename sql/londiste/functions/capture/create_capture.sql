@@ -12,7 +12,7 @@ as $$
  *
  * i_table_name is the table in this database, i_event_table the name its events carry when
  * that is another one.  i_options: pkey=a,b  ignore=a,b  when=EXPR  ev_extra2=EXPR (to
- * ev_extra4)  backup  ops=IUD (a subset)  deny.  With deny the table refuses writes instead.
+ * ev_extra4)  backup  ops=IUD (a subset)  form=auto (or row, statement)  deny.  With deny the table refuses writes instead.
  *
  * What there was before under the same names is replaced.  The caller must own the table and
  * may create functions in schema londiste.
@@ -25,7 +25,7 @@ declare
     v_arguments text;
     v_function text;
     v_missing text;
-    v_events text[];
+    v_trigger record;
 begin
     if v_relid is null then
         raise exception using
@@ -61,18 +61,13 @@ begin
     v_function := londiste._install_capture(v_relid, i_table_name, v_args);
     select string_agg(quote_literal(a.value), ', ' order by a.place) into v_arguments
     from unnest(v_args) with ordinality as a (value, place);
-    v_events := array(
-        select e.event
-        from (values ('I', 'insert'), ('U', 'update'), ('D', 'delete')) as e (letter, event)
-        where position(e.letter in v_options.ops) > 0);
-    if v_events <> '{}' then
-        execute format('create trigger %I after %s on %s for each row execute function %s(%s)',
-            londiste.trigger_name(i_queue_name), array_to_string(v_events, ' or '),
-            v_relid::regclass, v_function, v_arguments);
-    end if;
-    execute format('create trigger %I after truncate on %s'
-        || ' for each statement execute function %s(%s)',
-        londiste.trigger_name(i_queue_name, 'truncate'), v_relid::regclass, v_function, v_arguments);
+    for v_trigger in
+        select t.name, t.definition
+        from londiste._capture_triggers(v_relid, v_args, current_user::regrole) as t
+    loop
+        execute format('create trigger %I %s execute function %s(%s)',
+            v_trigger.name, format(v_trigger.definition, v_relid::regclass), v_function, v_arguments);
+    end loop;
     return londiste.trigger_name(i_queue_name);
 end;
 $$;

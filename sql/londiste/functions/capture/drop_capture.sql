@@ -25,7 +25,9 @@ begin
             and (p.pronamespace = 'londiste'::regnamespace and p.proname = v_function
                 or t.tgrelid = v_relid and t.tgname in (
                     londiste.trigger_name(i_queue_name),
+                    londiste.trigger_name(i_queue_name, 'insert'),
                     londiste.trigger_name(i_queue_name, 'update'),
+                    londiste.trigger_name(i_queue_name, 'delete'),
                     londiste.trigger_name(i_queue_name, 'truncate')))
     loop
         execute format('drop trigger %I on %s', v_trigger.tgname, v_trigger.relation);

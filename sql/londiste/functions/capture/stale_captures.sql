@@ -18,12 +18,8 @@ select c.table_name,
         || quote_literal(c.args[1]) || ', ' || quote_literal(c.table_name) || ')'
 from londiste._captures(i_queue_name) as c
     join pg_proc as p on p.oid = c.function_id
-where p.prosrc <> londiste._capture_body(c.relid, c.args,
-        londiste._capture_direct(c.args[1], c.args, p.proowner))
+where p.prosrc <> londiste._capture_body(c.relid, c.args, p.proowner)
     or p.proname <> londiste._capture_name(c.args[1], c.table_name)
-    or exists (
-        select from pg_trigger as t
-        where t.tgrelid = c.relid and t.tgname = londiste.trigger_name(c.args[1], 'update'))
 union all
 select d.value ->> 'table',
     'the table is gone: select londiste.drop_capture('

@@ -20,5 +20,6 @@ begin
         split_part(v_table, '.', 2) || '_txid_idx',
         v_table
     );
+    perform pgq._compress_event_table(pgq.quote_fqname(v_table));
 end;
 $$;

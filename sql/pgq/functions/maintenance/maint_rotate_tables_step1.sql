@@ -61,6 +61,7 @@ begin
         end if;
         execute 'select max(ev_txid) from only ' || v_table into v_emptied;
         execute 'truncate only ' || v_table;
+        perform pgq._compress_event_table(v_table);
     exception
         when lock_not_available then
             -- Somebody is reading or writing there; the next maintenance tries again.

@@ -1,0 +1,118 @@
+"""The two forms of our own capture: which one a table gets, why, and how it is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.fix_cluster import Database
+from tests.sql.queue_events import take_events, writer
+
+Session = psycopg.Connection[tuple[object, ...]]
+
+TABLES = """
+create table plain (id int4 primary key, v text);
+create table nokey (a int4);
+create table late (id int4 primary key deferrable);
+create table floats (id float8 primary key, v text);
+create table parts (id int4 primary key) partition by range (id);
+create table part partition of parts for values from (0) to (10);
+create table parent (id int4 primary key);
+create table child (primary key (id)) inherits (parent);
+"""
+
+
+@pytest.fixture
+def app(pgq_db: Database) -> Iterator[Session]:
+    """A session of an application on a database with a queue and a table of each kind."""
+    with writer(pgq_db.dsn) as conn:
+        conn.execute("select pgq.create_queue('q')")
+        conn.execute(TABLES)
+        yield conn
+
+
+def form(conn: Session, table: str) -> tuple[str, str]:
+    rows = conn.execute(
+        "select form, reason from londiste.capture_forms('q') where table_name = %s",
+        [f"public.{table}"],
+    ).fetchall()
+    ((chosen, reason),) = rows
+    return str(chosen), str(reason)
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "chosen", "why"),
+    [
+        ("plain", "{}", "statement", "many rows in one event"),
+        ("plain", "{form=row}", "row", "asked for"),
+        ("plain", "{form=statement}", "statement", "asked for"),
+        ("plain", "{ops=ID}", "statement", "many rows in one event"),
+        ("plain", "{backup}", "row", "backup"),
+        ("plain", "{ignore=v}", "row", "ignore="),
+        ("plain", '{"when=id > 1"}', "row", "when="),
+        ("plain", "{ev_extra4=v}", "row", "expression"),
+        ("nokey", "{}", "statement", "many rows"),
+        ("nokey", "{pkey=a}", "statement", "many rows"),
+        ("late", "{}", "statement", "many rows"),
+        ("floats", "{}", "row", "settings of the session"),
+        ("floats", "{form=statement}", "row", "settings of the session"),
+        ("parts", "{}", "row", "partitioned"),
+        ("part", "{}", "row", "partition"),
+        ("parent", "{}", "row", "inherit"),
+        ("child", "{}", "row", "inherit"),
+    ],
+)
+def test_the_statement_form_is_taken_where_it_is_safe(
+    app: Session, table: str, options: str, chosen: str, why: str
+) -> None:
+    app.execute("select londiste.create_capture('q', %s, %s)", [table, options])
+    got, reason = form(app, table)
+    assert got == chosen
+    assert why in reason
+    assert app.execute("select count(*) from londiste.stale_captures('q')").fetchone() == (0,)
+
+
+def test_the_form_is_changed_and_other_options_stay(app: Session) -> None:
+    app.execute("select londiste.create_capture('q', 'plain', '{pkey=id}', 'x.y')")
+    change = "select * from londiste.change_capture_form('q', 'plain', %s)"
+    for asked, expected in (("row", "row"), ("statement", "statement"), ("auto", "statement")):
+        found = app.execute(change, [asked]).fetchone()
+        assert found is not None
+        assert found[0] == expected
+        app.execute("insert into plain values (1, 'a'); delete from plain")
+        assert [event.extra1 for event in take_events(app)] == ["x.y", "x.y"]
+    for asked in ("rows", None):
+        with pytest.raises(psycopg.Error) as caught:
+            app.execute(change, [asked])
+        assert caught.value.sqlstate == "LD005"
+    with pytest.raises(psycopg.Error) as caught:
+        app.execute("select * from londiste.change_capture_form('q', 'late', 'row')")
+    assert caught.value.sqlstate == "LD004"
+
+
+def test_a_table_that_becomes_a_partition_is_named_as_stale_and_gets_the_row_form(
+    app: Session,
+) -> None:
+    app.execute("select londiste.create_capture('q', 'plain')")
+    app.execute("create table top (id int4 not null, v text) partition by range (id)")
+    app.execute("alter table top attach partition plain for values from (0) to (100)")
+    assert app.execute("select table_name from londiste.stale_captures('q')").fetchall() == [
+        ("public.plain",)
+    ]
+    assert "row form after refresh_capture()" in form(app, "plain")[1]
+    app.execute("select londiste.refresh_capture('q', 'plain')")
+    assert form(app, "plain")[0] == "row"
+    app.execute("insert into top values (1, 'a')")
+    assert len(take_events(app)) == 1
+
+
+def test_a_statement_that_touches_no_row_writes_nothing(app: Session) -> None:
+    app.execute("select londiste.create_capture('q', 'plain')")
+    with app.transaction():
+        app.execute(
+            "update plain set v = 'x'; delete from plain; insert into plain select 1 where false"
+        )
+        assert app.execute("select txid_current_if_assigned()").fetchone() == (None,)
+    assert take_events(app) == []
