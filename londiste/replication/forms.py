@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites, Step
@@ -28,6 +28,7 @@ class Capturing:
         none.
     form -- row or statement, for our own capture; None for the others.
     reason -- why it has that form.
+    key_given -- the trigger was told the key columns (pkey=).
     asked -- row, statement or auto: what was asked for.
     """
 
@@ -35,19 +36,25 @@ class Capturing:
     form: str | None = None
     reason: str | None = None
     asked: str | None = None
+    key_given: bool = False
+
+
+def triggers(conn: Connection, queue: str) -> dict[TableName, Capturing]:
+    """What captures the local tables of a queue, by their names in this database; no forms."""
+    return {
+        TableName.parse(name): Capturing(trigger, asked=asked, key_given=keyed)
+        for name, trigger, asked, keyed in conn.execute(
+            query("capture_triggers"), [queue]
+        ).fetchall()
+    }
 
 
 def capturing(conn: Connection, queue: str) -> dict[TableName, Capturing]:
-    """What captures the local tables of a queue, by their names in this database."""
-    forms = {one.table: one for one in tables.capture_forms(conn, queue)}
-    found = {}
-    for name, trigger, asked in conn.execute(query("capture_triggers"), [queue]).fetchall():
-        table = TableName.parse(name)
-        own = forms.get(table) if trigger == "capture" else None
-        if own is None:
-            found[table] = Capturing(trigger, asked=asked)
-        else:
-            found[table] = Capturing(trigger, own.form, own.reason, asked)
+    """The same, with the form of each capture and the reason for it."""
+    found = triggers(conn, queue)
+    for one in tables.capture_forms(conn, queue):
+        if one.table in found:
+            found[one.table] = replace(found[one.table], form=one.form, reason=one.reason)
     return found
 
 
@@ -82,20 +89,20 @@ def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], form: str)
         )
 
     picked = select(patterns, list(known), [], unknown, force=False)
-    triggers = capturing(local, queue)
+    now = triggers(local, queue)
     steps: list[Step] = []
     already: list[TableName] = []
     for name in picked.chosen:
-        now = triggers.get(known[name], Capturing("none")).trigger
-        if now != "capture":
+        how = now.get(known[name], Capturing("none"))
+        if how.trigger != "capture":
             raise UsageError(
-                f"table {name} has no form: its trigger is {now}",
+                f"table {name} has no form: its trigger is {how.trigger}",
                 detail="row and statement are forms of our own capture; nothing was changed",
                 hint=f"add it again with it: londiste remove-table {name}, then londiste add-table"
                 f" {name} --form {form}",
             )
         step = ChangeForm(node.name, dsn, queue, name, known[name], form)
-        if triggers[known[name]].asked == form:
+        if how.asked == form:
             already.append(name)
         else:
             steps.append(step)
@@ -117,7 +124,7 @@ class ChangeForm:
         return f"{self.node}: capture table {self.table} in the form {self.form}"
 
     def done(self, sites: Sites) -> bool:
-        now = capturing(sites.at(self.dsn), self.queue).get(self.dest)
+        now = triggers(sites.at(self.dsn), self.queue).get(self.dest)
         return now is not None and now.asked == self.form
 
     def run(self, sites: Sites) -> None:

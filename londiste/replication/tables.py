@@ -70,6 +70,14 @@ def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
     ]
 
 
+def stale_captures(conn: Connection, queue: str) -> list[tuple[str, str]]:
+    """Tables that our own capture does not fit any more, and what is wrong with it: what to run."""
+    return [
+        (row["table_name"], row["reason"])
+        for row in call.rows(conn, "londiste.stale_captures", queue)
+    ]
+
+
 @dataclass(frozen=True)
 class CaptureForm:
     """How our own capture writes a table's changes: form ``row`` or ``statement``, and why."""

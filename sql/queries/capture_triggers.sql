@@ -1,10 +1,12 @@
 /*
  * The local tables of a queue, by their names here, and what captures them:
- * capture, logutriga, jsontriga, sqltriga, deny or none; for capture the form that was asked for.
+ * capture, logutriga, jsontriga, sqltriga, deny or none; for capture the form that was asked for;
+ * whether the trigger was given a key.
  */
 select d.name,
     coalesce(g.kind, 'none'),
-    case g.kind when 'capture' then coalesce(substring(g.args from 'form=(row|statement|auto)'), 'auto') end
+    case g.kind when 'capture' then coalesce(substring(g.args from 'form=(row|statement|auto)'), 'auto') end,
+    coalesce(g.args ~ '\\000pkey=', false)
 from londiste.table_info as t
     cross join lateral (select coalesce(t.dest_table, t.table_name) as name) as d
     left join lateral (
