@@ -4,7 +4,7 @@
 #   make demo       two databases coming into step, from nothing, in one command
 #   make test       format, types, tests
 #   make test-all   the slow scenario suites as well
-#   make bench      copy, replay and queue of docs/benchmarks.md
+#   make bench      capture, replay, latency, copy and queue of docs/benchmarks.md, half an hour
 #   make docs       docs/reference/sql, made from the headers in sql/
 #   make lint       format and types only
 #   make clean      remove what the others made
@@ -46,8 +46,10 @@ test-all: lint
 	$(BIN)/python -m pytest -q -n $(JOBS) $(PYTEST_ARGS)
 
 bench: $(VENV)/.embedded
+	$(BIN)/python -m bench.capture --seconds 1 --statements 10000 --json bench.json
+	$(BIN)/python -m bench.replay --events 250000 --json bench.json
+	$(BIN)/python -m bench.latency
 	$(BIN)/python -m bench.copy
-	$(BIN)/python -m bench.replay
 	$(BIN)/python -m bench.queue
 
 docs: $(VENV)/.made

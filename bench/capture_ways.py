@@ -331,7 +331,7 @@ def all_ways(server: Cluster, target: Cluster, peers: Peers) -> list[Way]:
         OurCapture(server, "ours", "row", "row"),
         OurCapture(server, "ours", "statement", "statement"),
         *(
-            TriggerFunction(server, "ours", f"pl_{function[0]}", function, slow=20)
+            TriggerFunction(server, "ours", f"pl_{function[0]}", function, slow=100)
             for function in ("logutriga", "jsontriga", "sqltriga")
         ),
     ]
