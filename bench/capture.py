@@ -195,7 +195,7 @@ class Bench:
         )
 
     def _cpu_of_single(self, way: Way, kind: str) -> float:
-        count = self.args.statements // way.slow
+        count = max(100, self.args.statements // way.slow // 100 * 100)
         table = way.table("u" if kind == "update" else "i")
         pick = random.Random(count)
         with way.connect() as conn:

@@ -3,8 +3,8 @@
 The workloads are described in ``bench/replay_changes.py``.  In each round every way gets the same
 changes on its own source server, then the ways catch up one after the other, in turns; then all
 targets are checked against their sources, and the sources against each other.  Printed are medians
-of the rounds, and CPU for an event over all processes.  Londiste 3 has the first workload only; it is
-skipped with a note when it is not installed, and with --skip-original.
+of the rounds, and CPU for an event over all processes.  Londiste 3 has the first workload only; it
+is skipped with a note when it is not installed, and with --skip-original.
 
     python -m bench.replay [--workloads rows,packed,hot] [--events 1000000] [--rows 250000]
                            [--batch 10000] [--rounds 3] [--bindir DIR] [--json FILE]
@@ -74,7 +74,8 @@ def ways(workload: str, args: argparse.Namespace, notes: list[str]) -> Iterator[
         peers = Peers(target)
         makers: list[Callable[[Cluster, Cluster, Path, str], Way]] = [Native, Ours]
         Ours.form = FORMS[workload]
-        if workload == "rows" and not args.skip_original and peers.extension("pgq", "pgq_node", "londiste"):
+        original = workload == "rows" and not args.skip_original
+        if original and peers.extension("pgq", "pgq_node", "londiste"):
             program = peers.program("londiste")
             if program is not None:
                 Londiste3.program = program
