@@ -176,7 +176,8 @@ class WorkerSettings(NodeSettings):
     """The worker, its copies, and compare."""
 
     engine: Literal["spark", "local"] = Field(
-        "spark", description="What carries the data of copy and compare: spark, or this process."
+        "spark",
+        description="What carries the data of copy, compare and large batches: spark, or this host alone.",
     )
     spark: dict[str, str] = Field(
         default_factory=dict,

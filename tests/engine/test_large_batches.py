@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from londiste.cascade.types import NodeType
 from londiste.daemon.signals import Signals
+from londiste.embedded.postgres import Cluster
 from londiste.engine.base import Engine
 from londiste.errors import EventError, LondisteError
 from londiste.replication.worker import Worker
@@ -267,3 +271,68 @@ def test_what_a_dead_attempt_has_staged_is_swept_by_the_next(line: Line, carrier
     once(leaf, carrier)
     assert staged(leaf) == []
     assert contents(leaf) == contents(root)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("which", ["source", "target"])
+def test_a_server_that_crashes_meanwhile_costs_time_and_nothing_else(
+    which: str, new_cluster: Callable[..., Cluster], line: Line, tmp_path: Path
+) -> None:
+    durable = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+    server = new_cluster(which, settings=durable)
+    on = {which: server}
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA, on=on.get("source"))
+    leaf = line.node(
+        "leaf", NodeType.LEAF, root, schema=SCHEMA, on=on.get("target"), spark_from_events=20
+    )
+    tables(line, root)
+    line.tick()
+    line.once(leaf)
+    tables(line, leaf)
+    root.database.execute(SOME_CHANGES)
+    tick = line.tick()
+    mark = tmp_path / "stopped"
+    worker = line.start(
+        leaf,
+        LONDISTE_CRASH="large.mid-merge",
+        LONDISTE_CRASH_MARK=str(mark),
+        LONDISTE_CRASH_SIGNAL="STOP",
+    )
+    line.wait(mark.exists, "the worker in the middle of the merge", 60)
+    server.restart("immediate")
+    worker.send(signal.SIGCONT)
+    line.wait_position(leaf, tick, 60)
+    assert worker.stop() == 0
+    assert contents(leaf) == contents(root)
+    assert way(leaf) == ("job", "")
+    assert staged(leaf) == []
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_executors_of_their_own_stage_a_batch_also_when_one_is_killed(
+    line: Line, tmp_path: Path
+) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node(
+        "leaf", NodeType.LEAF, root, schema=SCHEMA, engine="spark", spark_from_events=20
+    )
+    tables(line, root)
+    line.tick()
+    line.once(leaf)
+    tables(line, leaf)
+    root.database.execute(SOME_CHANGES)
+    line.tick()
+    mark = tmp_path / "killed"
+    cluster = ["--set", "spark.master=local-cluster[2,1,1024]"]
+    done = line.processes.run(
+        line._argv(leaf, *cluster, "worker", "--once"),
+        {"LONDISTE_CRASH": "large.mid-slice", "LONDISTE_CRASH_MARK": str(mark)},
+        seconds=500,
+    )
+    assert done.code == 0, str(done)
+    assert mark.exists()
+    assert contents(leaf) == contents(root)
+    assert way(leaf) == ("job", "")
+    assert staged(leaf) == []
