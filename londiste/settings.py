@@ -177,7 +177,7 @@ class WorkerSettings(NodeSettings):
 
     engine: Literal["spark", "local"] = Field(
         "spark",
-        description="What carries the data of copy, compare and large batches: spark, or this host alone.",
+        description="What carries copies, compare and large batches: spark, or this host.",
     )
     spark: dict[str, str] = Field(
         default_factory=dict,
