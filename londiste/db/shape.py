@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -102,6 +102,13 @@ def shapes(conn: Connection, tables: Iterable[TableName]) -> dict[TableName, Tab
 def versions(conn: Connection, oids: Iterable[int]) -> dict[int, str]:
     """What ``version`` of the shapes is now; cheaper than the shapes."""
     return {row["oid"]: row["version"] for row in _rows(conn, "table_versions", list(oids))}
+
+
+def versions_later(conn: Connection, oids: Iterable[int]) -> Callable[[], dict[int, str]]:
+    """``versions`` inside the caller's pipeline; what is returned is called after it."""
+    cursor = conn.cursor(row_factory=dict_row)
+    cursor.execute(query("table_versions"), [list(oids)])
+    return lambda: {row["oid"]: row["version"] for row in cursor.fetchall()}
 
 
 def _rows(conn: Connection, name: str, parameter: list[Any]) -> list[dict[str, Any]]:

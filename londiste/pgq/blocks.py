@@ -64,6 +64,11 @@ class EventBlock:
         return len(self._data)
 
     @property
+    def encoding(self) -> str:
+        """The encoding of the text, as Python calls it."""
+        return self._encoding
+
+    @property
     def data(self) -> bytes:
         """The text: a line for each event, with the columns of Event."""
         return self._data
@@ -164,24 +169,33 @@ def _copy(conn: Connection, statement: bytes, block_bytes: int) -> Iterator[Even
         while True:
             length, row = get(1)
             if length > 0:
+                if length >= block_bytes and parts:
+                    # A long event is a block alone.
+                    yield _block(parts, encoding)
+                    size = 0
                 add(row)
+                # What the caller holds is all there is.
+                del row
                 size += length
                 if size >= block_bytes:
-                    block = EventBlock(b"".join(parts), len(parts), encoding)
-                    # Before the yield: what the caller holds is all there is.
-                    parts.clear()
-                    del row
+                    yield _block(parts, encoding)
                     size = 0
-                    yield block
             elif length == 0:
                 _wait(conn)
             else:
                 break
         _end(conn)
         if parts:
-            yield EventBlock(b"".join(parts), len(parts), encoding)
+            yield _block(parts, encoding)
     finally:
         _give_up(conn)
+
+
+def _block(parts: list[bytes | memoryview], encoding: str) -> EventBlock:
+    """The block of these lines, which are taken out of the list."""
+    block = EventBlock(b"".join(parts), len(parts), encoding)
+    parts.clear()
+    return block
 
 
 def _begin(conn: Connection) -> None:

@@ -42,6 +42,9 @@ ROW_BYTES = 150
 
 #: The fields of an event as COPY wrote them.
 _Fields = list[str]
+#: Bytes from which on an event is too long to be copied around.
+LARGE = 4 << 20
+
 #: What is done with an event that is not a plain row.
 _Other = Callable[[_Fields], None]
 #: What is known of a type of events: the name of their table, as COPY wrote it; for plain rows the
@@ -115,8 +118,11 @@ class Accumulator:
         """
         part, kinds = self._part, self._kinds
         part.events += len(block)
-        part.blocks.append(block)
         self.bytes += block.nbytes + EVENT_BYTES * len(block)
+        part.blocks.append(block)
+        if block.nbytes > LARGE and len(block) == 1:
+            self._add_large(block)
+            return
         applied = 0
         for line in block.lines():
             fields = line.split("\t")
@@ -147,6 +153,24 @@ class Accumulator:
             lines[key] = data
             applied += 1
         part.applied += applied
+
+    def _add_large(self, block: EventBlock) -> None:
+        """One long event: its data is in memory as often as it has to be, and not once more."""
+        fields = _fields_of(block)
+        kind, name = fields[4], fields[6]
+        found = self._kinds.get(kind)
+        if found is None or found[0] != name:
+            found = self._kind(fields)
+        if fields[3] != r"\N":
+            raise _retried(int(fields[0]))
+        _, fold, _, _, _, _, other = found
+        what = read_type(unescaped(kind))
+        if other is not None or what is None:
+            (other or self._count)(fields)
+            return
+        self._part.applied += 1
+        fold.row(unescaped(fields[8]) or "", unescaped(fields.pop(5)) or "", what.op, what.state)
+        self._look_again(fold)
 
     # -- what is done with which event -----------------------------------------------------
 
@@ -273,6 +297,17 @@ def _other(name: str, other: _Other | None) -> _Kind:
 
 
 _NONE = NetFold()
+
+
+def _fields_of(block: EventBlock) -> _Fields:
+    """The fields of the only event of a block, each taken out of it once."""
+    view, ends, start = memoryview(block.data), [], 0
+    for _ in range(9):
+        end = block.data.index(b"\t", start)
+        ends.append((start, end))
+        start = end + 1
+    ends.append((start, len(view) - 1))
+    return [str(view[start:end], block.encoding) for start, end in ends]
 
 
 def _nothing(fields: _Fields) -> None:

@@ -28,7 +28,7 @@ from londiste.daemon import crash
 from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape, shapes, versions
-from londiste.engine.local.apply import Also, Applier
+from londiste.engine.local.apply import Also, Applier, StaleShapes
 from londiste.errors import EventError, from_database
 from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
@@ -128,11 +128,13 @@ class BatchRunner:
             self._carried(batch, interest) as large,
             self._reading_ahead(),
         ):
-            with self.target.transaction():
+            with contextlib.ExitStack() as stack:
+                transaction = _Transaction(self.target, stack)
                 if large is None:
-                    stats = self._apply(batch, interest, query, self.ahead)
+                    stats = self._apply(batch, interest, query, transaction, self.ahead)
                 else:
-                    stats = self._apply_large(large, batch, interest, query)
+                    transaction.begin()
+                    stats = self._apply_large(large, batch, interest, query, transaction)
                 self._point("worker.before-commit", interest)
             self._point("worker.after-commit", interest)
             if self.forwarder is not None:
@@ -159,13 +161,18 @@ class BatchRunner:
         return self._shapes.of(route.dest for route in interest.routes.values())
 
     def _apply_large(
-        self, large: LargeBatch, batch: Batch, interest: Interest, query: str | None
+        self,
+        large: LargeBatch,
+        batch: Batch,
+        interest: Interest,
+        query: str | None,
+        transaction: _Transaction,
     ) -> BatchStats:
         stats = BatchStats()
 
         def ordinary(some: Interest) -> None:
             nonlocal stats
-            stats = self._apply(batch, some, query, None)
+            stats = self._apply(batch, some, query, transaction, None)
 
         merged = large.apply(ordinary)
         if merged is None:
@@ -194,7 +201,12 @@ class BatchRunner:
             crash.point("worker.read-ahead")
 
     def _apply(
-        self, batch: Batch, interest: Interest, query: str | None, ahead: ReadAhead | None
+        self,
+        batch: Batch,
+        interest: Interest,
+        query: str | None,
+        transaction: _Transaction,
+        ahead: ReadAhead | None,
     ) -> BatchStats:
         """Writes the rows, and moves the position with the last of them.
 
@@ -207,6 +219,7 @@ class BatchRunner:
             nbytes = sum(block.nbytes for block in part.blocks)
             ahead.begin(batch, nbytes, interest)
             if self.forwarder is not None:
+                transaction.begin()
                 for block in part.blocks:
                     self.forwarder.forward(block)
         else:
@@ -214,18 +227,21 @@ class BatchRunner:
             with self._blocks(batch, query) as blocks:
                 for block in blocks:
                     if self.forwarder is not None:
+                        transaction.begin()
                         self.forwarder.forward(block)
                     accumulator.add(block)
                     nbytes += block.nbytes
+                    # A long event is a block, which nothing else may hold while it is written.
+                    del block
                     if accumulator.bytes >= self.flush_bytes:
                         part = accumulator.take()
                         count, applied = count + part.events, applied + part.applied
-                        self._write(part)
+                        self._write(part, transaction)
             if ahead is not None:
                 ahead.begin(batch, nbytes, interest)
             part = accumulator.take()
         count, applied = count + part.events, applied + part.applied
-        self._write(part, lambda: self.progress.completing(batch))
+        self._write(part, transaction, lambda: self.progress.completing(batch))
         return BatchStats(count, applied, count - applied)
 
     @contextlib.contextmanager
@@ -237,11 +253,36 @@ class BatchRunner:
             # Whoever reports an error holds on to it; the provider's statement must end now.
             blocks.close()
 
-    def _write(self, part: Part, also: Also | None = None) -> None:
+    def _write(self, part: Part, transaction: _Transaction, also: Also | None = None) -> None:
         """Writes a part of a batch, and does ``also``, in the same round trip if possible."""
+        if part.messages:
+            transaction.begin()
         for event in part.messages:
             self._follow(event)
-        known = self._shapes.of(part.folds)
+        shapes = self._shapes.remembered(part.folds)
+        try:
+            # Nearly always the tables are what they were: the database is asked as it writes.
+            if shapes is not None and self._try(part, transaction, also, shapes, verify=True):
+                self._shapes.checked(part.folds)
+                return
+        except StaleShapes as stale:
+            log.debug("changed: %s", stale)
+        transaction.begin()
+        self._try(part, transaction, also, self._shapes.of(part.folds), verify=False)
+
+    def _try(
+        self,
+        part: Part,
+        transaction: _Transaction,
+        also: Also | None,
+        known: Mapping[TableName, TableShape],
+        *,
+        verify: bool,
+    ) -> bool:
+        """Whether the part is written; it is not when there is more to verify.
+
+        Raises StaleShapes if the shapes have to be verified.
+        """
         plans, slow = [], []
         for dest, folded in part.folds.items():
             shape = known.get(dest)
@@ -253,11 +294,15 @@ class BatchRunner:
                 slow.append(dest)
             else:
                 plans.append(planned)
+        if slow and verify:
+            return False
         quick = {one.shape.name for one in plans}
         self._applier.apply(
             plans,
             lambda: ((known[dest], change) for dest, change in part.changes(quick)),
-            also if not slow else None,
+            also=also if not slow else None,
+            begin=transaction.begin,
+            verify=verify,
         )
         if slow:
             self._write_decoded(part, slow, known)
@@ -265,6 +310,7 @@ class BatchRunner:
                 self._applier.apply([], also=also)
         if part.applied:
             self._point("worker.mid-apply", part.interest)
+        return True
 
     def _write_decoded(
         self, part: Part, tables: Collection[TableName], known: Mapping[TableName, TableShape]
@@ -309,6 +355,21 @@ class BatchRunner:
             crash.point(name)
 
 
+class _Transaction:
+    """The transaction of a batch, which the first statement opens and ``stack`` ends."""
+
+    def __init__(self, conn: Connection, stack: contextlib.ExitStack) -> None:
+        self._conn = conn
+        self._stack = stack
+        self._open = False
+
+    def begin(self) -> None:
+        """Opens it, if it is not open."""
+        if not self._open:
+            self._open = True
+            self._stack.enter_context(self._conn.transaction())
+
+
 class _Shapes:
     """Shapes of the tables, asked for again when a table has changed since the last batch."""
 
@@ -320,6 +381,16 @@ class _Shapes:
     def check_again(self) -> None:
         """A new batch begins: nothing is taken for granted."""
         self._checked.clear()
+
+    def remembered(self, tables: Collection[TableName]) -> dict[TableName, TableShape] | None:
+        """What the tables were when they were last looked at; None if one never was."""
+        if not self._known.keys() >= set(tables):
+            return None
+        return {table: self._known[table] for table in tables}
+
+    def checked(self, tables: Iterable[TableName]) -> None:
+        """They were found to be what they were."""
+        self._checked.update(tables)
 
     def of(self, tables: Iterable[TableName]) -> dict[TableName, TableShape]:
         """The shapes of those of the tables that exist."""

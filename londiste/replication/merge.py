@@ -20,9 +20,6 @@ from londiste.engine.local import statements
 from londiste.errors import from_database
 from londiste.replication.slices import TRUNCATE, Chunk
 
-#: What the statements of the ordinary way have for their rows.
-_PARAMETER = "$1::json"
-
 
 class MergeFailed(Exception):
     """A statement of one table was refused or hit another number of rows."""
@@ -45,7 +42,7 @@ class Merger:
         self._texts: dict[tuple[object, ...], str] = {}
         self._rows = (
             f"(select s.rows from londiste.staged_{attempt} s"  # noqa: S608 - a number
-            " where s.slice = $1 and s.chunk = $2)::json"
+            " where s.slice = $1 and s.chunk = $2)"
         )
 
     def write(self, slice_number: int, chunk: Chunk) -> None:
@@ -72,7 +69,7 @@ class Merger:
         text = self._texts.get(known)
         if text is None:
             text = statements.sql_for(shape, Verb(chunk.kind), chunk.columns, chunk.key)
-            text = self._texts[known] = text.replace(_PARAMETER, self._rows)
+            text = self._texts[known] = text.replace(statements.PARAMETER, self._rows)
         return text
 
 

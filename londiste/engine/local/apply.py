@@ -30,7 +30,7 @@ from psycopg.rows import TupleRow
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.shape import TableShape
+from londiste.db.shape import TableShape, versions_later
 from londiste.engine.applyspec import Again, RowSet, TableChange, TablePlan, Verb
 from londiste.engine.local import statements
 from londiste.engine.local.rows import RowWriter, check_columns, must_replace, said
@@ -48,6 +48,14 @@ Also = Callable[[], Callable[[], None]]
 _ORDER = list(Verb)
 
 _Cursor = psycopg.RawCursor[TupleRow]
+
+
+class StaleShapes(Exception):
+    """Some tables are not what their shapes say any more; nothing is written."""
+
+    def __init__(self, tables: set[TableName]) -> None:
+        super().__init__(", ".join(map(str, tables)))
+        self.tables = tables
 
 
 class _SetFailed(Exception):
@@ -81,26 +89,36 @@ class Applier:
         self,
         plans: Sequence[TablePlan],
         again: Again | None = None,
+        *,
         also: Also | None = None,
+        begin: Callable[[], None] | None = None,
+        verify: bool = False,
     ) -> None:
         """Writes the plans, and does ``also`` after them, in the same round trip if possible.
 
         Nothing may follow ``also`` in the transaction but its end.
 
         again -- gives the changes when order must decide; None: the plans have them.
+        begin -- opens the transaction if it is not open; the caller need not have done it then.
+        verify -- the shapes may be old ones.
 
         Raises EventError naming the event, or TransientError (lock, deadlock, connection,
-        space); the transaction is then of no use any more.
+        space); the transaction is then of no use any more.  Raises StaleShapes, if they may be old
+        ones: the transaction is open, and the caller tries again with new ones.
         """
         decoded = again or (lambda: _in_order(plans))
-        for plan in plans:
-            check_columns(plan, decoded, self._rows)
         ordered = {plan.shape.name for plan in plans if plan.sets is None}
         for plan in plans:
             if plan.sets is None:
                 log.debug("%s: row by row: %s", plan.shape.name, plan.reason)
+        if verify and _unknown_columns(plans):
+            if begin is not None:
+                begin()
+            raise StaleShapes({plan.shape.name for plan in plans})
+        for plan in plans:
+            check_columns(plan, decoded, self._rows)
         last = also if not ordered else None
-        if not self._as_sets(plans, last):
+        if not self._as_sets(plans, last, begin, verify):
             self._rows.write(decoded)
         elif ordered:
             self._rows.write(lambda: (pair for pair in decoded() if pair[0].name in ordered))
@@ -109,11 +127,17 @@ class Applier:
         if also is not None:
             self._pipelined([], also)
 
-    def _as_sets(self, plans: Sequence[TablePlan], also: Also | None) -> bool:
+    def _as_sets(
+        self,
+        plans: Sequence[TablePlan],
+        also: Also | None,
+        begin: Callable[[], None] | None,
+        verify: bool,
+    ) -> bool:
         """True when everything is written; False when nothing is, and order must decide."""
         while True:
             try:
-                self._pipelined(plans, also)
+                self._pipelined(plans, also, begin, verify)
             except _SetFailed as failed:
                 self._conn.execute(f"rollback to savepoint {_SAVEPOINT}")
                 if failed.state == _REFERENCED and failed.verb is None:
@@ -129,13 +153,27 @@ class Applier:
                 return False
             return True
 
-    def _pipelined(self, plans: Sequence[TablePlan], also: Also | None) -> None:
-        """All statements at once.  Raises _SetFailed for the first that did not do its work."""
+    def _pipelined(
+        self,
+        plans: Sequence[TablePlan],
+        also: Also | None,
+        begin: Callable[[], None] | None = None,
+        verify: bool = False,
+    ) -> None:
+        """All statements at once.
+
+        Raises _SetFailed for the first that did not do its work, StaleShapes before that.
+        """
+        now: Callable[[], dict[int, str]] | None = None
         sent: list[tuple[_Cursor, TableName, Verb | None, int | None]] = []
         check: Callable[[], None] | None = None
         try:
             with self._conn.pipeline():
+                if begin is not None:
+                    begin()
                 self._conn.execute(f"savepoint {_SAVEPOINT}")
+                if verify and plans:
+                    now = versions_later(self._conn, [plan.shape.oid for plan in plans])
                 for table, verb, text, payload, count in self._work(plans):
                     cursor = _Cursor(self._conn)
                     sent.append((cursor, table, verb, count))
@@ -147,11 +185,15 @@ class Applier:
                     check = also()
         except psycopg.Error as error:
             known = from_database(error, where=self._node)
+            if not known.retry and now is not None:
+                self._check_versions(plans, now)
             lost = [entry for entry in sent if entry[0].pgresult is None]
             if known.retry or not lost:
                 raise known from error
             _, table, verb, _ = lost[0]
             raise _SetFailed(table, error.sqlstate or "", said(error), verb) from error
+        if now is not None:
+            self._check_versions(plans, now)
         for cursor, table, verb, count in sent:
             if count is not None and cursor.rowcount != count:
                 raise _SetFailed(table, "", f"{cursor.rowcount} rows hit instead of {count}", verb)
@@ -160,6 +202,19 @@ class Applier:
             check()
         else:
             self._conn.execute(f"release savepoint {_SAVEPOINT}")
+
+    def _check_versions(
+        self, plans: Sequence[TablePlan], now: Callable[[], dict[int, str]]
+    ) -> None:
+        try:
+            found = now()
+        except psycopg.Error:
+            # What failed was sent before the question.
+            return
+        stale = {p.shape.name for p in plans if found.get(p.shape.oid) != p.shape.version}
+        if stale:
+            self._conn.execute(f"rollback to savepoint {_SAVEPOINT}")
+            raise StaleShapes(stale)
 
     def _work(
         self, plans: Sequence[TablePlan]
@@ -215,6 +270,14 @@ class Applier:
 
 def _as(verb: Verb, rows: RowSet) -> RowSet:
     return RowSet(verb, rows.key, rows.columns, rows.lines, rows.packs, rows.count)
+
+
+def _unknown_columns(plans: Sequence[TablePlan]) -> bool:
+    return any(
+        not plan.shape.by_name.keys() >= {*rows.columns, *rows.key}
+        for plan in plans
+        for rows in plan.sets or ()
+    )
 
 
 def _whole(shape: TableShape, sets: Sequence[RowSet]) -> bool:

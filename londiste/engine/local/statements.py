@@ -3,7 +3,7 @@
 Images stay text: ``json_to_recordset`` hands every string to the input function of its column's
 type, so nothing is rounded or formatted anew, and only columns that the image has are named.
 Columns of type json and jsonb are the exception, a string there would become a JSON string; they
-are read as text and cast.  The parameter is ``$1`` in every statement.
+are read as text and cast.  The parameter is ``$1`` in every statement: objects with commas between.
 """
 
 # ruff: noqa: S608 - every name passes through quote(), every type comes from format_type(), every
@@ -18,13 +18,16 @@ from londiste.db.names import quote
 from londiste.db.shape import ColumnShape, TableShape
 from londiste.engine.applyspec import RowSet, Verb
 
+#: The parameter: objects separated by commas.  The client would have to copy them for the brackets.
+PARAMETER = "$1::text"
+_DOCUMENT = f"('[' || {PARAMETER} || ']')::json"
 #: Characters of one parameter; the server takes 1 GB of a text.
 SLICE = 64 << 20
 
 
 def payload(image: Mapping[str, str | None]) -> str:
     """One row, as the parameter of the statements below."""
-    return json.dumps([image], ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(image, ensure_ascii=False, separators=(",", ":"))
 
 
 def payloads(rows: RowSet, limit: int = SLICE) -> Iterator[tuple[str, int]]:
@@ -36,7 +39,7 @@ def payloads(rows: RowSet, limit: int = SLICE) -> Iterator[tuple[str, int]]:
     count = size = 0
     for text in rows.lines:
         if size + len(text) > limit and texts:
-            yield f"[{','.join(texts)}]", count
+            yield ",".join(texts), count
             texts.clear()
             count = size = 0
         texts.append(text)
@@ -44,14 +47,14 @@ def payloads(rows: RowSet, limit: int = SLICE) -> Iterator[tuple[str, int]]:
         count += 1
     for text in rows.packs:
         if size + len(text) > limit and texts:
-            yield f"[{','.join(texts)}]", count
+            yield ",".join(texts), count
             texts.clear()
             count = size = 0
         texts.append(text.replace("\n", ","))
         size += len(text)
         count += text.count("\n") + 1
     if texts:
-        yield f"[{','.join(texts)}]", count
+        yield ",".join(texts), count
 
 
 def sql_for(shape: TableShape, verb: Verb, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
@@ -149,8 +152,8 @@ def _rows(columns: Iterable[ColumnShape]) -> str:
     )
     if not definitions:
         # a row without columns is still a row
-        return "json_array_elements($1::json) r"
-    return f"json_to_recordset($1::json) as r({definitions})"
+        return f"json_array_elements({_DOCUMENT}) r"
+    return f"json_to_recordset({_DOCUMENT}) as r({definitions})"
 
 
 def _value(column: ColumnShape) -> str:
