@@ -24,7 +24,7 @@ POINTS: dict[str, str] = {
     "ticker.before-tick": "the ticker has connected, no tick is made in this round",
     "ticker.after-tick": "ticks of this round are committed",
     "ticker.mid-rotation": "a rotation's step 1 is committed, step 2 is not",
-    "worker.before-batch": "nothing of the batch is asked for",
+    "worker.before-batch": "this node was looked at, nothing of the batch is read",
     "worker.after-next-batch": "the batch is open on the provider, nothing is applied",
     "worker.mid-apply": "a part of the batch's rows is written, nothing is committed",
     "worker.before-commit": "all rows and the position are written, nothing is committed",

@@ -6,8 +6,9 @@ Errors of the database become ours here and nowhere else: SQLSTATE class ``LD``,
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -112,6 +113,23 @@ def later(conn: Connection, function: str, *args: Any) -> Callable[[], list[dict
     cursor = conn.cursor(row_factory=dict_row)
     cursor.execute(*_statement(function, args, {}))
     return cursor.fetchall
+
+
+@contextlib.contextmanager
+def meanwhile(conn: Connection, function: str, *args: Any) -> Iterator[list[dict[str, Any]]]:
+    """Calls a function while the with block does something else; its rows are there behind it.
+
+    The block must not use the connection.
+    """
+    found: list[dict[str, Any]] = []
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            with conn.pipeline():
+                cursor.execute(*_statement(function, args, {}))
+                yield found
+            found += cursor.fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=_where(conn)) from error
 
 
 def _statement(

@@ -11,6 +11,7 @@ did in one transaction with the batch's tick can finish later, and skip what it 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -117,6 +118,33 @@ def finish_and_next(
     )
     batch = _batch(row, queue, consumer)
     return None if batch is None else Opened(batch, row["event_sql"])
+
+
+@contextlib.contextmanager
+def opening(
+    conn: Connection,
+    queue: str,
+    consumer: str,
+    *,
+    min_lag: timedelta | None,
+    from_tick: int,
+    max_count: int | None,
+) -> Iterator[list[Opened]]:
+    """Opens the next batch while the with block asks another database; it is there behind it.
+
+    As ``finish_and_next`` that finishes nothing and is not durable; the list stays empty when
+    there is no next batch.
+    """
+    found: list[Opened] = []
+    with call.meanwhile(
+        conn,
+        "pgq.finish_and_next",
+        *(queue, consumer, None, min_lag, None, None, from_tick, max_count, False),
+    ) as rows:
+        yield found
+    batch = _batch(rows[0], queue, consumer)
+    if batch is not None:
+        found.append(Opened(batch, rows[0]["event_sql"]))
 
 
 @dataclass(frozen=True)
@@ -279,6 +307,7 @@ __all__ = [
     "finish_batch",
     "get_batch_info",
     "next_batch",
+    "opening",
     "read_cursor",
     "register_consumer",
     "register_consumer_at",

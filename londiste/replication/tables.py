@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from londiste.cascade import nodes
 from londiste.cascade.types import Hold, WorkerState
@@ -22,6 +22,9 @@ from londiste.replication.types import (
     decode_attrs,
 )
 
+#: What a worker looks at before each batch.
+Look: TypeAlias = tuple[WorkerState, Hold | None, list[ReplicatedTable]]
+
 # -- tables -------------------------------------------------------------------
 
 
@@ -30,9 +33,7 @@ def get_table_list(conn: Connection, queue: str) -> list[ReplicatedTable]:
     return _tables(call.rows(conn, "londiste.get_table_list", queue))
 
 
-def look(
-    conn: Connection, queue: str, consumer: str
-) -> tuple[WorkerState, Hold | None, list[ReplicatedTable]]:
+def look(conn: Connection, queue: str, consumer: str) -> Look:
     """What a worker looks at before each batch, in one round trip.
 
     Its state, whether somebody asks it to wait at a tick, and what ``get_table_list`` says.

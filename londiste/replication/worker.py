@@ -84,6 +84,8 @@ class Source:
     join_events: int | None
     #: The batch that came with the end of the last one; for the very next unit or nobody.
     opened: Opened | None = None
+    #: The tick behind which the consumer stands, when the next batch may be asked for unseen.
+    standing: int | None = None
 
 
 class Worker:
@@ -237,7 +239,7 @@ class Worker:
     def _unit(self) -> bool:
         self._loop.delay = self.settings.loop_delay
         target = self._node()
-        state, hold, known = tables.look(target, self.settings.queue_name, self.settings.consumer)
+        (state, hold, known), opened, asked = self._look(target)
         self._check_name(state)
         if not state.uptodate:
             # Whoever has paused or resumed this worker, or moved it, waits for this.
@@ -245,14 +247,15 @@ class Worker:
         if self._source is not None and self._source.location != state.provider_location:
             self._close_source()
         self._paused = state.paused
-        opened = self._take_opened()
         if state.paused:
+            if self._source is not None:
+                self._source.standing = None
             self.copies.look_after(False)
             more = False
         else:
             duty = _supported(duties(state.type, state.combined_type), state)
             if duty.process:
-                more = self._process(state, duty, hold, known, opened)
+                more = self._process(state, duty, hold, known, opened, asked)
             else:
                 more = self._root(state, duty)
         if not state.paused:
@@ -272,12 +275,30 @@ class Worker:
         self._loop.delay = max(self.settings.loop_delay, 1.0)
         return False
 
-    def _take_opened(self) -> Opened | None:
-        """The batch that is open already; asked for again when this unit does not use it."""
-        if self._source is None:
-            return None
-        opened, self._source.opened = self._source.opened, None
-        return opened
+    def _look(self, target: Connection) -> tuple[tables.Look, Opened | None, bool]:
+        """What this node says, the next batch, and whether the provider was asked for one.
+
+        Both databases are asked at the same time when the provider is known to be in step.
+        """
+        queue, worker = self.settings.queue_name, self.settings.consumer
+        source = self._source
+        if source is None:
+            return tables.look(target, queue, worker), None, False
+        opened, source.opened = source.opened, None
+        if opened is not None or source.standing is None or not usable(source.conn):
+            return tables.look(target, queue, worker), opened, False
+        # What arrives from here on is looked at after the batch.
+        source.listener.drain()
+        with batches.opening(
+            source.conn,
+            queue,
+            worker,
+            min_lag=source.keep_lag,
+            from_tick=source.standing,
+            max_count=source.join_events,
+        ) as found:
+            look = tables.look(target, queue, worker)
+        return look, (found[0] if found else None), True
 
     def _process(
         self,
@@ -286,10 +307,12 @@ class Worker:
         hold: Hold | None,
         known: Sequence[ReplicatedTable],
         opened: Opened | None,
+        asked: bool,
     ) -> bool:
         source = self._provider(state, duty)
-        # What arrives from here on is looked at after the batch.
-        source.listener.drain()
+        if not asked:
+            # What arrives from here on is looked at after the batch.
+            source.listener.drain()
         outlook = source.handover.step(state.completed_tick, known)
         self._look_after_copies(outlook, state)
         if outlook.waiting:
@@ -304,9 +327,9 @@ class Worker:
                 batches.register_consumer_at(
                     source.conn, state.queue, state.worker, state.completed_tick
                 )
-                opened = None
+                opened, asked = None, False
         crash.point("worker.before-batch")
-        if opened is None:
+        if opened is None and not asked:
             opened = self._next_batch(source, state, outlook, hold)
         if opened is None:
             return self._without_batch(source, state, duty, outlook)
@@ -352,6 +375,8 @@ class Worker:
             from_tick=batch.tick_id,
             max_count=source.join_events if not outlook.one_by_one else None,
         )
+        # While a copy waits for the worker, ticks must not be joined before that is seen.
+        source.standing = None if outlook.one_by_one else batch.tick_id
         return source.opened is not None or self._heard_of(source, state.queue)
 
     @staticmethod

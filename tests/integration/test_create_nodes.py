@@ -40,6 +40,23 @@ def test_a_cascade_grows_from_the_command_line(
     assert (info["type"], info["provider"], info["name"]) == ("leaf", "branch", "leaf")
 
 
+def test_a_queue_made_for_replication_ticks_soon_and_one_that_was_there_as_before(
+    new_database: Callable[..., Database], londiste: CommandLine
+) -> None:
+    lag = "select queue_ticker_max_lag::text from pgq.get_queue_info('q')"
+    root, branch, old = (new_database(pgq=True) for _ in range(3))
+    assert londiste(root, "create-root", "root").code == 0
+    assert root.value(lag) == "00:00:00.005"
+    root.execute("select pgq.set_queue_config('q', 'ticker_max_lag', '40 ms')")
+    assert londiste(branch, "create-branch", "branch", "--provider", root.dsn).code == 0
+    assert branch.value(lag) == "00:00:00.04", "should it become the root"
+
+    old.execute("select pgq.create_queue('q')")
+    before = old.value(lag)
+    assert londiste(old, "create-root", "root").code == 0
+    assert old.value(lag) == before
+
+
 def test_explaining_touches_nothing(
     new_database: Callable[..., Database], londiste: CommandLine
 ) -> None:

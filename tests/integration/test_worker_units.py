@@ -1,0 +1,122 @@
+"""A batch that is open does not lead a worker past the place where it is asked to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+
+from londiste.cascade import nodes
+from londiste.cascade.types import NodeType
+from londiste.daemon.signals import Signals
+from londiste.pgq import batches
+from londiste.replication.worker import JOIN_EVENTS, Source, Worker
+from londiste.settings import WorkerSettings, load
+from tests.fix_line import QUEUE, Line, LineNode
+
+SCHEMA = "create table t (id int primary key, v text)"
+
+
+@dataclass
+class Bench:
+    """A root, a leaf that is in step, and the leaf's worker to be driven unit by unit."""
+
+    line: Line
+    root: LineNode
+    leaf: LineNode
+    worker: Worker
+
+    @property
+    def source(self) -> Source:
+        source = self.worker._source
+        assert source is not None
+        return source
+
+    def tick(self, row: int) -> int:
+        """A row and a tick behind it; the ticks are near enough to be joined."""
+        self.root.database.execute("insert into t values (%s, 'x')", row)
+        return int(self.root.database.value("select pgq.ticker(%s)", QUEUE))
+
+    def rows(self) -> int:
+        return int(self.leaf.database.value("select count(*) from t"))
+
+    def settle(self) -> None:
+        while self.worker.unit():
+            pass
+
+
+@pytest.fixture
+def bench(line: Line) -> Iterator[Bench]:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "public.t")
+    line.tick()
+    line.once(leaf)
+    line.add(leaf, "public.t")
+    root.database.execute("select pgq.set_queue_config(%s, 'ticker_max_count', '1')", QUEUE)
+    with closing(Signals()) as signals:
+        worker = Worker(lambda: load(WorkerSettings, leaf.config), signals)
+        made = Bench(line, root, leaf, worker)
+        try:
+            worker._start()
+            made.settle()
+            made.tick(1)
+            made.settle()
+            assert made.rows() == 1
+            yield made
+        finally:
+            worker.close()
+
+
+def test_a_leaf_takes_ticks_that_piled_up_in_one_batch(bench: Bench) -> None:
+    last = [bench.tick(row) for row in range(2, 7)][-1]
+    bench.worker.unit()
+    assert (bench.rows(), bench.line.position(bench.leaf)) == (6, last)
+
+
+def test_a_batch_of_joined_ticks_that_is_open_does_not_lead_past_a_hold(bench: Bench) -> None:
+    ticks = [bench.tick(row) for row in range(2, 7)]
+    at = bench.line.position(bench.leaf)
+    bench.source.opened = batches.finish_and_next(
+        bench.source.conn, QUEUE, "leaf_worker", from_tick=at, max_count=JOIN_EVENTS
+    )
+    assert bench.source.opened is not None
+    assert bench.source.opened.batch.tick_id == ticks[-1]
+    with bench.leaf.database.connect() as conn:
+        nodes.set_consumer_hold(conn, QUEUE, "leaf_worker", ticks[1], 60, "test")
+        bench.settle()
+        assert bench.line.position(bench.leaf) == ticks[1]
+        assert bench.rows() == 3
+        nodes.clear_consumer_hold(conn, QUEUE, "leaf_worker")
+    bench.settle()
+    assert (bench.rows(), bench.line.position(bench.leaf)) == (6, ticks[-1])
+
+
+def test_a_worker_that_is_paused_with_an_open_batch_stands_still_and_goes_on(
+    bench: Bench,
+) -> None:
+    at = bench.line.position(bench.leaf)
+    last = bench.tick(2)
+    bench.source.opened = batches.finish_and_next(bench.source.conn, QUEUE, "leaf_worker")
+    with bench.leaf.database.connect() as conn:
+        nodes.set_consumer_paused(conn, QUEUE, "leaf_worker", True)
+        assert bench.worker.unit() is False
+        assert bench.worker.unit() is False
+        assert bench.line.position(bench.leaf) == at
+        nodes.set_consumer_paused(conn, QUEUE, "leaf_worker", False)
+    bench.settle()
+    assert (bench.rows(), bench.line.position(bench.leaf)) == (2, last)
+
+
+def test_a_tick_that_comes_while_the_last_batch_is_finished_is_not_slept_through(
+    bench: Bench,
+) -> None:
+    bench.tick(2)
+    bench.worker.unit()
+    assert bench.rows() == 2
+    bench.tick(3)
+    bench.source.listener.drain()
+    bench.worker.unit()
+    assert bench.rows() == 3, "asked for, whatever was heard"
