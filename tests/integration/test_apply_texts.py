@@ -18,6 +18,7 @@ from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.db.shape import shapes
 from londiste.engine.applyspec import TableChange, TablePlan
+from londiste.engine.local.apply import StaleShapes
 from londiste.errors import EventError
 from londiste.pgq.blocks import EventBlock
 from londiste.replication.accumulate import Accumulator, Part
@@ -250,3 +251,53 @@ def test_another_table_of_the_same_batch_is_written_though_one_is_emptied(target
     apply(target, [target.r(), target.i(id="1"), target.i(other, id="5")], packed=False)
     assert target.rows() == [(1,)]
     assert target.rows("select * from u") == [(5,)]
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "alter table t add column w int default 5",
+        "alter table t alter column v type varchar(20)",
+        "alter table t rename column v to x",
+        "alter table t rename to old; create table t (id int primary key, v text)",
+    ],
+)
+def test_nothing_is_written_by_a_shape_that_is_not_the_table_s_any_more(
+    target: Target, ddl: str
+) -> None:
+    target.database.execute("create table t (id int primary key, v text)")
+    change = target.i(id="1", v="x")
+    shape = shapes(target.conn, {change.table})[change.table]
+    target.database.execute(ddl)
+    accumulator = Accumulator(
+        Interest.main([ReplicatedTable(change.table, change.table, True, "ok")])
+    )
+    accumulator.add(block([change], packed=False))
+    planned = plan_folded(accumulator.take().folds[change.table], shape)
+    assert planned is not None
+    opened = []
+
+    def begin() -> None:
+        if not opened:
+            opened.append(target.conn.transaction())
+            opened[0].__enter__()
+
+    with pytest.raises(StaleShapes, match=r"public\.t"):
+        target.applier.apply([planned], begin=begin, verify=True)
+    opened[0].__exit__(None, None, None)
+    assert target.rows() == []
+
+
+def test_a_shape_that_is_still_right_is_used(target: Target) -> None:
+    target.database.execute("create table t (id int primary key, v text)")
+    change = target.i(id="1", v="x")
+    shape = shapes(target.conn, {change.table})[change.table]
+    accumulator = Accumulator(
+        Interest.main([ReplicatedTable(change.table, change.table, True, "ok")])
+    )
+    accumulator.add(block([change], packed=False))
+    planned = plan_folded(accumulator.take().folds[change.table], shape)
+    assert planned is not None
+    with target.conn.transaction():
+        target.applier.apply([planned], verify=True)
+    assert target.rows() == [(1, "x")]
