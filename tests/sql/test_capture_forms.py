@@ -21,6 +21,11 @@ create table parts (id int4 primary key) partition by range (id);
 create table part partition of parts for values from (0) to (10);
 create table parent (id int4 primary key);
 create table child (primary key (id)) inherits (parent);
+create table tree (id int4 primary key, top int4 references tree on delete set null);
+create table safe (id int4 primary key, top int4 references safe);
+create table a (id int4 primary key);
+create table b (id int4 primary key, a int4 references a on update cascade);
+alter table a add b int4 references b on delete cascade;
 """
 
 
@@ -62,6 +67,9 @@ def form(conn: Session, table: str) -> tuple[str, str]:
         ("part", "{}", "row", "partition"),
         ("parent", "{}", "row", "inherit"),
         ("child", "{}", "row", "inherit"),
+        ("tree", "{}", "row", "foreign keys"),
+        ("a", "{form=statement}", "row", "foreign keys"),
+        ("safe", "{}", "statement", "many rows"),
     ],
 )
 def test_the_statement_form_is_taken_where_it_is_safe(

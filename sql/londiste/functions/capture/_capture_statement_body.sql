@@ -56,6 +56,18 @@ begin
                 format('select e.* from %s cross join lateral (%s) as e', v_from,
                     case v_op when 'DELETE' then v_pieces.state_of_old
                         else v_pieces.state_of_new end), 8));
+        if v_op = 'DELETE' and not londiste._capture_deferrable(i_relid, v_pieces.key_columns) then
+            -- Another part of the same query may have inserted the key again, and have been told
+            -- before.
+            v_store := v_store || format(E'if exists (select from old_rows as o join %s as t on %s)'
+                    || E' and londiste._capture_may_look(%s)\n        then\n            %s\n        els',
+                londiste._capture_from(i_relid),
+                londiste._capture_same(i_relid, v_pieces.key_columns, 't', 'o'),
+                i_relid,
+                londiste._capture_call('londiste._log_state', i_args[1],
+                    format('select e.* from %s cross join lateral (%s) as e', v_from,
+                        v_pieces.state_of_old), 8));
+        end if;
         v_lines := format('select %s, %s from %s%s offset 8',
             case v_op when 'DELETE' then v_pieces.gone else v_pieces.line end,
             case when v_op = 'DELETE' then v_pieces.gone_key
@@ -97,6 +109,8 @@ begin
             format('select e.* from %s cross join lateral (%s) as e', v_from, v_event), 6);
         v_store := v_store || case when i_direct and v_queue.queue_ntables > 0
             then format(E'else\n            %s\n        end if;\n', v_event)
+            when v_op = 'DELETE' and not londiste._capture_deferrable(i_relid, v_pieces.key_columns)
+            then format(E'e\n            %s\n        end if;\n', v_event)
             else v_event || E'\n' end;
     end loop;
 
