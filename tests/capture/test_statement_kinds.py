@@ -180,6 +180,13 @@ KINDS: dict[str, Kind] = {
         ),
         tables=("app.t", "app.c"),
     ),
+    "CTE and a cascade that delete from the table itself": Kind(
+        (
+            "with gone as (delete from app.t where id < 9 returning *)"
+            " insert into app.t select id, 0, 'again' from gone",
+        ),
+        made=(*SELF, "alter table app.t add foreign key (up) references app.t on delete cascade"),
+    ),
     "cascades inside a table": Kind(
         (TREE, "delete from app.t where id = 2", "delete from app.t where id in (3, 7, 14)"),
         made=(

@@ -58,12 +58,13 @@ begin
                         else v_pieces.state_of_new end), 8));
         if v_op = 'DELETE' and not londiste._capture_deferrable(i_relid, v_pieces.key_columns) then
             -- Another part of the same query may have inserted the key again, and have been told
-            -- before.
+            -- before, or be told next: then as a state too, for the row is there by then.
             v_store := v_store || format(E'if exists (select from old_rows as o join %s as t on %s)'
-                    || E' and londiste._capture_may_look(%s)\n        then\n            %s\n        els',
+                    || E' and londiste._capture_may_look(%s)\n        then\n            %s\n            %s\n        els',
                 londiste._capture_from(i_relid),
                 londiste._capture_same(i_relid, v_pieces.key_columns, 't', 'o'),
                 i_relid,
+                v_raise,
                 londiste._capture_call('londiste._log_state', i_args[1],
                     format('select e.* from %s cross join lateral (%s) as e', v_from,
                         v_pieces.state_of_old), 8));
