@@ -27,6 +27,8 @@ create table note (line text);
 """
 KEYED = ("fruit", "tree", "wild")
 TABLES = (*KEYED, "note")
+#: Events of a batch that is large here: fewer than statements below, as rows may come packed.
+LARGE = 6
 SOME_CHANGES = """
 insert into fruit select i, 'name ' || i, i / 7.0, ('{"a":  ' || i || '}')::json, now()
     from generate_series(1, 300) i;
@@ -63,7 +65,7 @@ class InProcess(Worker):
 
 def once(node: LineNode, carrier: Any, **keys: Any) -> None:
     """Lets the node's worker take all there is; raises its first error."""
-    values = {"engine": carrier.name, "spark_from_events": 20, **keys}
+    values = {"engine": carrier.name, "spark_from_events": LARGE, **keys}
     settings = WorkerSettings(
         db=node.database.dsn, queue_name=QUEUE, job_name=f"{node.name}_worker", **values
     )
@@ -168,7 +170,7 @@ def test_unique_values_handed_on_between_rows_are_no_obstacle(line: Line, carrie
         " id = 2; update tree set code = 'code 2' where id = 1; update fruit set price = 1; commit"
     )
     line.tick()
-    once(leaf, carrier)
+    once(leaf, carrier, spark_from_events=2, parallel_apply=1)
     assert contents(leaf) == contents(root)
     assert way(leaf)[0] == "part"
     assert "duplicate key" in way(leaf)[1]
@@ -283,7 +285,7 @@ def test_a_server_that_crashes_meanwhile_costs_time_and_nothing_else(
     on = {which: server}
     root = line.node("root", NodeType.ROOT, schema=SCHEMA, on=on.get("source"))
     leaf = line.node(
-        "leaf", NodeType.LEAF, root, schema=SCHEMA, on=on.get("target"), spark_from_events=20
+        "leaf", NodeType.LEAF, root, schema=SCHEMA, on=on.get("target"), spark_from_events=LARGE
     )
     tables(line, root)
     line.tick()
@@ -316,7 +318,7 @@ def test_executors_of_their_own_stage_a_batch_also_when_one_is_killed(
 ) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node(
-        "leaf", NodeType.LEAF, root, schema=SCHEMA, engine="spark", spark_from_events=20
+        "leaf", NodeType.LEAF, root, schema=SCHEMA, engine="spark", spark_from_events=LARGE
     )
     tables(line, root)
     line.tick()
