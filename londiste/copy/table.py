@@ -27,6 +27,7 @@ from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.errors import LondisteError, UnknownConsumer
 from londiste.pgq import batches, queues
+from londiste.pgq.types import Batch
 from londiste.replication import sync, tables
 from londiste.replication.batch import BatchRunner
 from londiste.replication.handover import tick_snapshot
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between looks at a state that somebody else has to change.
 _LOOK = 0.1
+#: Events up to which ticks are taken together while a copy catches up.
+JOIN_EVENTS = 2000
 
 
 class TableCopy:
@@ -115,11 +118,14 @@ class TableCopy:
         copied = Snapshot.parse(table.snapshot) if table.snapshot else None
         forced = False
         while not self.stopping():
-            if self._replay(runner, table):
+            batch = self._replay(runner, table, joins=True)
+            if batch is not None:
                 crash.point("copy.mid-catch-up")
                 if self.sides.state() != table.state:
                     return
-                continue
+                if batch.size_estimate > JOIN_EVENTS // 2:
+                    continue
+                # All that was there: with a tick every few milliseconds one more always waits.
             tick = progress.tick()
             if sync.snapshot_spent(copied, self._tick_snapshot(tick)):
                 self._move(table, CatchingUp(), Seen(By.COPY, tick=tick, caught_up=True))
@@ -144,21 +150,29 @@ class TableCopy:
                 crash.point("copy.after-ok")
                 log.info("%s: in step from tick %d on", table.name, tick)
                 return
-            if not self._replay(runner, table):
+            if self._replay(runner, table, joins=False) is None:
                 self.sides.pause(_LOOK)
                 if self.sides.state() != table.state:
                     return
 
-    def _replay(self, runner: BatchRunner, table: ReplicatedTable) -> bool:
-        """One batch; False when none is there."""
+    def _replay(self, runner: BatchRunner, table: ReplicatedTable, *, joins: bool) -> Batch | None:
+        """One batch; None when none is there."""
         source = self.sides.provider
-        batch = batches.next_batch(source, self.queue, self.consumer)
-        if batch is None:
-            return False
+        # Behind the hand-over tick nothing may be taken: up to there tick by tick.
+        opened = batches.finish_and_next(
+            source,
+            self.queue,
+            self.consumer,
+            from_tick=runner.progress.tick(),
+            max_count=JOIN_EVENTS if joins else None,
+        )
+        if opened is None:
+            return None
+        batch = opened.batch
         with logcontext.bound(batch=batch.id, tick=batch.tick_id):
-            runner.run(batch, Interest.copy(table))
+            runner.run(batch, Interest.copy(table), query=opened.query)
             batches.finish_batch(source, batch.id)
-        return True
+        return batch
 
     def _runner(self) -> tuple[BatchRunner, NodeProgress]:
         node = self.sides.here
