@@ -73,7 +73,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 Severity.WARNING,
                 "capture-stale",
                 what,
-                "changes are still captured, but its statements are made anew while it is written",
+                "changes are still captured, but slower: row by row, or by statements made anew",
                 run or "londiste tables -v",
             )
         )

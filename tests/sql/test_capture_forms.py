@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import psycopg
@@ -115,3 +116,53 @@ def test_a_statement_that_touches_no_row_writes_nothing(app: Session) -> None:
         )
         assert app.execute("select txid_current_if_assigned()").fetchone() == (None,)
     assert take_events(app) == []
+
+
+@pytest.mark.parametrize("key", ["primary key (id)", "unique (id)"])
+@pytest.mark.parametrize("kind", ["text", "json", "app.composite"])
+@pytest.mark.parametrize("chosen", ["row", "statement"])
+def test_a_column_may_have_the_name_of_anything_in_the_function(
+    app: Session, chosen: str, kind: str, key: str
+) -> None:
+    app.execute("create schema app; create type app.composite as (id int4, ev_id int4)")
+    app.execute(f"create table words (id int4 not null, {key})")
+    create = "select londiste.create_capture('q', 'words', %s)"
+    app.execute(create, [[f"form={chosen}", *(["pkey=id"] if "unique" in key else [])]])
+    source = app.execute(
+        "select prosrc from pg_proc where proname ~ '^_capture_.*words'"
+    ).fetchone()
+    words = {word for word in re.findall(r"[a-z_]+", str(source)) if word != "id"}
+    assert {"v_txid", "v_table", "tg_op", "new", "ev_txid", "r"} <= words
+    # A row holds about so many columns that are not null.
+    assert len(words) < 1000
+    app.execute("drop table words cascade")
+    columns = ", ".join(f'"{word}" {kind}' for word in sorted(words))
+    app.execute(f"create table words (id int4 not null, {columns}, {key})")
+    app.execute(create, [[f"form={chosen}", *(["pkey=id"] if "unique" in key else [])]])
+    for statement in (
+        "insert into words select g from generate_series(1, 20) as g",
+        "update words set v_txid = null",
+        "update words set id = -id where id = 3",
+        "update words set tg_op = null where id = 4",
+        "delete from words where id < 10",
+        "truncate words",
+        "insert into words values (7)",
+        "alter table words add more int4",
+        "update words set id = 8",
+        "delete from words",
+    ):
+        app.execute(statement)
+        assert take_events(app) or statement.startswith("alter"), statement
+
+
+@pytest.mark.parametrize("chosen", ["row", "statement"])
+def test_a_change_without_a_key_is_refused_whatever_the_columns_are_called(
+    app: Session, chosen: str
+) -> None:
+    app.execute("create table bare (tg_op int4, tg_argv int4)")
+    app.execute("select londiste.create_capture('q', 'bare', %s)", [[f"form={chosen}"]])
+    app.execute("insert into bare values (1, 2)")
+    app.execute("delete from bare where tg_op = 3")
+    with pytest.raises(psycopg.errors.DatabaseError, match="without pkey") as caught:
+        app.execute("delete from bare")
+    assert caught.value.sqlstate == "LD100"

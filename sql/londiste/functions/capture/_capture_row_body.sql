@@ -72,7 +72,7 @@ begin
             v_store := v_store || format('%s v_table operator(pg_catalog.=) %s then
             insert into %s (ev_id, ev_time, ev_txid, ev_type, ev_data, ev_extra1,
                 ev_extra2, ev_extra3, ev_extra4)
-            %spg_catalog.nextval(%L::pg_catalog.regclass), pg_catalog.now(), v_txid, %s;
+            %spg_catalog.nextval(%L::pg_catalog.regclass), pg_catalog.now(), capture.v_txid, %s;
         ',
                 case v_place when '' then 'if' else 'elsif' end,
                 v_nr,
@@ -93,6 +93,7 @@ begin
 #variable_conflict use_column
 /* Made by londiste.create_capture(); to be changed by it or by londiste.refresh_capture().
    Form: row.  Pinned: %10$s */
+<<capture>>
 declare
     -- The id of the transaction comes before the look at the current table, as in
     -- pgq.insert_event().

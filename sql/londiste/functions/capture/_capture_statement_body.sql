@@ -13,7 +13,8 @@ as $$
  *
  * The first eight rows of a statement become events of their own, the others go into packed ones.
  * The same function is the row trigger that fires when an UPDATE has changed a key.  Static SQL,
- * and everything qualified, as in _capture_row_body().
+ * and everything qualified, as in _capture_row_body(): variables too where columns of the table are
+ * visible, for a column may have the name of a variable.
  */
 declare
     v_pieces record := londiste._capture_pieces(i_relid, i_args, 'n', 'o');
@@ -26,7 +27,7 @@ declare
         || '%1$L::pg_catalog.regclass::pg_catalog.oid, %3$s::pg_catalog.int2, ''select'') is not null',
         i_relid, londiste._capture_signature(i_relid),
         (select c.relnatts + 1 from pg_class as c where c.oid = i_relid));
-    v_guard text := 'perform londiste._capture_needs_key(tg_op, tg_argv[0:]) from %s limit 1;';
+    v_guard text := 'perform londiste._capture_needs_key(tg_op, tg_argv[0:]) where exists (select from %s);';
     v_has_key bool := v_pieces.on_update is not null;
     v_store text := '';
     v_state text := '';
@@ -83,9 +84,9 @@ begin
             v_store := v_store || format('%1$s v_table operator(pg_catalog.=) %2$s then
             insert into %3$s (ev_id, ev_time, ev_txid, ev_type, ev_data, ev_extra1,
                 ev_extra2, ev_extra3, ev_extra4)
-            select pg_catalog.nextval(%4$L::pg_catalog.regclass), pg_catalog.now(), v_txid, e.*
+            select pg_catalog.nextval(%4$L::pg_catalog.regclass), pg_catalog.now(), capture.v_txid, e.*
             from %5$s cross join lateral (%6$s) as e
-            limit v_plain;
+            limit capture.v_plain;
             get diagnostics v_done = row_count;
             if v_done operator(pg_catalog.=) v_plain then
                 open v_lines no scroll for %7$s;
@@ -119,6 +120,7 @@ begin
 #variable_conflict use_column
 /* Made by londiste.create_capture(); to be changed by it or by londiste.refresh_capture().
    Form: statement.  Pinned: %1$s */
+<<capture>>
 declare
     -- Rows that have changed gave the transaction its id; without one there are none.  The id comes
     -- before the look at the current table, as in pgq.insert_event().

@@ -8,13 +8,14 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The captures of a queue (NULL: of all) that do not fit their tables any more.
+ * The captures of a queue (NULL: of all) that are not what would be made for their tables now.
  *
  * All but the last kind still work: a changed table is captured by statements made anew for
- * every row.  The last kind are functions left behind by DROP TABLE.
+ * every row, and one that an older version of this schema has captured, as that version did it.
+ * The last kind are functions left behind by DROP TABLE.
  */
 select c.table_name,
-    'the table has changed: select londiste.refresh_capture('
+    'the table or this schema has changed: select londiste.refresh_capture('
         || quote_literal(c.args[1]) || ', ' || quote_literal(c.table_name) || ')'
 from londiste._captures(i_queue_name) as c
     join pg_proc as p on p.oid = c.function_id
