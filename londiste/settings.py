@@ -208,7 +208,7 @@ class WorkerSettings(NodeSettings):
         5000, ge=0, description="Without effect: the worker's reads are bounded by bytes."
     )
     read_ahead_bytes: int = Field(
-        32 * 1024 * 1024,
+        48 * 1024 * 1024,
         ge=0,
         description="Memory for the next batch, read while this one is written; 0: not read ahead.",
     )

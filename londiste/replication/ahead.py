@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from londiste.daemon import crash
@@ -29,6 +29,14 @@ log = logging.getLogger(__name__)
 #: Bytes of events from which on a batch takes long enough to read the next beside it.
 FROM_BYTES = 64 << 10
 
+#: Ticks that have piled up become one batch of about so many events or bytes of them at most: a
+#: batch has costs of its own, and the larger it is, the more events fold to one row.  Much larger
+#: ones would gain little, hold locks longer and take more memory.
+JOIN_EVENTS = 40_000
+JOIN_BYTES = 8 << 20
+#: The same while nothing is known of the length of the events.
+FIRST_JOIN = 2_000
+
 #: Seconds for a thread to end by itself; then its statement is cancelled.
 _PATIENCE = 1.0
 
@@ -40,6 +48,18 @@ class Sizes:
     min_count: int | None = None
     min_interval: timedelta | None = None
     max_count: int | None = None
+
+    def after(self, nbytes: int, events: int) -> Sizes:
+        """How the batch behind one of so many bytes and events is asked for.
+
+        Where ticks that have piled up are joined at all, it is to about ``JOIN_BYTES``, should the
+        events be as long as these.  A batch grows to at most four times the last, because those
+        behind a few short events may be long ones.
+        """
+        if self.max_count is None or not nbytes or not events:
+            return self
+        by_bytes = max(1, JOIN_BYTES * events // nbytes)
+        return replace(self, max_count=min(JOIN_EVENTS, by_bytes, max(FIRST_JOIN, 4 * events)))
 
 
 def is_worthwhile(now_bytes: int, now_events: int, next_events: int, limit: int) -> bool:
@@ -78,10 +98,13 @@ class ReadAhead:
     def begin(self, batch: Batch, nbytes: int, interest: Interest) -> None:
         """Begins to read what comes behind ``batch``, unless that is not worthwhile.
 
+        From here on ``sizes`` is how the next batch has to be asked for.
+
         nbytes -- of the events of the batch.
         interest -- what is folded how; should it be another one then, the events are folded anew.
         """
         self._found = None
+        self.sizes = self.sizes.after(nbytes, batch.size_estimate)
         if not is_worthwhile(nbytes, batch.size_estimate, 0, self.limit):
             return
         self._stopping = False
@@ -164,4 +187,12 @@ class ReadAhead:
         return coming, accumulator.take()
 
 
-__all__ = ["FROM_BYTES", "ReadAhead", "Sizes", "is_worthwhile"]
+__all__ = [
+    "FIRST_JOIN",
+    "FROM_BYTES",
+    "JOIN_BYTES",
+    "JOIN_EVENTS",
+    "ReadAhead",
+    "Sizes",
+    "is_worthwhile",
+]

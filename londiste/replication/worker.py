@@ -40,7 +40,7 @@ from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
 from londiste.replication import links, tables
-from londiste.replication.ahead import ReadAhead, Sizes
+from londiste.replication.ahead import FIRST_JOIN, ReadAhead, Sizes
 from londiste.replication.batch import BatchRunner
 from londiste.replication.copies import Copies
 from londiste.replication.handover import Handover, Outlook, restore_foreign_keys
@@ -57,8 +57,6 @@ log = logging.getLogger(__name__)
 SHORT_DELAY = 0.05
 #: Seconds between looks while tables are copied.
 COPY_DELAY = 0.2
-#: Ticks that piled up become one batch of so many events, where no other node needs each of them.
-JOIN_EVENTS = 2000
 #: Seconds between attempts to make foreign keys again that could not be made.
 FOREIGN_KEY_PERIOD = 30.0
 #: Seconds without a large batch after which its engine is closed: it is half a gigabyte.
@@ -80,8 +78,8 @@ class Source:
     collect_interval: timedelta | None
     #: Whether a minimum is asked of batches.
     collects: bool
-    #: Events up to which ticks that have piled up are taken together; None: one by one.
-    join_events: int | None
+    #: Knows up to how many events ticks that have piled up are taken together.
+    ahead: ReadAhead
     #: The batch that came with the end of the last one; for the very next unit or nobody.
     opened: Opened | None = None
     #: The tick behind which the consumer stands, when the next batch may be asked for unseen.
@@ -295,7 +293,7 @@ class Worker:
             worker,
             min_lag=source.keep_lag,
             from_tick=source.standing,
-            max_count=source.join_events,
+            max_count=source.ahead.sizes.max_count,
         ) as found:
             look = tables.look(target, queue, worker)
         return look, (found[0] if found else None), True
@@ -373,7 +371,7 @@ class Worker:
             batch.id,
             min_lag=source.keep_lag,
             from_tick=batch.tick_id,
-            max_count=source.join_events if not outlook.one_by_one else None,
+            max_count=source.ahead.sizes.max_count if not outlook.one_by_one else None,
         )
         # While a copy waits for the worker, ticks must not be joined before that is seen.
         source.standing = None if outlook.one_by_one else batch.tick_id
@@ -427,7 +425,7 @@ class Worker:
             min_count=settings.pgq_batch_collect_events if joined else None,
             min_interval=source.collect_interval if joined else None,
             from_tick=state.completed_tick,
-            max_count=source.join_events if joined else None,
+            max_count=source.ahead.sizes.max_count if joined else None,
             # Whoever forgets it hands it out again.
             durable=False,
         )
@@ -492,7 +490,8 @@ class Worker:
         except BaseException:
             conn.close()
             raise
-        joins = None if duty.forward is Forward.ALL else JOIN_EVENTS
+        # Whoever reads from a branch finds there the ticks of its provider, every one.
+        joins = None if duty.forward is Forward.ALL else FIRST_JOIN
         keep_lag = links.interval(target, settings.pgq_keep_lag)
         collect_interval = links.interval(target, settings.pgq_batch_collect_interval)
         ahead = ReadAhead(
@@ -524,8 +523,7 @@ class Worker:
             keep_lag,
             collect_interval,
             collects=bool(settings.pgq_batch_collect_events or collect_interval),
-            # Whoever reads from a branch finds there the ticks of its provider, every one.
-            join_events=joins,
+            ahead=ahead,
         )
         log.info("reading from node %s at %s", state.provider, place(state.provider_location))
         return self._source

@@ -12,7 +12,14 @@ from londiste.pgq import batches, queues
 from londiste.pgq.batches import Opened
 from londiste.replication import ahead
 from londiste.replication.accumulate import Part
-from londiste.replication.ahead import ReadAhead, Sizes, is_worthwhile
+from londiste.replication.ahead import (
+    FIRST_JOIN,
+    JOIN_BYTES,
+    JOIN_EVENTS,
+    ReadAhead,
+    Sizes,
+    is_worthwhile,
+)
 from londiste.replication.plan import Interest, Route
 from londiste.replication.sync import By
 from tests.fix_cluster import Database
@@ -201,3 +208,22 @@ def test_reading_ahead_is_for_batches_that_take_time_and_fit(
     now: int, events: int, coming: int, limit: int, worthwhile: bool
 ) -> None:
     assert is_worthwhile(now, events, coming, limit) is worthwhile
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "events", "joined"),
+    [
+        (0, 0, 500),
+        (100, 0, 500),
+        (300, 3, FIRST_JOIN),
+        (200 * 1_000, 1_000, 4_000),
+        (100 * 40_000, 40_000, JOIN_EVENTS),
+        (1_000 * 10_000, 10_000, JOIN_BYTES // 1_000),
+        (64 << 20, 1, 1),
+    ],
+)
+def test_ticks_are_joined_by_the_length_of_the_events_before(
+    nbytes: int, events: int, joined: int
+) -> None:
+    assert Sizes(max_count=500).after(nbytes, events).max_count == joined
+    assert Sizes(min_count=7).after(nbytes, events) == Sizes(min_count=7)

@@ -12,7 +12,8 @@ from londiste.cascade import nodes
 from londiste.cascade.types import NodeType
 from londiste.daemon.signals import Signals
 from londiste.pgq import batches
-from londiste.replication.worker import JOIN_EVENTS, Source, Worker
+from londiste.replication.ahead import JOIN_EVENTS
+from londiste.replication.worker import Source, Worker
 from londiste.settings import WorkerSettings, load
 from tests.fix_line import QUEUE, Line, LineNode
 

@@ -546,3 +546,18 @@ def test_ticks_that_piled_up_become_one_batch_of_a_size(pgq_db: Database) -> Non
         batches.finish_batch(conn, opened.batch.id)
     assert sizes[:2] == [9, 50]
     assert not any(sizes[2:])
+
+
+def test_many_small_ticks_that_piled_up_become_one_batch(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_count', '1')")
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_lag', '0')")
+    at = value(conn, "select last_tick from pgq.get_consumer_info('q', 'c')")
+    for number in range(250):
+        insert(conn, str(number))
+        queues.ticker(conn, "q")
+    opened = batches.finish_and_next(conn, "q", "c", from_tick=at, max_count=40_000)
+    assert opened is not None
+    assert sum(map(len, batches.stream(conn, opened.batch))) == 250

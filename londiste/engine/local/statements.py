@@ -11,8 +11,9 @@ are read as text and cast.  The parameter is ``$1`` in every statement: objects 
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from londiste.db.names import quote
 from londiste.db.shape import ColumnShape, TableShape
@@ -23,6 +24,13 @@ PARAMETER = "$1::text"
 _DOCUMENT = f"('[' || {PARAMETER} || ']')::json"
 #: Characters of one parameter; the server takes 1 GB of a text.
 SLICE = 64 << 20
+
+#: Types whose rows are visited in the order of the key: cheap to compare, and ordered as their
+#: index is.  Neighbours in the index are then found one after the other, which is a quarter of the
+#: cost of an update whose keys come at random, and costs next to nothing where they do not.
+_ORDERED = frozenset({"smallint", "integer", "bigint", "uuid", "date"}) | {
+    f"timestamp {zone} time zone" for zone in ("with", "without")
+}
 
 
 def payload(image: Mapping[str, str | None]) -> str:
@@ -94,7 +102,8 @@ def update_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]
             f"select 1 from {_target(shape)} t join {_rows(chosen)} on {where} for key share of t"
         )
     assignments = ", ".join(f"{quote(column.name)} = {_value(column)}" for column in settable)
-    return f"update {_target(shape)} t set {assignments} from {_rows(chosen)} where {where}"
+    rows = _rows(chosen, key)
+    return f"update {_target(shape)} t set {assignments} from {rows} where {where}"
 
 
 def set_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
@@ -115,7 +124,7 @@ def set_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]) -
     names = ", ".join(quote(column.name) for column in chosen)
     values = ", ".join(_value(column) for column in chosen)
     return (
-        f"with r as materialized (select * from {_rows(chosen)}), u as ({found}),"
+        f"with r as materialized (select * from {_rows(chosen, key)}), u as ({found}),"
         f" i as (insert into {shape.name.quoted} ({names}) overriding system value"
         f" select {values} from r where not exists"
         f" (select from {_target(shape)} t where {equal}) returning 1)"
@@ -127,7 +136,7 @@ def delete_sql(shape: TableShape, key: tuple[str, ...]) -> str:
     """DELETE of the rows with the keys."""
     columns = [shape.by_name[name] for name in key]
     where = " and ".join(_equal(column) for column in columns)
-    return f"delete from {_target(shape)} t using {_rows(columns)} where {where}"
+    return f"delete from {_target(shape)} t using {_rows(columns, key)} where {where}"
 
 
 def truncate_sql(shapes: Iterable[TableShape]) -> str:
@@ -145,7 +154,8 @@ def _target(shape: TableShape) -> str:
     return shape.name.quoted if shape.partitioned else f"only {shape.name.quoted}"
 
 
-def _rows(columns: Iterable[ColumnShape]) -> str:
+def _rows(columns: Sequence[ColumnShape], key: Sequence[str] = ()) -> str:
+    """The rows of the parameter as ``r``; those of ``key`` come in its order, if that is cheap."""
     definitions = ", ".join(
         f"{quote(column.name)} {'text' if column.json_text else column.type_name}"
         for column in columns
@@ -153,7 +163,12 @@ def _rows(columns: Iterable[ColumnShape]) -> str:
     if not definitions:
         # a row without columns is still a row
         return f"json_array_elements({_DOCUMENT}) r"
-    return f"json_to_recordset({_DOCUMENT}) as r({definitions})"
+    rows = f"json_to_recordset({_DOCUMENT}) as r({definitions})"
+    types = {column.name: column.type_name for column in columns}
+    ordered = list(itertools.takewhile(lambda name: types.get(name) in _ORDERED, key))
+    if not ordered:
+        return rows
+    return f"(select * from {rows} order by {', '.join(map(quote, ordered))}) as r"
 
 
 def _value(column: ColumnShape) -> str:

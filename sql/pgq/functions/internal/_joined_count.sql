@@ -12,7 +12,8 @@ as $$
  *
  * Without statistics a bitmap of all ticks looks cheaper than the first of them in order.
  *
- * Null when already the first tick is farther away: then it comes alone.  Looks at a hundred ticks.
+ * Null when already the first tick is farther away: then it comes alone.  Looks at a hundred
+ * ticks, and at more for larger batches: one for a hundred events.
  */
     select max(t.tick_event_seq - t.from_seq)::int4
     from (
@@ -25,7 +26,7 @@ as $$
             from pgq.tick t
             where t.tick_queue = q.queue_id and t.tick_id > i_from_tick
             order by t.tick_id
-            limit 100
+            limit greatest(100, i_max_count / 100)
         ) as later
         where q.queue_name = i_queue_name
     ) as t
