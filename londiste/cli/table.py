@@ -105,6 +105,12 @@ def add_table(
             skip_non_existing=skip_non_existing,
         )
         _already(plan, "added")
+        if plan.already and (form or trigger):
+            option = "--form" if form else "--trigger"
+            output.warning(
+                f"{option} changes nothing about tables that are added already; londiste tables -v"
+                " shows what captures them, londiste change-form gives them another form"
+            )
         carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
             wait.wait_sync(

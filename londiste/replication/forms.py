@@ -67,7 +67,7 @@ def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], form: str)
     """
     if form not in FORMS:
         raise BadOption(
-            f"{form} is no form of capture",
+            f"{form or 'nothing'} is no form of capture",
             hint="the last word is row, statement or auto: londiste change-form TABLE row",
         )
     if not patterns:

@@ -102,6 +102,16 @@ def test_what_cannot_be_changed_is_said(
     assert "Traceback" not in answer.err
 
 
+def test_a_form_for_a_table_that_is_there_is_not_taken_and_says_so(
+    root: Node, londiste: CommandLine
+) -> None:
+    assert londiste(root.db, "add-table", "fruit", "--form", "row").code == 0
+    again = londiste(root.db, "add-table", "fruit", "--form", "statement")
+    assert again.code == 0
+    assert "londiste change-form" in again.err
+    assert kinds(root, londiste)["public.fruit"] == ("capture", "row")
+
+
 def test_a_leaf_has_no_forms(nodes_of: Nodes, root: Node, londiste: CommandLine) -> None:
     leaf = nodes_of.below(root, "leaf")
     answer = londiste(leaf.db, "change-form", "fruit", "row")

@@ -166,3 +166,22 @@ def test_a_change_without_a_key_is_refused_whatever_the_columns_are_called(
     with pytest.raises(psycopg.errors.DatabaseError, match="without pkey") as caught:
         app.execute("delete from bare")
     assert caught.value.sqlstate == "LD100"
+
+
+def test_a_key_is_changed_while_the_capture_has_the_row_form(app: Session) -> None:
+    app.execute("create table orders (id int4 primary key, nr int4 not null)")
+    app.execute("select londiste.create_capture('q', 'orders')")
+    app.execute("insert into orders values (1, 101)")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="used in a trigger definition"):
+        app.execute("alter table orders alter id type int8")
+    app.execute("select londiste.change_form('q', 'public.orders', 'row')")
+    app.execute("alter table orders alter id type int8")
+    app.execute("alter table orders drop constraint orders_pkey, add primary key (nr)")
+    take_events(app)
+    app.execute("update orders set nr = -nr")
+    gone, there = take_events(app)
+    assert (gone.extra3, there.extra3) == ("101", "-101")
+    app.execute("select londiste.change_form('q', 'public.orders', 'auto')")
+    assert form(app, "orders")[0] == "statement"
+    app.execute("update orders set nr = -nr")
+    assert {event.extra3 for event in take_events(app)} == {"101", "-101"}
