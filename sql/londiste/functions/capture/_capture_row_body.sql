@@ -15,6 +15,8 @@ as $$
 declare
     v_pieces record := londiste._capture_pieces(i_relid, i_args, 'new', 'old');
     v_queue pgq.queue;
+    v_settings text[] := londiste._capture_settings(i_relid, i_args);
+    v_pins record := londiste._capture_pins(v_settings);
     v_flag text := quote_literal('londiste.resolve_' || i_relid);
     v_state_of_old text := londiste._capture_call('londiste._log_state', i_args[1], v_pieces.state_of_old, 8);
     v_state_of_new text := londiste._capture_call('londiste._log_state', i_args[1], v_pieces.state_of_new, 8);
@@ -40,18 +42,19 @@ begin
                 %7$s
                 %8$s
             end if;
-            return null;
+            %9$s
         end if;
     end if;$source$,
             coalesce('if (' || v_pieces.update_silent
-                || E') then\n            return null;\n        end if;\n        ', ''),
+                || E') then\n            ' || v_pins.leave || E'\n        end if;\n        ', ''),
             v_pieces.key_changed,
             i_relid,
             v_flag,
             v_state_of_old,
             v_state_of_new,
             londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_delete, 6),
-            londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_insert, 6));
+            londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_insert, 6),
+            v_pins.leave);
     end if;
 
     foreach v_op in array '{UPDATE,INSERT,DELETE}'::text[] loop
@@ -66,27 +69,32 @@ begin
             v_store := v_store || v_guard || E'\n';
             continue;
         end if;
-        v_place := '';
+        v_place := 'if';
         for v_nr in 0 .. v_queue.queue_ntables - 1 loop
             continue when not i_direct;
-            v_store := v_store || format('%s v_table operator(pg_catalog.=) %s then
-            insert into %s (ev_id, ev_time, ev_txid, ev_type, ev_data, ev_extra1,
+            -- All columns in their order: otherwise the plan has a level more.
+            v_store := v_store || format('%s v_table operator(pg_catalog.=) %L then
+            insert into %s (ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data, ev_extra1,
                 ev_extra2, ev_extra3, ev_extra4)
-            %spg_catalog.nextval(%L::pg_catalog.regclass), pg_catalog.now(), capture.v_txid, %s;
+            select pg_catalog.nextval(%L::pg_catalog.regclass), pg_catalog.now(), capture.v_txid,
+                null::pg_catalog.int4, null::pg_catalog.int4, e.*
+            from pgq.queue as q cross join lateral (%s) as e
+            where %s;
+            if found then
+                %s
+            end if;
         ',
-                case v_place when '' then 'if' else 'elsif' end,
+                v_place,
                 v_nr,
                 pgq.quote_fqname(v_queue.queue_data_pfx || '_' || v_nr),
-                -- VALUES takes a tenth less than a SELECT of the same
-                case v_pieces.line_source when '' then 'values (' else 'select ' end,
                 pgq.quote_fqname(v_queue.queue_event_seq),
-                substr(v_event, 8) || case v_pieces.line_source when '' then ')' else '' end);
-            v_place := 'later';
+                v_event,
+                londiste._capture_table_is(v_queue.queue_id, v_nr),
+                v_pins.leave);
+            v_place := 'elsif';
         end loop;
-        v_event := londiste._capture_call('pgq.insert_event', i_args[1], v_event, 6);
-        v_store := v_store || case v_place
-            when '' then v_event || E'\n'
-            else format(E'else\n            %s\n        end if;\n', v_event) end;
+        v_store := v_store || case v_place when 'elsif' then E'end if;\n        ' else '' end
+            || londiste._capture_call('pgq.insert_event', i_args[1], v_event, 6) || E'\n';
     end loop;
 
     return format($source$
@@ -98,9 +106,11 @@ declare
     -- The id of the transaction comes before the look at the current table, as in
     -- pgq.insert_event().
     v_txid pg_catalog.int8 := pg_catalog.txid_current();
-    v_table pg_catalog.int4;
-begin
-    if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
+    -- The table that this session used last: a guess, which the INSERT checks.  Where it is wrong,
+    -- pgq.insert_event() decides, and makes the next guess.
+    v_table pg_catalog.text := pg_catalog.current_setting('pgq.table_of_%7$s', true);
+%12$sbegin
+%13$s    if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
         or pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1
         or pg_catalog.current_setting(%1$s, true) operator(pg_catalog.=) '1'
         or londiste._capture_signature(%2$L::pg_catalog.regclass) operator(pg_catalog.<>) %3$L
@@ -108,7 +118,7 @@ begin
             %4$s::pg_catalog.int2, 'select') is not null%11$s
     then
         if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local' then
-            return null;
+            %14$s
         elsif tg_op operator(pg_catalog.=) 'TRUNCATE' then
             null;
         elsif londiste._capture_signature(%2$L::pg_catalog.regclass) operator(pg_catalog.<>) %3$L
@@ -116,14 +126,14 @@ begin
                 %4$s::pg_catalog.int2, 'select') is not null
         then
             perform londiste._capture_changed_row(%2$s, tg_argv[0:], tg_op, new, old);
-            return null;
+            %14$s
         %5$send if;
     end if;
 %6$s
-    %7$s%8$s    else
+    %8$s    else
         %9$s
     end if;
-    return null;
+%15$s    return null;
 end;
 $source$,
         v_flag,
@@ -142,22 +152,18 @@ $source$,
             elsif not (%6$s) then
                 %3$s
             end if;
-            return null;
+            %7$s
         $source$,
             i_relid, v_flag, v_state_of_new, v_state_of_old, v_pieces.key_changed,
-            coalesce(v_pieces.update_silent, 'false')) end,
+            coalesce(v_pieces.update_silent, 'false'), v_pins.leave) end,
         v_update,
-        case when i_direct then format('select q.queue_cur_table into v_table
-    from pgq.queue as q
-    where q.queue_id operator(pg_catalog.=) %s
-        and not q.queue_disable_insert
-        and q.queue_per_tx_limit is null;
-    ', v_queue.queue_id) else '' end,
+        coalesce(v_queue.queue_id, 0),
         v_store,
         londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_truncate, 6),
         coalesce(
-            nullif(array_to_string(londiste._capture_settings(i_relid, i_args), ', '), ''), 'nothing'),
+            nullif(array_to_string(v_settings, ', '), ''), 'nothing'),
         case when londiste._capture_always_state(i_relid, v_pieces.key_columns)
-            then E'\n        or true' else '' end);
+            then E'\n        or true' else '' end,
+        v_pins.declared, v_pins.entered, v_pins.leave, v_pins.restored);
 end;
 $$;

@@ -20,6 +20,8 @@ declare
     v_pieces record := londiste._capture_pieces(i_relid, i_args, 'n', 'o');
     v_rows record := londiste._capture_pieces(i_relid, i_args, 'new', 'old');
     v_queue pgq.queue;
+    v_settings text[] := londiste._capture_settings(i_relid, i_args);
+    v_pins record := londiste._capture_pins(v_settings);
     v_flag text := quote_literal('londiste.resolve_' || i_relid);
     v_raise text := format(E'perform pg_catalog.set_config(%s, ''1'', true);', v_flag);
     v_changed text := format('londiste._capture_signature(%1$L::pg_catalog.regclass)'
@@ -61,14 +63,15 @@ begin
             -- Another part of the same query may have inserted the key again, and have been told
             -- before, or be told next: then as a state too, for the row is there by then.
             v_store := v_store || format(E'if exists (select from old_rows as o join %s as t on %s)'
-                    || E' and londiste._capture_may_look(%s)\n        then\n            %s\n            %s\n        els',
+                    || E' and londiste._capture_may_look(%s)\n        then\n            %s\n            %s\n            %s\n        els',
                 londiste._capture_from(i_relid),
                 londiste._capture_same(i_relid, v_pieces.key_columns, 't', 'o'),
                 i_relid,
                 v_raise,
                 londiste._capture_call('londiste._log_state', i_args[1],
                     format('select e.* from %s cross join lateral (%s) as e', v_from,
-                        v_pieces.state_of_old), 8));
+                        v_pieces.state_of_old), 8),
+                v_pins.leave);
         end if;
         v_lines := format('select %s, %s from %s%s offset 8',
             case v_op when 'DELETE' then v_pieces.gone else v_pieces.line end,
@@ -81,11 +84,13 @@ begin
                 ''), ''));
         for v_nr in 0 .. v_queue.queue_ntables - 1 loop
             continue when not i_direct;
-            v_store := v_store || format('%1$s v_table operator(pg_catalog.=) %2$s then
-            insert into %3$s (ev_id, ev_time, ev_txid, ev_type, ev_data, ev_extra1,
+            v_store := v_store || format('%1$s v_table operator(pg_catalog.=) %2$L then
+            insert into %3$s (ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data, ev_extra1,
                 ev_extra2, ev_extra3, ev_extra4)
-            select pg_catalog.nextval(%4$L::pg_catalog.regclass), pg_catalog.now(), capture.v_txid, e.*
-            from %5$s cross join lateral (%6$s) as e
+            select pg_catalog.nextval(%4$L::pg_catalog.regclass), pg_catalog.now(), capture.v_txid,
+                null::pg_catalog.int4, null::pg_catalog.int4, e.*
+            from pgq.queue as q cross join %5$s cross join lateral (%6$s) as e
+            where %10$s and (q.queue_packed_events or capture.v_plain is null)
             limit capture.v_plain;
             get diagnostics v_done = row_count;
             if v_done operator(pg_catalog.=) v_plain then
@@ -105,12 +110,13 @@ begin
                 v_event,
                 v_lines,
                 v_pieces.pack_types[array_position('{INSERT,UPDATE,DELETE}'::text[], v_op)],
-                i_args[2]);
+                i_args[2],
+                londiste._capture_table_is(v_queue.queue_id, v_nr));
         end loop;
         v_event := londiste._capture_call('pgq.insert_event', i_args[1],
             format('select e.* from %s cross join lateral (%s) as e', v_from, v_event), 6);
         v_store := v_store || case when i_direct and v_queue.queue_ntables > 0
-            then format(E'else\n            %s\n        end if;\n', v_event)
+            then format(E'elsif v_looked then\n            %s\n        end if;\n', v_event)
             when v_op = 'DELETE' and not londiste._capture_deferrable(i_relid, v_pieces.key_columns)
             then format(E'e\n            %s\n        end if;\n', v_event)
             else v_event || E'\n' end;
@@ -125,20 +131,22 @@ declare
     -- Rows that have changed gave the transaction its id; without one there are none.  The id comes
     -- before the look at the current table, as in pgq.insert_event().
     v_txid pg_catalog.int8 := pg_catalog.txid_current_if_assigned();
-    v_table pg_catalog.int4;
-    v_plain pg_catalog.int8;
-    v_done pg_catalog.int8;
+    -- The table that this session used last: a guess, which the INSERT checks.
+    v_table pg_catalog.text := pg_catalog.current_setting('pgq.table_of_%8$s', true);
+    v_plain pg_catalog.int8 := 8;
+    v_done pg_catalog.int8 := 0;
+    v_looked pg_catalog.bool := %15$s;
     v_lines pg_catalog.refcursor;
-begin
-    if v_txid is null then
-        return null;
+%11$sbegin
+%12$s    if v_txid is null then
+        %13$s
     elsif pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
         or pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1
         or pg_catalog.current_setting(%2$s, true) operator(pg_catalog.=) '1'
         or %3$s%4$s
     then
         if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local' then
-            return null;
+            %13$s
         elsif tg_op operator(pg_catalog.=) 'TRUNCATE' then
             null;
         elsif %3$s then
@@ -147,22 +155,28 @@ begin
             else
                 execute londiste._capture_changed_statement(%5$s, tg_argv[0:], tg_op);
             end if;
-            return null;
+            %13$s
         %6$send if;
     end if;
-    %7$sselect q.queue_cur_table, case when q.queue_packed_events then 8 end into v_table, v_plain
+    %7$sloop
+    %9$s    else
+        %10$s
+        exit;
+    end if;
+    exit when v_done operator(pg_catalog.>) 0 or v_looked;
+    v_looked := true;
+    select q.queue_cur_table::pg_catalog.text, case when q.queue_packed_events then 8 end into v_table, v_plain
     from pgq.queue as q
     where q.queue_id operator(pg_catalog.=) %8$s
         and not q.queue_disable_insert
         and q.queue_per_tx_limit is null;
-    %9$s    else
-        %10$s
-    end if;
-    return null;
+    perform pg_catalog.set_config('pgq.table_of_%8$s', coalesce(v_table, ''), false);
+    end loop;
+%14$s    return null;
 end;
 $source$,
         coalesce(
-            nullif(array_to_string(londiste._capture_settings(i_relid, i_args), ', '), ''), 'nothing'),
+            nullif(array_to_string(v_settings, ', '), ''), 'nothing'),
         v_flag,
         v_changed,
         case when londiste._capture_always_state(i_relid, v_pieces.key_columns)
@@ -176,10 +190,10 @@ $source$,
             if found then
                 %4$s
             end if;
-            return null;
+            %5$s
         $source$,
             i_relid, londiste._capture_call('londiste._log_state', i_args[1], v_rows.state_of_old, 8),
-            v_state, v_raise) end,
+            v_state, v_raise, v_pins.leave) end,
         case when not v_has_key then '' else format($source$if tg_level operator(pg_catalog.=) 'ROW' then
         if londiste._capture_may_look(%1$s) then
             %2$s
@@ -188,15 +202,18 @@ $source$,
             %4$s
             %5$s
         end if;
-        return null;
+        %6$s
     end if;
     $source$,
             i_relid, v_raise,
             londiste._capture_call('londiste._log_state', i_args[1], v_rows.state_of_old, 8),
             londiste._capture_call('pgq.insert_event', i_args[1], v_rows.on_delete, 6),
-            londiste._capture_call('pgq.insert_event', i_args[1], v_rows.on_insert, 6)) end,
+            londiste._capture_call('pgq.insert_event', i_args[1], v_rows.on_insert, 6),
+            v_pins.leave) end,
         coalesce(v_queue.queue_id, 0),
         v_store,
-        londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_truncate, 6));
+        londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_truncate, 6),
+        v_pins.declared, v_pins.entered, v_pins.leave, v_pins.restored,
+        case when i_direct then 'false' else 'true' end);
 end;
 $$;

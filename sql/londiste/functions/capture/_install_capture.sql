@@ -16,6 +16,7 @@ as $$
  */
 declare
     v_options record := londiste._capture_options(i_args[3:]);
+    v_settings text[] := londiste._capture_settings(i_relid, i_args);
     v_function text := format('londiste.%I', londiste._capture_name(i_args[1], i_table_name));
 begin
     execute format('create or replace function %s() returns trigger language plpgsql %s %s as %L',
@@ -27,8 +28,9 @@ begin
         end,
         coalesce(
             (select string_agg('set ' || s.setting, ' ' order by s.place)
-            from unnest(londiste._capture_settings(i_relid, i_args))
-                with ordinality as s (setting, place)),
+            from unnest(v_settings)
+                with ordinality as s (setting, place)
+            where (londiste._capture_pins(v_settings)).declared = ''),
             ''),
         londiste._capture_body(i_relid, i_args, current_user::regrole));
     -- Whoever may attach it to a table of his own could forge events.
