@@ -89,11 +89,11 @@ begin
                 ev_extra2, ev_extra3, ev_extra4)
             select pg_catalog.nextval(%4$L::pg_catalog.regclass), pg_catalog.now(), capture.v_txid,
                 null::pg_catalog.int4, null::pg_catalog.int4, e.*
-            from pgq.queue as q cross join %5$s cross join lateral (%6$s) as e
-            where %10$s and (q.queue_packed_events or capture.v_plain is null)
-            limit capture.v_plain;
+            from %5$s cross join lateral (%6$s) as e
+            limit coalesce((select case when q.queue_packed_events then 8
+                else 9223372036854775807 end from pgq.queue as q where %10$s), 0);
             get diagnostics v_done = row_count;
-            if v_done operator(pg_catalog.=) v_plain then
+            if v_done operator(pg_catalog.=) 8 then
                 open v_lines no scroll for %7$s;
                 insert into %3$s (ev_id, ev_time, ev_txid, ev_type, ev_data, ev_extra1, ev_extra3)
                 select pg_catalog.nextval(%4$L::pg_catalog.regclass), pg_catalog.now(), v_txid,
@@ -133,7 +133,6 @@ declare
     v_txid pg_catalog.int8 := pg_catalog.txid_current_if_assigned();
     -- The table that this session used last: a guess, which the INSERT checks.
     v_table pg_catalog.text := pg_catalog.current_setting('pgq.table_of_%8$s', true);
-    v_plain pg_catalog.int8 := 8;
     v_done pg_catalog.int8 := 0;
     v_looked pg_catalog.bool := %15$s;
     v_lines pg_catalog.refcursor;
@@ -165,7 +164,7 @@ declare
     end if;
     exit when v_done operator(pg_catalog.>) 0 or v_looked;
     v_looked := true;
-    select q.queue_cur_table::pg_catalog.text, case when q.queue_packed_events then 8 end into v_table, v_plain
+    select q.queue_cur_table::pg_catalog.text into v_table
     from pgq.queue as q
     where q.queue_id operator(pg_catalog.=) %8$s
         and not q.queue_disable_insert
