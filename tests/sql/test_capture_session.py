@@ -1,4 +1,4 @@
-"""What a session brings along does not change where and how its changes are captured, and stays as it was."""
+"""Settings of a session: they change nothing in what is captured, and stay as they were."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SETTINGS = {
 
 @pytest.fixture
 def app(pgq_db: Database) -> Iterator[Session]:
-    """A session of an application, and for each form a queue and a captured table called like it."""
+    """A session of an application, and for each form a queue with a captured table."""
     with writer(pgq_db.dsn) as conn:
         for form in FORMS:
             conn.execute(
@@ -54,7 +54,8 @@ def events(conn: Session, form: str) -> list[tuple[object, ...]]:
     ).fetchone()
     assert row is not None
     return conn.execute(
-        f"select ev_extra3, ev_data, right(tableoid::regclass::text, 1) from {row[0]} order by ev_id"
+        "select ev_extra3, ev_data, right(tableoid::regclass::text, 1)"
+        f" from {row[0]} order by ev_id"
     ).fetchall()
 
 
