@@ -31,6 +31,9 @@ from londiste.pgq.types import Batch, Event
 #: Bytes of a block, unless a single event is longer.
 BLOCK_BYTES = 1 << 20
 
+#: Bytes of an event up to which it is cheaper to copy it than to keep the driver's view of it.
+_COPIED = 4096
+
 #: Seconds that a server has to confirm that it gave up a statement.
 _CANCEL_SECONDS = 10.0
 
@@ -173,7 +176,8 @@ def _copy(conn: Connection, statement: bytes, block_bytes: int) -> Iterator[Even
                     # A long event is a block alone.
                     yield _block(parts, encoding)
                     size = 0
-                add(row)
+                # Python's garbage collector looks at views again and again, never at bytes.
+                add(row if length > _COPIED else bytes(row))
                 # What the caller holds is all there is.
                 del row
                 size += length
