@@ -364,10 +364,12 @@ class _Transaction:
         self._open = False
 
     def begin(self) -> None:
-        """Opens it, if it is not open."""
+        """Opens it, if it is not open; it may be opened inside a pipeline and outlast that."""
         if not self._open:
             self._open = True
-            self._stack.enter_context(self._conn.transaction())
+            # conn.transaction() would keep the pipeline open until the end of the transaction, and
+            # then nobody learns from a statement how many rows it hit, or that it was refused.
+            self._stack.enter_context(psycopg.Transaction(self._conn))
 
 
 class _Shapes:

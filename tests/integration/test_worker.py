@@ -134,6 +134,31 @@ def test_an_event_that_does_not_fit_halts_and_is_shown_until_it_does(line: Line)
     assert worker.stop() == 0
 
 
+@pytest.mark.parametrize(
+    ("here", "there", "said"),
+    [
+        ("delete from a where id = 2", "update a set v = 'z' where id = 2", "the row is not there"),
+        ("delete from a where id = 2", "delete from a where id > 0", "the row is not there"),
+        ("insert into a values (3, 'q', 3)", "insert into a values (3, 'c', 3)", "duplicate key"),
+    ],
+)
+def test_a_daemon_that_has_applied_before_names_what_is_wrong(
+    line: Line, here: str, there: str, said: str
+) -> None:
+    root, leaf = _pair(line)
+    worker = line.start(leaf)
+    root.database.execute("insert into a values (1, 'x', 1), (2, 'y', 2)")
+    before = line.tick()
+    line.wait(lambda: line.position(leaf) == before, "the first batch")
+    leaf.database.execute(f"set session_replication_role = replica; {here}")
+    root.database.execute(there)
+    line.tick()
+    line.wait(lambda: line.error(leaf), "the error")
+    assert f"cannot be applied on node leaf: {said}" in (line.error(leaf) or "")
+    assert line.position(leaf) == before
+    assert worker.stop() == 0
+
+
 def test_a_paused_worker_says_so_and_resumes(line: Line) -> None:
     root, leaf = _pair(line)
     worker = line.start(leaf)
