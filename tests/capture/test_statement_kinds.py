@@ -187,6 +187,20 @@ KINDS: dict[str, Kind] = {
         ),
         made=(*SELF, "alter table app.t add foreign key (up) references app.t on delete cascade"),
     ),
+    "CTE that deletes and inserts in a table that a cascade of the same query deletes from": Kind(
+        (
+            "insert into app.c select id, id from app.t",
+            "with gone as (delete from app.c where id < 15 returning *),"
+            " again as (insert into app.c select id, 20 from gone)"
+            " delete from app.t where id in (3, 16)",
+        ),
+        made=(
+            FRUIT,
+            "create table app.c (id int4 primary key,"
+            " ref int4 references app.t on delete cascade)",
+        ),
+        tables=("app.t", "app.c"),
+    ),
     "cascades inside a table": Kind(
         (TREE, "delete from app.t where id = 2", "delete from app.t where id in (3, 7, 14)"),
         made=(

@@ -26,6 +26,7 @@ create table tree (id int4 primary key, top int4 references tree on delete set n
 create table safe (id int4 primary key, top int4 references safe);
 create table a (id int4 primary key);
 create table b (id int4 primary key, a int4 references a on update cascade);
+create table leaf (id int4 primary key, plain int4 references plain on delete cascade);
 alter table a add b int4 references b on delete cascade;
 """
 
@@ -70,6 +71,7 @@ def form(conn: Session, table: str) -> tuple[str, str]:
         ("child", "{}", "row", "inherit"),
         ("tree", "{}", "row", "foreign keys"),
         ("a", "{form=statement}", "row", "foreign keys"),
+        ("leaf", "{}", "row", "foreign keys"),
         ("safe", "{}", "statement", "many rows"),
     ],
 )

@@ -6,7 +6,7 @@ create or replace function londiste._capture_form(
     i_is_partition bool,
     i_inherits bool,
     i_sees_all bool,
-    i_cascades_to_itself bool,
+    i_cascades bool,
     i_options record,
     out form text,
     out reason text)
@@ -21,7 +21,7 @@ as $$
  * i_key_is_plain -- the texts of the key depend on no setting of a session.
  * i_inherits -- other tables inherit from it, or it from another.
  * i_sees_all -- no policy hides rows from the owner of the capture.
- * i_cascades_to_itself -- foreign keys lead from the table back to it and change rows on the way.
+ * i_cascades -- foreign keys change rows of the table.
  */
 begin
     form := 'row';
@@ -30,7 +30,7 @@ begin
         when i_relkind = 'p' then 'it is partitioned: a partition made later would be written past a statement trigger'
         when i_is_partition then 'it is a partition: what is written through its parent would pass a statement trigger by'
         when i_inherits then 'it inherits or is inherited from: statement triggers fire for the table that is named only'
-        when i_cascades_to_itself then 'foreign keys change its rows within a statement, and their order is that of the rows'
+        when i_cascades then 'foreign keys change its rows within a statement, and their order is that of the rows'
         when not i_sees_all then 'row level security hides rows from the owner of the capture'
         when i_options.condition is not null then 'the option when= is evaluated for each row'
         when num_nonnulls(variadic i_options.extras) > 0 then 'an expression is evaluated for each row'
