@@ -21,7 +21,8 @@ grant execute on function
     londiste.find_table_oid(text),
     londiste.find_seq_oid(text),
     londiste.find_column_types(text),
-    londiste.is_replica_func(oid)
+    londiste.is_replica_func(oid),
+    londiste._key_signature(oid, text[])
 to public;
 
 grant execute on function

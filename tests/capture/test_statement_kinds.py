@@ -196,8 +196,7 @@ KINDS: dict[str, Kind] = {
         ),
         made=(
             FRUIT,
-            "create table app.c (id int4 primary key,"
-            " ref int4 references app.t on delete cascade)",
+            "create table app.c (id int4 primary key, ref int4 references app.t on delete cascade)",
         ),
         tables=("app.t", "app.c"),
     ),

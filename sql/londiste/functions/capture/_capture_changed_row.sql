@@ -16,12 +16,13 @@ as $$
  * whose new rows a statement trigger will tell.
  */
 declare
-    v_pieces record := londiste._capture_pieces(i_relid, i_args, '($1)', '($2)');
+    v_key text[] := londiste._capture_key_columns(i_relid, i_args);
+    v_pieces record;
     v_flag text := 'londiste.resolve_' || i_relid;
     v_state bool := (pg_trigger_depth() > 1
             or current_setting(v_flag, true) = '1'
-            or londiste._capture_always_state(i_relid, v_pieces.key_columns))
-        and v_pieces.state_of_new is not null
+            or londiste._capture_always_state(i_relid, v_key))
+        and v_key <> '{}'
         and londiste._capture_may_look(i_relid);
     v_changed bool := i_op = 'KEY';
     v_silent bool;
@@ -29,6 +30,19 @@ declare
     v_source text;
     v_event record;
 begin
+    if i_op = 'KEY' then
+        -- A key that has other columns now makes the trigger fire for every row.  A table without a key
+        -- is told of by the statement trigger.
+        if v_key = '{}' then
+            return;
+        end if;
+        execute 'select ' || londiste._capture_key_changed(i_relid, v_key, '($1)', '($2)')
+            into v_changed using i_new, i_old;
+        if not v_changed then
+            return;
+        end if;
+    end if;
+    v_pieces := londiste._capture_pieces(i_relid, i_args, '($1)', '($2)');
     if i_op <> 'INSERT' and v_pieces.on_update is null then
         perform londiste._capture_needs_key(i_op, i_args);
     end if;

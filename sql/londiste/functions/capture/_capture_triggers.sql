@@ -1,5 +1,6 @@
 create or replace function londiste._capture_triggers(
     i_relid oid,
+    i_table_name text,
     i_args text[],
     i_owner oid,
     out name text,
@@ -13,7 +14,7 @@ as $$
  * The triggers of a capture in its form: names, and definitions with %s for the table.
  *
  * A trigger for the rows, the one of the plain name, is always among them: in the statement form it
- * is the one for changed keys, which the executor evaluates without a call while they stay.  Only
+ * is the one for changed keys, whose WHEN clause is evaluated while rows are written.  Only
  * where no key can change it is one that never fires.
  */
 declare
@@ -32,7 +33,7 @@ begin
     else
         definition := 'after update on %s for each row when ('
             || case when v_key <> '{}' and 'update' = any (v_events)
-                then replace(londiste._capture_key_changed(i_relid, v_key, 'new', 'old'), '%', '%%')
+                then format('londiste.%I(new.*, old.*)', londiste._key_changed_name(i_args[1], i_table_name))
                 else 'false' end
             || ')';
         return next;

@@ -34,6 +34,8 @@ begin
         v_count := v_count + 1;
     end loop;
     execute format('drop function if exists londiste.%I()', v_function);
+    execute format('drop function if exists londiste.%I(anyelement, anyelement)',
+        londiste._key_changed_name(i_queue_name, i_table_name));
     return v_count;
 end;
 $$;

@@ -1,0 +1,10 @@
+create or replace function londiste._key_changed_name(i_queue_name text, i_table_name text)
+returns text
+language sql
+immutable strict
+set search_path = pg_catalog, pg_temp
+as $$
+/* The name of the generated function that says whether an UPDATE changed a key. */
+select '_key_changed_'
+    || md5(quote_literal(i_queue_name) || quote_literal(londiste._full_name(i_table_name)));
+$$;
