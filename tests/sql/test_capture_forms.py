@@ -247,3 +247,30 @@ def test_a_primary_key_replaced_behind_our_back_is_the_key_of_the_next_change(ap
     assert (event_type(gone)["op"], gone.extra3) == ("DELETE", "10")
     assert (event_type(there)["op"], there.extra3) == ("INSERT", "30")
     assert event_type(gone)["pkey"] == event_type(there)["pkey"] == ["other"]
+
+
+@pytest.mark.parametrize("asked", ["row", "statement"])
+def test_maintenance_renews_the_capture_of_a_changed_table_without_a_lock_on_it(
+    app: Session, pgq_db: Database, asked: str
+) -> None:
+    stale = "select count(*) from londiste.stale_captures('q')"
+    app.execute("select londiste.create_capture('q', 'plain', array['form=' || %s])", [asked])
+    app.execute("alter table plain add more text default 'm', alter id type int8")
+    assert app.execute(stale).fetchone() == (1,)
+    with writer(pgq_db.dsn) as other, other.transaction():
+        other.execute("insert into plain values (1, 'a')")
+        app.execute("set lock_timeout = '5s'")
+        app.execute("select londiste.periodic_maintenance()")
+    assert app.execute(stale).fetchone() == (0,)
+    app.execute("update plain set id = 2")
+    app.execute("update plain set more = 'x'")
+    assert [event_type(event)["op"] for event in take_events(app)] == [
+        "INSERT",
+        "DELETE",
+        "INSERT",
+        "UPDATE",
+    ]
+    # Without a key there is another set of triggers: that is left to refresh_capture().
+    app.execute("alter table plain drop constraint plain_pkey")
+    app.execute("select londiste.periodic_maintenance()")
+    assert app.execute(stale).fetchone() == ((1,) if asked == "statement" else (0,))

@@ -5,13 +5,15 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets scripts that ran more than three months ago.
+ * Forgets scripts that ran more than three months ago, and makes captures anew whose tables have changed, where
+ * that locks no table.
  *
  * Always 0: the ticker need not call again.
  */
 begin
     delete from londiste.applied_execute
     where execute_time < now() - interval '3 months';
+    perform londiste._renew_captures();
     return 0;
 end;
 $$;

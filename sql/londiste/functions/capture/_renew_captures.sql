@@ -1,0 +1,51 @@
+create or replace function londiste._renew_captures()
+returns int4
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Makes the functions of captures anew whose tables have changed, as far as that needs no new trigger, and so
+ * no lock on the table, and the caller owns them; returns how many.
+ *
+ * What does not work out is left to refresh_capture(): changes are captured meanwhile, only slower.
+ */
+declare
+    v_capture record;
+    v_form text;
+    v_has_key bool;
+    v_count int4 := 0;
+begin
+    for v_capture in
+        select c.relid, c.table_name, c.args, p.prosrc
+        from londiste._captures(null) as c
+            join pg_proc as p on p.oid = c.function_id
+        where p.proowner = current_user::regrole
+            and p.proname = londiste._capture_name(c.args[1], c.table_name)
+            and position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0
+    loop
+        begin
+            v_form := (londiste._capture_form_of(
+                v_capture.relid, v_capture.args, current_user::regrole)).form;
+            v_has_key := londiste._capture_key_columns(v_capture.relid, v_capture.args) <> '{}';
+            continue when v_form is distinct from substring(v_capture.prosrc from 'Form: (row|statement)');
+            if v_form = 'statement' then
+                continue when v_has_key is distinct from exists (
+                    select from pg_proc as p
+                    where p.pronamespace = 'londiste'::regnamespace
+                        and p.proname = londiste._key_changed_name(
+                            v_capture.args[1], v_capture.table_name));
+                if v_has_key then
+                    perform londiste._install_key_changed(
+                        v_capture.relid, v_capture.table_name, v_capture.args);
+                end if;
+            end if;
+            perform londiste._install_capture(
+                v_capture.relid, v_capture.table_name, v_capture.args);
+            v_count := v_count + 1;
+        exception when others then
+            raise warning 'capture of %: %', v_capture.table_name, sqlerrm;
+        end;
+    end loop;
+    return v_count;
+end;
+$$;
