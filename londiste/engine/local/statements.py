@@ -22,8 +22,9 @@ from londiste.engine.applyspec import RowSet, Verb
 #: The parameter: objects separated by commas.  The client would have to copy them for the brackets.
 PARAMETER = "$1::text"
 _DOCUMENT = f"('[' || {PARAMETER} || ']')::json"
-#: Characters of one parameter; the server takes 1 GB of a text.
-SLICE = 64 << 20
+#: Characters of one parameter.  The server takes 1 GB of a text, but the client has it three times:
+#: joined, encoded and in the buffer of the connection.
+SLICE = 16 << 20
 
 #: Types whose rows are visited in the order of the key: cheap to compare, and ordered as their
 #: index is.  Neighbours in the index are then found one after the other, which is a quarter of the
