@@ -175,6 +175,7 @@ grant execute on function
     pgq.maint_operations(),
     pgq.maint_rotate_tables_step1(text),
     pgq.maint_rotate_tables_step2(),
+    pgq._compress_event_table(text),
     pgq._rotation_due(text),
     pgq.explain_rebase(),
     pgq.rebase_queues(),

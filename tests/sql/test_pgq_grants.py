@@ -123,6 +123,7 @@ DEFINER = [
     "_open_batch(bigint)",
     "_subscription_change()",
     "maint_positions()",
+    "_compress_event_table(text)",
     "create_queue(text)",
     "drop_queue(text,boolean)",
     "set_queue_config(text,text,text)",

@@ -1,6 +1,7 @@
 create or replace function pgq._compress_event_table(i_table text)
 returns void
 language plpgsql
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
@@ -8,7 +9,9 @@ as $$
  * quoted name.
  *
  * Packed events are compressed a lot, and pglz takes several times as long.  Called when the table is
- * made, and for tables of an older release by rotation, which has it for itself anyhow.
+ * made, and for tables of an older release by rotation, which has it for itself anyhow.  Whoever
+ * rotates need not own the table, so it runs as the owner of the schema; a table that belongs to
+ * somebody else stays as it is.
  */
 declare
     v_column text;
@@ -20,14 +23,16 @@ begin
         return;
     end if;
     for v_column in
-        select attname
-        from pg_attribute
-        where attrelid = i_table::regclass
-            and attname in ('ev_data', 'ev_extra2', 'ev_extra3')
-            and attcompression <> 'l'
-        order by attnum
+        select a.attname
+        from pg_attribute as a
+            join pg_class as c on c.oid = a.attrelid
+        where c.oid = i_table::regclass
+            and pg_has_role(c.relowner, 'usage')
+            and a.attname in ('ev_data', 'ev_extra2', 'ev_extra3')
+            and a.attcompression <> 'l'
+        order by a.attnum
     loop
-        execute format('alter table %s alter column %I set compression lz4', i_table, v_column);
+        execute format('alter table %s alter column %I set compression lz4', i_table::regclass, v_column);
     end loop;
 end;
 $$;
