@@ -236,10 +236,16 @@ class Demo:
             shown: dict[str, TaskID] = {}
             ended = {str(t.name) for t in tables.get_table_list(conn, QUEUE) if t.state == "ok"}
             deadline = time.monotonic() + _COMMAND_SECONDS
+            last: object = None
             while True:
                 found = tables.get_table_list(conn, QUEUE)
                 states = {str(t.name): t.state for t in found if t.local}
-                for item in copy_progress.read(conn, QUEUE):
+                items = copy_progress.read(conn, QUEUE)
+                now = (states, [item.bytes for item in items])
+                if now != last:
+                    # A busy machine is slow; only one that does nothing for so long is stuck.
+                    last, deadline = now, time.monotonic() + _COMMAND_SECONDS
+                for item in items:
                     if item.table not in shown:
                         shown[item.table] = _bar(bars, item.table, item.total_bytes or 1)
                     bars.update(
@@ -259,7 +265,7 @@ class Demo:
                 if time.monotonic() > deadline:
                     left = ", ".join(f"{t} {s}" for t, s in states.items() if s != "ok")
                     raise StateError(
-                        f"tables are not in step after {_COMMAND_SECONDS:g} s: {left}",
+                        f"no table has got further for {_COMMAND_SECONDS:g} s: {left}",
                         hint=f"look at {self.home}/worker.log",
                     )
                 time.sleep(0.1)
