@@ -47,6 +47,8 @@ grant execute on function
     pgq.cached_sequences(),
     pgq._is_at_home(),
     pgq.quote_fqname(text),
+    -- Evaluated by functions that capture, with the rights of their owners.
+    pgq._way_base(regclass),
     pgq._raise_no_queue(text, text),
     -- Called by the view pgq.subscription.
     pgq._read_position(pgq.registration)
@@ -175,6 +177,10 @@ grant execute on function
     pgq.maint_operations(),
     pgq.maint_rotate_tables_step1(text),
     pgq.maint_rotate_tables_step2(),
+    pgq.maint_open_ways(),
+    pgq._way(pgq.queue),
+    pgq._way_seq(pgq.queue),
+    pgq._way_value(pgq.queue),
     pgq._compress_event_table(text),
     pgq._rotation_due(text),
     pgq.explain_rebase(),

@@ -27,6 +27,7 @@ PUBLIC = [
     "queue_generation(text)",
     "cached_sequences()",
     "_is_at_home()",
+    "_way_base(regclass)",
 ]
 READER = [
     "register_consumer(text,text)",
@@ -97,6 +98,7 @@ ADMIN = [
     "maint_operations()",
     "maint_rotate_tables_step1(text)",
     "maint_rotate_tables_step2()",
+    "maint_open_ways()",
     "maint_retry_events()",
     "maint_tables_to_vacuum()",
     "maint_purge_keys(text)",
@@ -113,6 +115,8 @@ ADMIN = [
     "rebase_queues()",
 ]
 DEFINER = [
+    "_close_way()",
+    "maint_open_ways()",
     "_read_position(pgq.registration)",
     "note_known_source(text,text,text,uuid,integer,bigint,timestamptz)",
     "move_known_tick(text,text,bigint,timestamptz)",

@@ -43,7 +43,12 @@ def test_a_new_queue_has_its_tables_sequences_indexes_and_first_tick(pgq_db: Dat
         " and relname ~ '^event_[0-9]' order by 1",
     )
     assert relations == sorted(
-        [f"event_{number}", f"event_{number}_id_seq", f"event_{number}_tick_seq"]
+        [
+            f"event_{number}",
+            f"event_{number}_id_seq",
+            f"event_{number}_tick_seq",
+            f"event_{number}_way",
+        ]
         + [f"event_{number}_{n}" for n in range(3)]
         + [f"event_{number}_{n}_txid_idx" for n in range(3)]
     )

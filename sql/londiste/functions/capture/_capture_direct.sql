@@ -6,11 +6,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Whether the function of a capture may write into the event tables itself: it runs as an owner
- * who may insert there.  Otherwise it goes through pgq.insert_event().
+ * who may insert there, and the queue says by a sequence which one takes events
+ * (_capture_way).  Otherwise it goes through pgq.insert_event().
  */
 select num_nulls((o.options).condition) = 1
     and num_nonnulls(variadic (o.options).extras) = 0
     and has_sequence_privilege(i_owner, q.queue_event_seq, 'usage')
+    and coalesce(
+        has_sequence_privilege(i_owner, to_regclass(pgq._way_seq(q))::oid, 'select'), false)
     and (
         select bool_and(has_table_privilege(i_owner, pgq.quote_fqname(t.name), 'insert'))
         from pgq._event_tables(q) as t (name))

@@ -73,28 +73,23 @@ begin
         for v_nr in 0 .. v_queue.queue_ntables - 1 loop
             continue when not i_direct;
             -- All columns in their order: otherwise the plan has a level more.
-            v_store := v_store || format('%s v_table operator(pg_catalog.=) %L then
+            v_store := v_store || format('%s v_table operator(pg_catalog.=) %s then
             insert into %s (ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data, ev_extra1,
                 ev_extra2, ev_extra3, ev_extra4)
             select pg_catalog.nextval(%L::pg_catalog.regclass), pg_catalog.now(), capture.v_txid,
                 null::pg_catalog.int4, null::pg_catalog.int4, e.*
-            from pgq.queue as q cross join lateral (%s) as e
-            where %s;
-            if found then
-                %s
-            end if;
+            from (%s) as e;
         ',
                 v_place,
                 v_nr,
                 pgq.quote_fqname(v_queue.queue_data_pfx || '_' || v_nr),
                 pgq.quote_fqname(v_queue.queue_event_seq),
-                v_event,
-                londiste._capture_table_is(v_queue.queue_id, v_nr),
-                v_pins.leave);
+                v_event);
             v_place := 'elsif';
         end loop;
-        v_store := v_store || case v_place when 'elsif' then E'end if;\n        ' else '' end
-            || londiste._capture_call('pgq.insert_event', i_args[1], v_event, 6) || E'\n';
+        v_store := v_store || format(case v_place when 'elsif' then E'else\n            %s\n        end if;\n'
+                else E'%s\n' end,
+            londiste._capture_call('pgq.insert_event', i_args[1], v_event, 6));
     end loop;
 
     return format($source$
@@ -106,9 +101,7 @@ declare
     -- The id of the transaction comes before the look at the current table, as in
     -- pgq.insert_event().
     v_txid pg_catalog.int8 := pg_catalog.txid_current();
-    -- The table that this session used last: a guess, which the INSERT checks.  Where it is wrong,
-    -- pgq.insert_event() decides, and makes the next guess.
-    v_table pg_catalog.text := pg_catalog.current_setting('pgq.table_of_%7$s', true);
+    v_table pg_catalog.int8 := %7$s;
 %12$sbegin
 %13$s    if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
         or pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1
@@ -157,7 +150,9 @@ $source$,
             i_relid, v_flag, v_state_of_new, v_state_of_old, v_pieces.key_changed,
             coalesce(v_pieces.update_silent, 'false'), v_pins.leave) end,
         v_update,
-        coalesce(v_queue.queue_id, 0),
+        case when i_direct
+            then '(' || londiste._capture_way(i_args[1]) || ') operator(pg_catalog.>>) 1'
+            else 'null' end,
         v_store,
         londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_truncate, 6),
         coalesce(

@@ -19,9 +19,10 @@ begin
     end if;
 
     execute format(
-        'grant select on %s, %s to public',
+        'grant select on %s, %s, %s to public',
         pgq.quote_fqname(v_queue.queue_event_seq),
-        pgq.quote_fqname(v_queue.queue_tick_seq)
+        pgq.quote_fqname(v_queue.queue_tick_seq),
+        pgq._way_seq(v_queue)
     );
     execute format(
         'grant usage on %s to pgq_admin', pgq.quote_fqname(v_queue.queue_event_seq)

@@ -30,7 +30,11 @@ begin
     if func_name is not null
         or exists (select 1 from pgq.queue where queue_switch_step2 is null)
     then
+        -- Opens the ways of queues, too.
         func_name := 'pgq.maint_rotate_tables_step2';
+        return next;
+    elsif exists (select 1 from pgq.queue q where pgq._way(q) <> coalesce(pgq._way_value(q), 0)) then
+        func_name := 'pgq.maint_open_ways';
         return next;
     end if;
 

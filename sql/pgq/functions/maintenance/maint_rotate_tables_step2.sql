@@ -9,6 +9,8 @@ as $$
  * The id of this transaction marks the point from which on everybody has seen the switch.
  */
 begin
+    -- Before this transaction changes the rows itself.
+    perform pgq.maint_open_ways();
     update pgq.queue
     set queue_switch_step2 = txid_current()
     where queue_switch_step2 is null

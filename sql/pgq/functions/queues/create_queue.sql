@@ -42,6 +42,9 @@ begin
 
     execute 'create sequence ' || v_queue.queue_tick_seq;
     execute 'create sequence ' || v_queue.queue_event_seq;
+    execute 'create sequence ' || pgq._way_seq(v_queue);
+    -- Nobody sees the sequence before the row of the queue is committed.
+    perform setval(pgq._way_seq(v_queue)::regclass, pgq._way(v_queue), true);
     execute format('create table %s () inherits (pgq.event_template)', v_queue.queue_data_pfx);
     for v_nr in 0 .. v_queue.queue_ntables - 1 loop
         perform pgq._create_event_table(v_queue, v_nr);

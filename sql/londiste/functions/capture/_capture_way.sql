@@ -1,0 +1,19 @@
+create or replace function londiste._capture_way(i_queue_name text)
+returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The expression (int8) that says in which table of a queue an event goes: twice its number, and 1 more when
+ * events may be packed.  Any other value, or null, means that pgq.insert_event() has to look.
+ *
+ * Reads one sequence, no snapshot and no table: see pgq._close_way() for why that is right.  The transaction must
+ * have its id before it is evaluated, and each event needs a new look.
+ */
+select format('pg_catalog.pg_sequence_last_value(%1$L::pg_catalog.regclass)'
+        || ' operator(pg_catalog.-) pgq._way_base(%1$L::pg_catalog.regclass)',
+    pgq._way_seq(q))
+from pgq.queue as q
+where q.queue_name = i_queue_name;
+$$;
