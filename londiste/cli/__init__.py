@@ -50,7 +50,9 @@ COMMANDS: dict[str, Entry] = {
     "ticker": Entry("ticker", "Cut queues into ticks and clean them.", DAEMONS),
     "tick": Entry("ticker", "Make a tick now.", DAEMONS),
     "worker": Entry("worker", "Apply the provider's batches to this node.", DAEMONS),
-    "copy": Entry("copy", "Copy tables; the worker starts this by itself.", DAEMONS),
+    "copy": Entry(
+        "copy", "Copy tables (the worker does it by itself); watch and steer it.", DAEMONS
+    ),
     "check": Entry("check", "Check how the tables of this node are captured.", CHECKS),
     "compare": Entry("compare", "Compare tables with the provider's at one tick.", CHECKS),
     "batch": Entry("batch", "Show the next batch of a consumer.", CHECKS),

@@ -12,6 +12,9 @@ import psycopg
 from psycopg.rows import dict_row
 
 from londiste.copy.attempts import Attempt, copy_progress
+from londiste.copy.eta import ChunkTimes, Remaining, remaining
+from londiste.copy.steps import Tally
+from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
@@ -23,13 +26,27 @@ _TEXT_PER_DISK = 0.75
 
 
 @dataclass(frozen=True)
+class InFlight:
+    """What the COPY commands into one table have read, and how many there are."""
+
+    rows: int = 0
+    bytes: int = 0
+    running: int = 0
+
+
+@dataclass(frozen=True)
 class Progress:
     """One copy that runs.
 
     rows, bytes -- moved, those in flight included.
     total_bytes -- estimate of the bytes to move; better once a chunk is finished.
     total_rows -- estimate of the source's statistics, 0 when unknown.
-    seconds -- since the copy began; eta -- seconds left, None when it cannot be told.
+    chunks, running, total_chunks -- finished, in flight, all.
+    seconds -- since the copy began.
+    rate -- bytes per second of all tasks together, None when it cannot be told.
+    eta -- seconds until the rows are here, None when it cannot be told.
+    eta_low, eta_high -- between which seconds that is in nine of ten cases (``copy/eta.py``);
+        None until two chunks are finished.
     """
 
     table: str
@@ -38,9 +55,13 @@ class Progress:
     total_bytes: int
     total_rows: int
     chunks: int
+    running: int
     total_chunks: int
     seconds: float
+    rate: float | None
     eta: float | None
+    eta_low: float | None
+    eta_high: float | None
 
     @property
     def fraction(self) -> float:
@@ -55,52 +76,98 @@ def read(conn: Connection, queue: str) -> list[Progress]:
         return []
     dests = {str(t.name): t.dest for t in tables.get_table_list(conn, queue)}
     flying = _in_flight(conn)
+    times = copy_chunk_times(conn, queue)
     return [
-        progress(attempt, *flying.get(dests.get(attempt.table, TableName("", "")), (0, 0)))
+        progress(
+            attempt,
+            flying.get(dests.get(attempt.table, TableName("", "")), InFlight()),
+            times.get(attempt.table),
+        )
         for attempt in running
     ]
 
 
-def progress(attempt: Attempt, rows_flying: int, bytes_flying: int) -> Progress:
+def progress(attempt: Attempt, flying: InFlight, times: ChunkTimes | None = None) -> Progress:
     """Joins what is done with what is in flight, and estimates the rest."""
-    moved = attempt.bytes + bytes_flying
+    moved = attempt.bytes + flying.bytes
     if attempt.chunks:
         total = attempt.bytes * attempt.total_chunks // attempt.chunks
     else:
         total = int(attempt.total_bytes * _TEXT_PER_DISK)
     total = max(total, moved)
-    left = None
-    if moved and attempt.seconds > 0:
-        left = (total - moved) * attempt.seconds / moved
+    left: Remaining | None = None
+    rate: float | None = None
+    if times is not None and times.bytes:
+        pieces = attempt.total_chunks - attempt.chunks - flying.bytes * times.count / times.bytes
+        left = remaining(times, max(0.0, pieces), flying.running)
+        rate = (times.rate or 0.0) * max(1, flying.running)
+    elif moved and attempt.seconds > 0:
+        rate = moved / attempt.seconds
+        left = Remaining((total - moved) / rate)
     return Progress(
         table=attempt.table,
-        rows=attempt.rows + rows_flying,
+        rows=attempt.rows + flying.rows,
         bytes=moved,
         total_bytes=total,
         total_rows=attempt.total_rows,
         chunks=attempt.chunks,
+        running=flying.running,
         total_chunks=attempt.total_chunks,
         seconds=attempt.seconds,
-        eta=left,
+        rate=rate,
+        eta=left.seconds if left else None,
+        eta_low=left.low if left else None,
+        eta_high=left.high if left else None,
     )
 
 
-def _in_flight(conn: Connection) -> dict[TableName, tuple[int, int]]:
+def copy_chunk_times(conn: Connection, queue: str) -> dict[str, ChunkTimes]:
+    """How long the finished chunks of the running copies took, by the name of the table."""
+    return {
+        row["table_name"]: ChunkTimes(row["chunks"], row["bytes"], row["seconds"], row["deviation"])
+        for row in call.rows(conn, "londiste.copy_chunk_times", queue)
+    }
+
+
+def load_tally(conn: Connection, queue: str, table: TableName) -> Tally:
+    """What the finished chunks of a table's running copy have moved, and what they took."""
+    times = copy_chunk_times(conn, queue).get(str(table))
+    if times is None:
+        return Tally()
+    rows = sum(a.rows for a in copy_progress(conn, queue) if a.table == str(table))
+    return Tally(times.count, times.seconds, rows, times.bytes)
+
+
+def _in_flight(conn: Connection) -> dict[TableName, InFlight]:
     try:
         with conn.cursor(row_factory=dict_row) as cursor:
             cursor.execute(query("copy_in_flight"))
             return {
-                TableName(row["schema"], row["name"]): (row["rows"], row["bytes"])
+                TableName(row["schema"], row["name"]): InFlight(
+                    row["rows"], row["bytes"], row["running"]
+                )
                 for row in cursor.fetchall()
             }
     except psycopg.Error as error:
         raise from_database(error) from error
 
 
+def time_left(item: Progress) -> str:
+    """The time that is left with its band, for people; '' when it cannot be told."""
+    if item.eta is None:
+        return ""
+    if item.eta_low is None or item.eta_high is None:
+        return f"about {item.eta:.0f} s"
+    return f"{item.eta:.0f} s ({item.eta_low:.0f} to {item.eta_high:.0f})"
+
+
 def line(item: Progress) -> str:
     """One copy in one line, for logs."""
-    left = "" if item.eta is None else f", about {item.eta:.0f} s left"
+    left = time_left(item)
+    rate = "" if item.rate is None else f", {item.rate / 1e6:.1f} MB/s"
     return (
         f"{item.table}: {item.rows} rows, {item.bytes / 1e6:.1f} of about"
-        f" {item.total_bytes / 1e6:.1f} MB, {item.fraction:.0%}{left}"
+        f" {item.total_bytes / 1e6:.1f} MB, {item.fraction:.0%},"
+        f" chunks {item.chunks}+{item.running}/{item.total_chunks}{rate}"
+        + (f", {left} left" if left else "")
     )

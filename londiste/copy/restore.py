@@ -26,7 +26,7 @@ _NOT_UNIQUE = {"23505", "23P01"}
 
 
 def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
-    """Runs the stored statements, analyzes the table, forgets the statements.
+    """Runs the stored statements and forgets them.
 
     False when nothing was stored.  ``conn`` in autocommit mode.
 
@@ -45,7 +45,6 @@ def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
             # As bytes: the text may hold percent signs, and there are no parameters.
             conn.execute(now.dropped_ddl.encode())
             tables.local_set_table_struct(conn, queue, table.name, None)
-            conn.execute(sql.SQL("analyze {}").format(table.dest.sql))
     except psycopg.Error as error:
         if error.sqlstate in _NOT_UNIQUE:
             raise EventError(
@@ -65,7 +64,7 @@ def more_sort_memory(conn: Connection) -> None:
 
 
 def analyze(conn: Connection, table: ReplicatedTable) -> None:
-    """New statistics for a table that had nothing to restore."""
+    """New statistics for a table."""
     try:
         conn.execute(sql.SQL("analyze {}").format(table.dest.sql))
     except psycopg.Error as error:

@@ -16,9 +16,10 @@ import psycopg
 from psycopg.rows import dict_row
 
 from londiste.cascade import nodes
-from londiste.copy import attempts
+from londiste.copy import attempts, steps
 from londiste.copy.columns import Pairing, pair
 from londiste.copy.prepare import find, prepare
+from londiste.copy.progress import load_tally
 from londiste.copy.sides import Sides, Stopping
 from londiste.copy.split import split
 from londiste.daemon import crash, logcontext
@@ -78,6 +79,7 @@ class RowCopy:
                 rows=info.rows_estimate,
                 chunk_bytes=self.job.chunk_bytes,
             )
+            steps.copy_step_start(node, self.job.queue, table.name, steps.LOAD)
             attempt = prepare(node, self.job.queue, table, chunks)
             crash.point("copy.prepared")
             spec = CopySpec(
@@ -111,6 +113,8 @@ class RowCopy:
         node = self.sides.here
         after = sync.next_state(InCopy(), Seen(By.COPY, copied=True))
         with node.transaction():
+            tally = load_tally(node, self.job.queue, table.name)
+            steps.copy_step_end(node, self.job.queue, table.name, steps.LOAD, tally)
             if not attempts.copy_end(node, self.job.queue, table.name, attempt):
                 raise Superseded(f"copy {attempt} of {table.name} is superseded")
             if not tables.move_table_state(

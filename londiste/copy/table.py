@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from londiste.cascade import nodes
 from londiste.cascade.progress import NodeProgress
-from londiste.copy import attempts
+from londiste.copy import attempts, steps
 from londiste.copy.restore import analyze, restore
 from londiste.copy.rows import RowCopy
 from londiste.copy.sides import Job, Sides, Stopping
@@ -58,6 +58,7 @@ class TableCopy:
         self.consumer = self.sides.consumer
         self.stopping = stopping
         self._analyzed = False
+        self._tally = steps.Tally()
 
     def run(self) -> None:
         """Steps until the table is ok, removed, or the process stops."""
@@ -104,16 +105,21 @@ class TableCopy:
 
     def _restore(self, table: ReplicatedTable) -> None:
         """Indexes, if any were taken off; statistics, once."""
+        node = self.sides.here
         if table.dropped_ddl:
-            restore(self.sides.here, self.queue, table)
-        elif not self._analyzed:
-            analyze(self.sides.here, table)
+            with steps.step(node, self.queue, table.name, steps.INDEXES):
+                restore(node, self.queue, table)
+        if table.dropped_ddl or not self._analyzed:
+            with steps.step(node, self.queue, table.name, steps.ANALYZE):
+                analyze(node, table)
         self._analyzed = True
         crash.point("copy.restored")
 
     def _catch_up(self, table: ReplicatedTable) -> None:
         """Replays batches until none is waiting and the copy's snapshot is spent."""
         self._restore(table)
+        steps.copy_step_start(self.sides.here, self.queue, self.name, steps.CATCH_UP)
+        self._tally = steps.Tally()
         runner, progress = self._runner()
         copied = Snapshot.parse(table.snapshot) if table.snapshot else None
         forced = False
@@ -129,6 +135,7 @@ class TableCopy:
             tick = progress.tick()
             if sync.snapshot_spent(copied, self._tick_snapshot(tick)):
                 self._move(table, CatchingUp(), Seen(By.COPY, tick=tick, caught_up=True))
+                self._step_ended(steps.CATCH_UP, steps.HAND_OVER)
                 crash.point("copy.wanna-sync")
                 return
             # Only a tick made after the copy sees everything that was copied.
@@ -146,6 +153,7 @@ class TableCopy:
             seen = Seen(By.COPY, tick=progress.tick())
             if sync.next_state(DoSync(tick), seen) != DoSync(tick):
                 crash.point("copy.before-ok")
+                self._step_ended(steps.HAND_OVER)
                 self._move(table, DoSync(tick), seen)
                 crash.point("copy.after-ok")
                 log.info("%s: in step from tick %d on", table.name, tick)
@@ -170,9 +178,18 @@ class TableCopy:
             return None
         batch = opened.batch
         with logcontext.bound(batch=batch.id, tick=batch.tick_id):
-            runner.run(batch, Interest.copy(table), query=opened.query)
+            stats = runner.run(batch, Interest.copy(table), query=opened.query)
             batches.finish_batch(source, batch.id)
+        self._tally.add(stats.seconds, stats.events)
         return batch
+
+    def _step_ended(self, name: str, following: str | None = None) -> None:
+        """Notes what the batches since its beginning were."""
+        node = self.sides.here
+        steps.copy_step_end(node, self.queue, self.name, name, self._tally)
+        self._tally = steps.Tally()
+        if following is not None:
+            steps.copy_step_start(node, self.queue, self.name, following)
 
     def _runner(self) -> tuple[BatchRunner, NodeProgress]:
         node = self.sides.here

@@ -1,5 +1,5 @@
 /*
- * What the running COPY commands into tables have read so far, per table.
+ * What the running COPY commands into tables have read so far, and how many there are, per table.
  *
  * Only commands of the same role are seen, unless the role is a member of pg_read_all_stats.
  */
@@ -7,7 +7,8 @@ select
     n.nspname as schema,
     c.relname as name,
     sum(p.tuples_processed)::int8 as rows,
-    sum(p.bytes_processed)::int8 as bytes
+    sum(p.bytes_processed)::int8 as bytes,
+    count(*)::int4 as running
 from pg_catalog.pg_stat_progress_copy p
 join pg_catalog.pg_class c on c.oid = p.relid
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace

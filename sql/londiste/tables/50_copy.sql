@@ -49,6 +49,7 @@ create table londiste.copy_chunk (
     rows int8 not null default 0,
     bytes int8 not null default 0,
     done_at timestamptz not null default now(),
+    seconds float8,
     constraint copy_chunk_pkey primary key (queue_name, table_name, attempt, chunk)
 );
 
@@ -61,3 +62,4 @@ comment on column londiste.copy_chunk.chunk is 'Position in the list of chunks, 
 comment on column londiste.copy_chunk.rows is 'Rows of the chunk';
 comment on column londiste.copy_chunk.bytes is 'Bytes that went over the wire for it';
 comment on column londiste.copy_chunk.done_at is 'When the transaction of the chunk began';
+comment on column londiste.copy_chunk.seconds is 'How long its rows took, without waiting';

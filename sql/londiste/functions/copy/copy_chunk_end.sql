@@ -8,12 +8,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes how much a chunk was, in the transaction that has copied it.
+ * Notes how much a chunk was and how long it took, in the transaction that has copied it.
  */
 begin
     update londiste.copy_chunk c
     set rows = i_rows,
-        bytes = i_bytes
+        bytes = i_bytes,
+        seconds = extract(epoch from clock_timestamp() - c.done_at)
     where c.queue_name = i_queue_name
         and c.table_name = i_table_name
         and c.attempt = i_attempt

@@ -46,6 +46,9 @@ begin
         perform londiste.local_remove_seq(i_queue_name, v_seq);
     end loop;
 
+    delete from londiste.copy_step
+    where queue_name = i_queue_name and table_name = i_table_name;
+
     update londiste.table_info
     set local = false,
         merge_state = null,

@@ -1,4 +1,4 @@
-"""``londiste copy``: the process that copies tables."""
+"""``londiste copy run``: the process that copies tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LINE = 10.0
 @click.option("--engine", "chosen", type=click.Choice(engine.NAMES), help="Override the setting.")
 @options.json_output
 @options.explain
-def copy(
+def run(
     context: options.Context,
     names: tuple[str, ...],
     chosen: str | None,

@@ -1,0 +1,195 @@
+"""``londiste copy status``: what the copies do, and what they took."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from londiste.cli import options, output
+from londiste.copy import progress, steps
+from londiste.copy.status import TableStatus, collect
+from londiste.copy.steps import Step
+from londiste.db.connection import Connection, session
+from londiste.db.names import TableName
+from londiste.errors import UnknownTable
+from londiste.replication import tables
+from londiste.settings import NodeSettings
+
+_COLUMNS = ("table", "state", "step", "rows", "bytes", "of", "chunks", "rate", "left", "more")
+_DONE = ("table", "step", "seconds", "tasks", "at a time", "rows", "bytes", "rate")
+
+
+@click.command()
+@options.pass_context
+@click.argument("names", nargs=-1, metavar="[TABLE]...")
+@click.option("--done", is_flag=True, help="What the steps of the last copies took.")
+@click.option("--watch", is_flag=True, help="Again and again, until no table is on its way.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two looks of --watch.",
+)
+@options.json_output
+def status(
+    context: options.Context,
+    names: Sequence[str],
+    done: bool,
+    watch: bool,
+    interval: float,
+    as_json: bool,
+) -> None:
+    """Show how far the copies of this node are, or what they took.
+
+    Tables that are not in step: what happens, rows, bytes, chunks (done+running/all), rate, and
+    the time that is left with the band in which it lies in nine of ten cases. With --json and
+    --watch one JSON document per line and look.
+    """
+    settings = context.settings(NodeSettings)
+    wanted = [str(TableName.parse(name)) for name in names]
+    with session(settings.db, name="londiste copy status", autocommit=True) as conn:
+        known = {str(t.name) for t in tables.get_table_list(conn, settings.queue_name) if t.local}
+        for name in wanted:
+            if name not in known:
+                raise UnknownTable(
+                    f"table {name} is not replicated here", hint="see what is: londiste tables"
+                )
+        if done:
+            _show_done(conn, settings, wanted, as_json=as_json)
+            return
+        while True:
+            found = [
+                item
+                for item in collect(
+                    conn,
+                    settings.queue_name,
+                    settings.consumer,
+                    remote_extra=settings.remote_extra_connstr,
+                )
+                if not wanted or item.table in wanted
+            ]
+            _show(found, as_json=as_json, watching=watch)
+            if not watch or not found:
+                return
+            time.sleep(interval)
+
+
+def _show(items: Sequence[TableStatus], *, as_json: bool, watching: bool) -> None:
+    if as_json:
+        output.as_json(items)
+        sys.stdout.flush()
+        return
+    if watching and sys.stdout.isatty():
+        click.clear()
+    if not items:
+        output.message("every table is in step; what the copies took: londiste copy status --done")
+        return
+    output.table(_COLUMNS, [_row(item) for item in items])
+    for item in items:
+        if item.error:
+            output.message(f"{item.table}: {item.error}")
+
+
+def _row(item: TableStatus) -> list[Any]:
+    load = item.load
+    more = [
+        f"{build.index or 'index'}: {build.phase} {_share(build.blocks_done, build.blocks_total)}"
+        for build in item.builds
+    ]
+    if item.analyze:
+        phase, blocks, total = item.analyze
+        more.append(f"analyze: {phase} {_share(blocks, total)}")
+    if item.behind:
+        more.append(f"{item.behind.ticks} ticks, {item.behind.events or 0} events behind")
+    if item.error:
+        more.append("failed, see below")
+    return [
+        item.table,
+        item.state or "waits",
+        item.step or None,
+        load.rows if load else None,
+        size(load.bytes) if load else None,
+        size(load.total_bytes) if load else None,
+        f"{load.chunks}+{load.running}/{load.total_chunks}" if load else None,
+        f"{size(load.rate)}/s" if load and load.rate is not None else None,
+        progress.time_left(load) or None if load else None,
+        ", ".join(more) or None,
+    ]
+
+
+def _show_done(
+    conn: Connection, settings: NodeSettings, wanted: Sequence[str], *, as_json: bool
+) -> None:
+    found = [
+        step
+        for step in steps.copy_steps(conn, settings.queue_name)
+        if not wanted or step.table in wanted
+    ]
+    if as_json:
+        output.as_json([{**vars(step), "concurrency": step.concurrency} for step in found])
+    elif found:
+        summary(found)
+    else:
+        output.message("no table was copied here yet")
+
+
+def summary(found: Sequence[Step]) -> None:
+    """Prints the steps per table, and the sums of each step over all tables."""
+    rows = [_done_row(step.table, step) for step in found]
+    names = list(dict.fromkeys(step.table for step in found))
+    if len(names) > 1:
+        for name in dict.fromkeys(step.step for step in found):
+            rows.append(_sum_row(name, [step for step in found if step.step == name]))
+    output.table(_DONE, rows)
+
+
+def _done_row(table: str, step: Step) -> list[Any]:
+    return [
+        table,
+        step.step if step.finished else f"{step.step} (not finished)",
+        f"{step.seconds:.2f}",
+        step.tasks if step.finished else None,
+        f"{step.concurrency:.1f}" if step.concurrency is not None else None,
+        step.rows,
+        size(step.bytes) if step.bytes is not None else None,
+        f"{size(step.bytes / step.seconds)}/s" if step.bytes and step.seconds > 0 else None,
+    ]
+
+
+def _sum_row(name: str, of: Sequence[Step]) -> list[Any]:
+    """One step of all tables: from the first beginning to the last end."""
+    begin = min(step.started_at for step in of)
+    end = max(step.started_at + timedelta(seconds=step.seconds) for step in of)
+    seconds = (end - begin).total_seconds()
+    busy = sum(step.busy or 0.0 for step in of)
+    rows = [step.rows for step in of if step.rows is not None]
+    moved = [step.bytes for step in of if step.bytes is not None]
+    return [
+        "all",
+        name,
+        f"{seconds:.2f}",
+        sum(step.tasks for step in of),
+        f"{busy / seconds:.1f}" if busy and seconds > 0 else None,
+        sum(rows) if rows else None,
+        size(sum(moved)) if moved else None,
+        f"{size(sum(moved) / seconds)}/s" if moved and seconds > 0 else None,
+    ]
+
+
+def size(count: float) -> str:
+    """Bytes for people: 12.3MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f}B" if unit == "B" else f"{count:.1f}{unit}"
+        count /= 1000
+    return f"{count:.1f}TB"
+
+
+def _share(done: int, total: int) -> str:
+    return f"{done}/{total} blocks" if total else ""

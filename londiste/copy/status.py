@@ -1,0 +1,173 @@
+"""What the copies of a node do now: everything about each table that is not in step.
+
+Collected from this node's database, and from the provider's how far a catch-up is behind.  Any
+process can ask, wherever the copies run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+from psycopg.rows import dict_row
+
+from londiste.cascade import nodes
+from londiste.copy import progress, steps
+from londiste.copy.progress import Progress
+from londiste.copy.steps import Step
+from londiste.db.connection import Connection, session
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import LondisteError, from_database
+from londiste.pgq import queues
+from londiste.replication import sync, tables
+from londiste.replication.copying import copy_consumer
+
+#: application_name of a session that builds an index, in front of its name.
+BUILDER = "londiste copy index "
+
+
+@dataclass(frozen=True)
+class Build:
+    """An index that is being built; '' for a name that cannot be told."""
+
+    index: str
+    phase: str
+    blocks_done: int
+    blocks_total: int
+    tuples_done: int
+    tuples_total: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Behind:
+    """How far the catch-up of a table is from the newest tick of the provider."""
+
+    ticks: int
+    events: int | None
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """One table on its way.
+
+    state -- as stored; None: it waits for its turn.
+    step -- what its copy does now: the step that is not finished, '' when none is.
+    seconds -- of that step so far.
+    load -- progress of the rows, while they come.
+    builds -- indexes that are being built.
+    analyze -- (phase, blocks done, blocks in all) while statistics are made.
+    behind -- while it catches up.
+    error -- why it does not go on.
+    """
+
+    table: str
+    state: str | None
+    step: str = ""
+    seconds: float | None = None
+    load: Progress | None = None
+    builds: tuple[Build, ...] = ()
+    analyze: tuple[str, int, int] | None = None
+    behind: Behind | None = None
+    error: str = ""
+
+
+def collect(
+    conn: Connection, queue: str, consumer: str, *, remote_extra: str = ""
+) -> list[TableStatus]:
+    """The tables of a node that are not in step, in the order of adding.
+
+    consumer -- the worker's consumer; remote_extra -- added to the provider's location.
+
+    Raises UnknownNode.  A provider that does not answer is no error: nothing is known of the lag.
+    """
+    state = nodes.get_worker_state(conn, queue)
+    on_the_way = [
+        t
+        for t in tables.get_table_list(conn, queue)
+        if t.local and sync.from_text(t.state) != sync.Ok()
+    ]
+    if not on_the_way:
+        return []
+    loads = {item.table: item for item in progress.read(conn, queue)}
+    current = {s.table: s for s in steps.copy_steps(conn, queue) if not s.finished}
+    errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
+    builds, analyzes = _builds(conn), _analyzes(conn)
+    behind: dict[str, Behind] = {}
+    if any(isinstance(sync.from_text(t.state), sync.CatchingUp) for t in on_the_way):
+        extra = conninfo.conninfo_to_dict(remote_extra)
+        behind = _behind(conninfo.make_conninfo(state.provider_location, **extra), queue)
+    result = []
+    for table in on_the_way:
+        name = str(table.name)
+        own = copy_consumer(consumer, table.name)
+        step: Step | None = current.get(name)
+        result.append(
+            TableStatus(
+                table=name,
+                state=table.state,
+                step=step.step if step else "",
+                seconds=step.seconds if step else None,
+                load=loads.get(name),
+                builds=tuple(builds.get(table.dest, ())),
+                analyze=analyzes.get(table.dest),
+                behind=behind.get(own),
+                error=errors.get(own, ""),
+            )
+        )
+    return result
+
+
+def _builds(conn: Connection) -> dict[TableName, list[Build]]:
+    found: dict[TableName, list[Build]] = {}
+    for row in _rows(conn, "index_builds"):
+        session_name = str(row["session"])
+        found.setdefault(TableName(row["schema"], row["name"]), []).append(
+            Build(
+                index=session_name.removeprefix(BUILDER)
+                if session_name.startswith(BUILDER)
+                else "",
+                phase=row["phase"],
+                blocks_done=row["blocks_done"],
+                blocks_total=row["blocks_total"],
+                tuples_done=row["tuples_done"],
+                tuples_total=row["tuples_total"],
+                seconds=row["seconds"] or 0.0,
+            )
+        )
+    return found
+
+
+def _analyzes(conn: Connection) -> dict[TableName, tuple[str, int, int]]:
+    return {
+        TableName(row["schema"], row["name"]): (
+            row["phase"],
+            row["blocks_done"],
+            row["blocks_total"],
+        )
+        for row in _rows(conn, "analyzes")
+    }
+
+
+def _rows(conn: Connection, name: str) -> list[dict[str, Any]]:
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query(name)).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error) from error
+
+
+def _behind(location: str, queue: str) -> dict[str, Behind]:
+    """The lag of every consumer of the provider, by name; nothing when it does not answer."""
+    try:
+        with session(location, name="londiste copy status", autocommit=True) as conn:
+            newest = queues.get_queue_info(conn, queue)[0].last_tick_id or 0
+            return {
+                c.consumer_name: Behind(max(0, newest - (c.last_tick or 0)), c.pending_events)
+                for c in queues.get_consumer_info(conn, queue)
+            }
+    except (LondisteError, psycopg.Error):
+        return {}

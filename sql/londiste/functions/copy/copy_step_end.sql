@@ -1,0 +1,32 @@
+create or replace function londiste.copy_step_end(
+    i_queue_name text, i_table_name text, i_step text,
+    i_tasks int4 default null, i_busy float8 default null,
+    i_rows int8 default null, i_bytes int8 default null
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes that a step of a table's copy has ended, and what it was.
+ *
+ * Without effect on a step that was not begun or has ended already.
+ */
+begin
+    update londiste.copy_step s
+    set seconds = extract(epoch from clock_timestamp() - s.started_at),
+        tasks = coalesce(i_tasks, 1),
+        busy = i_busy,
+        rows = i_rows,
+        bytes = i_bytes
+    where s.queue_name = i_queue_name
+        and s.table_name = i_table_name
+        and s.step = i_step
+        and s.seconds is null;
+end;
+$$;
+
+revoke all on function londiste.copy_step_end(text, text, text, int4, float8, int8, int8) from public;
+grant execute on function londiste.copy_step_end(text, text, text, int4, float8, int8, int8)
+to londiste_writer;

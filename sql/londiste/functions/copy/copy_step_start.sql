@@ -1,0 +1,44 @@
+create or replace function londiste.copy_step_start(i_queue_name text, i_table_name text, i_step text)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes that a step of a table's copy begins.
+ *
+ * A step that was begun and not ended goes on: its time counts from its first beginning.  The
+ * first step, load, of another copy forgets the steps of the copy before.
+ */
+begin
+    -- In this order, as who removes the table does it.
+    perform 1
+    from londiste.table_info t
+    where t.queue_name = i_queue_name
+        and t.table_name = i_table_name
+    for key share;
+    if not found then
+        return;
+    end if;
+    if i_step = 'load' then
+        delete from londiste.copy_step s
+        where s.queue_name = i_queue_name
+            and s.table_name = i_table_name
+            and (s.step <> i_step or s.seconds is not null);
+    end if;
+    insert into londiste.copy_step as s (queue_name, table_name, step)
+    values (i_queue_name, i_table_name, i_step)
+    on conflict (queue_name, table_name, step) do update
+    set started_at = excluded.started_at,
+        seconds = null,
+        tasks = 1,
+        busy = null,
+        rows = null,
+        bytes = null
+    where s.seconds is not null;
+end;
+$$;
+
+revoke all on function londiste.copy_step_start(text, text, text) from public;
+grant execute on function londiste.copy_step_start(text, text, text)
+to londiste_writer;

@@ -1,0 +1,44 @@
+create or replace function londiste.copy_steps(
+    i_queue_name text,
+    out table_name text,
+    out step text,
+    out started_at timestamptz,
+    out seconds float8,
+    out finished bool,
+    out tasks int4,
+    out busy float8,
+    out rows int8,
+    out bytes int8
+)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The steps of the last copy of each table of a queue, in the order in which they began.
+ *
+ * seconds of a step that is not finished: until now.
+ */
+    select
+        s.table_name,
+        s.step,
+        s.started_at,
+        coalesce(s.seconds, extract(epoch from clock_timestamp() - s.started_at)::float8),
+        s.seconds is not null,
+        s.tasks,
+        s.busy,
+        s.rows,
+        s.bytes
+    from londiste.copy_step s
+    join londiste.table_info t
+        on t.queue_name = s.queue_name
+        and t.table_name = s.table_name
+    where s.queue_name = i_queue_name
+    order by t.nr, s.table_name, s.started_at, s.step
+$$;
+
+revoke all on function londiste.copy_steps(text) from public;
+grant execute on function londiste.copy_steps(text)
+to londiste_writer, londiste_reader;

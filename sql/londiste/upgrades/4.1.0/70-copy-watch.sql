@@ -1,0 +1,33 @@
+-- What people see of copies, and how they steer them.
+alter table londiste.copy_chunk add column if not exists seconds float8;
+comment on column londiste.copy_chunk.seconds is 'How long its rows took, without waiting';
+
+create table if not exists londiste.copy_step (
+    queue_name text not null,
+    table_name text not null,
+    step text not null,
+    started_at timestamptz not null default clock_timestamp(),
+    seconds float8,
+    tasks int4 not null default 1,
+    busy float8,
+    rows int8,
+    bytes int8,
+    constraint copy_step_pkey primary key (queue_name, table_name, step),
+    constraint copy_step_table_fkey foreign key (queue_name, table_name)
+        references londiste.table_info (queue_name, table_name) on delete cascade
+);
+
+comment on table londiste.copy_step is
+    'What the last copy of each table did, and how long it took; kept until the next copy of it';
+comment on column londiste.copy_step.queue_name is 'Queue of the replicated table';
+comment on column londiste.copy_step.table_name is 'Name of the table in the queue';
+comment on column londiste.copy_step.step is
+    'load, indexes, keys, analyze, catch-up or hand-over';
+comment on column londiste.copy_step.started_at is 'When it began';
+comment on column londiste.copy_step.seconds is
+    'From its beginning to its end, pauses and restarts included; NULL while it is not finished';
+comment on column londiste.copy_step.tasks is 'Pieces that it had: chunks, indexes, batches';
+comment on column londiste.copy_step.busy is
+    'Seconds of work of all pieces together; divided by seconds: how many worked at a time';
+comment on column londiste.copy_step.rows is 'Rows, or events, that it has moved';
+comment on column londiste.copy_step.bytes is 'Bytes that it has moved';
