@@ -214,6 +214,7 @@ class BatchRunner:
         """
         count = applied = nbytes = 0
         self._shapes.check_again()
+        self._applier.begin()
         part = ahead.take(batch, interest) if ahead is not None else None
         if ahead is not None and part is not None:
             nbytes = sum(block.nbytes for block in part.blocks)
@@ -303,6 +304,7 @@ class BatchRunner:
             also=also if not slow else None,
             begin=transaction.begin,
             verify=verify,
+            more=bool(slow) or also is None,
         )
         if slow:
             self._write_decoded(part, slow, known)
@@ -320,9 +322,9 @@ class BatchRunner:
         for dest, change in part.changes(tables):
             pending.add(dest, change)
             if pending.bytes >= self.flush_bytes:
-                self._applier.apply(plan(pending.changes, known, node=self.node))
+                self._applier.apply(plan(pending.changes, known, node=self.node), more=True)
                 pending.clear()
-        self._applier.apply(plan(pending.changes, known, node=self.node))
+        self._applier.apply(plan(pending.changes, known, node=self.node), more=True)
 
     def _follow(self, event: Event) -> None:
         if self.system is None:

@@ -97,6 +97,7 @@ class Case:
     tables -- the tables that are compared and captured, with the options of their captures.
     made -- DDL for both sides that the rest needs.
     extras -- DDL for both sides (constraints, triggers) that can be left out.
+    target -- DDL for the target alone, likewise.
     settings -- of the session that writes.
     packed -- the queue's ``packed_events``.
     flush_bytes -- of the reader: into what parts a batch is cut.
@@ -110,6 +111,7 @@ class Case:
     settings: dict[str, str] = field(default_factory=dict)
     packed: bool = True
     flush_bytes: int = 64 << 20
+    target: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         lines = [
@@ -117,6 +119,7 @@ class Case:
             *(f"set {name} = '{value}';" for name, value in self.settings.items()),
             *(f"{ddl};" for ddl in self.made),
             *(f"{ddl};" for ddl in self.extras),
+            *(f"{ddl};  -- on the target" for ddl in self.target),
             *(
                 f"select londiste.create_capture('q', '{table}', '{{{', '.join(options)}}}');"
                 for table, options in self.tables.items()
@@ -132,6 +135,8 @@ class Case:
                 yield replace(self, steps=self.steps[:number] + self.steps[number + 1 :])
         for number in range(len(self.extras)):
             yield replace(self, extras=self.extras[:number] + self.extras[number + 1 :])
+        for number in range(len(self.target)):
+            yield replace(self, target=self.target[:number] + self.target[number + 1 :])
         if self.settings:
             yield replace(self, settings={})
         for number, step in enumerate(self.steps):

@@ -87,6 +87,8 @@ class Pair:
             for conn in (self.source, self.target):
                 with contextlib.suppress(psycopg.errors.UndefinedTable):
                     _raw(conn, statement)
+        for statement in case.target:
+            _raw(self.target, statement)
         if self.takes_packs:
             queues.set_queue_config(self.source, QUEUE, "packed_events", str(case.packed).lower())
         for table, options in case.tables.items():

@@ -77,6 +77,21 @@ KEYS: dict[str, KeyType] = {
         lambda source, n: (f"(({n}) / 3)::int4", f"('b' || ({n}) % 3)"),
         ("a = 3 - a", "b = b || 'x'", "a = a + 1, b = upper(b)"),
     ),
+    "uuid": _one("id", "uuid", "md5(#::text)::uuid", moves=("md5(@::text)::uuid",)),
+    "any case": _one(
+        "id",
+        'text collate app."any case"',
+        "('k' || #)",
+        "('K' || #)",
+        moves=("upper(@)", "'x' || @", "initcap(@)"),
+    ),
+    "domain": _one(
+        "id", "app.amount", "#::numeric", "(# || '.0')::numeric", moves=("@ * 1.0", "9 - @")
+    ),
+    "array": _one("id", "int4[]", "array[(#)::int4, 7]", moves=("@ || 1", "array[9 - @[1], 7]")),
+    "composite": _one(
+        "id", "app.pair", "row((#)::int4, 'x')::app.pair", moves=("row(9 - (@).a, 'x')::app.pair",)
+    ),
     "numeric and text": KeyType(
         (("b", "text"), ("a", "numeric")),
         lambda source, n: (
@@ -87,9 +102,15 @@ KEYS: dict[str, KeyType] = {
     ),
 }
 
-#: The texts of these keys do not tell a row, so changes are written in order: where the states of
-#: rows that pass a unique value on meet each other, replay stops.
-NEVER = {"float8", "interval"}
+#: Types that the columns may have.
+TYPES = (
+    "create type app.pair as (a int4, b text)",
+    "create domain app.amount as numeric check (value > -1000000)",
+    # a server may be built without ICU: then letters differ
+    "do $do$ begin create collation app.\"any case\" (provider = icu, locale = 'und-u-ks-level2',"
+    " deterministic = false); exception when feature_not_supported then"
+    ' create collation app."any case" from "C"; end $do$',
+)
 
 #: Columns besides the key, with values made from a number.
 VALUES: dict[str, tuple[str, str]] = {
@@ -102,6 +123,10 @@ VALUES: dict[str, tuple[str, str]] = {
     "raw": ("bytea", "decode(md5(#::text), 'hex')"),
     "big": ("text", "repeat(md5(#::text), 90)"),
     "f": ("float8", "sqrt(abs(#::float8))"),
+    "two": ("app.pair", "row(#, 'x \\\\y')::app.pair"),
+    "amount": ("app.amount", "(#::numeric / 4)"),
+    "twos": ("app.pair[]", "array[row(#, null)::app.pair]"),
+    "span": ("int4range", "int4range(#::int4, #::int4 + 3)"),
     "Odd Col": ("text", "E'a\\\\b\\'\\n' || #"),
 }
 
@@ -116,6 +141,7 @@ class Table:
     keyless: bool = False
     deferrable: bool = False
     unique: bool = False
+    arbiter: bool = False
     self_reference: bool = False
     leaves: tuple[str, ...] = ()
     heir: str = ""
@@ -168,6 +194,7 @@ class Schema:
     main: Table
     made: list[str] = field(default_factory=list)
     extras: list[str] = field(default_factory=list)
+    target: list[str] = field(default_factory=list)
     captured: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -175,12 +202,14 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def random_schema(source: random.Random, forms: tuple[str, ...], tame: bool) -> Schema:
+def random_schema(
+    source: random.Random, forms: tuple[str, ...], tame: bool, version: int = 14
+) -> Schema:
     """Random tables; ``forms`` are the forms of capture there are, empty for the only one."""
     key = KEYS[source.choice(list(KEYS))]
     chosen = source.sample(list(VALUES), source.randrange(4))
     table = Table(MAIN, key, {name: VALUES[name] for name in chosen})
-    schema = Schema(table)
+    schema = Schema(table, list(TYPES))
     kind = source.choice(["plain"] * 5 + ["hash", "hash", "range", "deep", "heir", "keyless"])
     table.keyless = kind == "keyless"
     table.partitioned = kind in {"hash", "range", "deep"}
@@ -189,14 +218,17 @@ def random_schema(source: random.Random, forms: tuple[str, ...], tame: bool) -> 
         table.deferrable = False
     _make_main(source, schema, kind)
     if not table.partitioned:
-        if source.random() < 0.3 and key.columns[0][1] not in NEVER:
-            table.unique = True
-            late = source.choice(["", " deferrable", " deferrable initially deferred"])
-            schema.made.append("alter table app.t add u int4")
-            schema.extras.append(f"alter table app.t add constraint t_u unique (u){late}")
+        if source.random() < 0.35:
+            _unique(source, schema, version)
         if source.random() < 0.2:
+            kind_ = source.choice(["stored", "virtual"] if version >= 18 else ["stored"])
             schema.extras.append(
-                "alter table app.t add g text generated always as ('<' || n || '>') stored"
+                f"alter table app.t add g text generated always as ('<' || n || '>') {kind_}"
+            )
+        if source.random() < 0.1:
+            always = source.choice(["always", "by default"])
+            schema.extras.append(
+                f"alter table app.t add number int8 generated {always} as identity"
             )
     if not table.deferrable and not table.keyless:
         if not tame and source.random() < 0.25:
@@ -207,7 +239,47 @@ def random_schema(source: random.Random, forms: tuple[str, ...], tame: bool) -> 
     for number in range(0 if tame else source.choice([0, 0, 1, 1, 2, 3])):
         schema.extras += _trigger(source, schema, number)
     _capture(source, schema, forms, kind)
+    _target(source, schema)
     return schema
+
+
+def _unique(source: random.Random, schema: Schema, version: int) -> None:
+    """A unique column besides the key."""
+    schema.main.unique = True
+    late = source.choice(["", "", " deferrable", " deferrable initially deferred"])
+    kind = source.choice(
+        [
+            "unique (u)",
+            "unique (u)",
+            "unique nulls not distinct (u)" if version >= 15 else "unique (u)",
+            "exclude using btree (u with =)",
+        ]
+    )
+    schema.main.arbiter = not late and kind == "unique (u)"
+    schema.made.append("alter table app.t add u int4")
+    schema.extras.append(f"alter table app.t add constraint t_u {kind}{late}")
+
+
+def _target(source: random.Random, schema: Schema) -> None:
+    """What the target's table has and the source's has not."""
+    if source.random() < 0.15:
+        schema.target.append("alter table app.t add own text default 'mine'")
+    if source.random() < 0.15:
+        name = "app.t"
+        schema.target += [
+            "create table app.seen (what text)",
+            "create function app.look() returns trigger language plpgsql as $f$ begin"
+            " insert into app.seen values (tg_op); return coalesce(new, old); end $f$;"
+            f" create trigger look {source.choice(['before', 'after'])}"
+            f" insert or update or delete on {name} for each row execute function app.look();"
+            f" alter table {name} enable {source.choice(['always', 'replica'])} trigger look",
+        ]
+    if schema.main.unique and source.random() < 0.3:
+        # follows from that of the source, which is perhaps deferred
+        columns = source.choice(["u", "u, n", "n, u"])
+        schema.target.append(f"create unique index on app.t ({columns})")
+    elif source.random() < 0.1:
+        schema.target.append(f"create index on app.t ({schema.main.key_columns}, n)")
 
 
 def _make_main(source: random.Random, schema: Schema, kind: str) -> None:
@@ -287,6 +359,7 @@ def _child(source: random.Random, schema: Schema) -> None:
         f" references app.t ({table.key_columns})"
         f" on delete {source.choice(['cascade', 'cascade', 'set null', 'no action'])}"
         f" on update {source.choice(['cascade', 'set null', 'no action'])}"
+        f"{source.choice(['', '', ' deferrable initially deferred'])}"
     )
     if source.random() < 0.4:
         # counts its rows in the parent, and writes to it while the parent is being deleted

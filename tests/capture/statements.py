@@ -16,7 +16,7 @@ def random_case(
 ) -> Case:
     """The case of a seed."""
     source = random.Random(seed)
-    schema = random_schema(source, forms, tame)
+    schema = random_schema(source, forms, tame, version)
     writer = Writing(source, schema, version)
     steps: list[Step] = [Write((writer.insert_many(),))]
     for _ in range(source.choice([2, 4, 7])):
@@ -32,6 +32,7 @@ def random_case(
         tables=schema.captured,
         made=tuple(schema.made),
         extras=tuple(schema.extras),
+        target=tuple(schema.target),
         steps=tuple(steps),
         settings=chosen,
         packed=source.random() < 0.7,
@@ -95,6 +96,8 @@ class Writing:
         ]
         if not self.table.deferrable:
             makers += [self._upsert] * 3
+        if self.table.unique:
+            makers += [self._hand_on] * 3
         if self.version >= 15:
             makers += [self._merge] * 2
         if self.table.child:
@@ -185,7 +188,9 @@ class Writing:
                 f"{keyed} do update set {self._sets('excluded.')}",
             ]
         )
-        if table.unique and tail == " on conflict do nothing":
+        if table.arbiter and source.random() < 0.3:
+            tail = f" on conflict (u) do update set {self._sets('excluded.')}"
+        elif table.unique and tail == " on conflict do nothing":
             # a deferrable constraint cannot decide
             tail = f"{keyed} do nothing"
         return self._insert_text(relation, self._numbers(), tail)
@@ -232,6 +237,31 @@ class Writing:
         more = source.choice(["", ", n = n + 1"])
         return f"update {MAIN} set {sets}{more} where ({at_one}) or ({at_other})"
 
+    def _hand_on(self) -> str:
+        """Rows pass their second unique value on to others."""
+        table, source = self.table, self.source
+        one, other = source.sample(range(1, max(self.size, 5)), 2)
+        at_one, at_other = table.at(source, str(one)), table.at(source, str(other))
+        columns = table.insertable()
+        return source.choice(
+            [
+                f"update {MAIN} set u = null where {at_one}",
+                f"update {MAIN} set u = {other} where {at_one}",
+                f"update {MAIN} set u = u + 1 where {self._some()}",
+                f"update {MAIN} set u = {one + other} - u where ({at_one}) or ({at_other})",
+                f"with gone as (delete from {MAIN} where {at_one} returning u)"
+                f" update {MAIN} set u = gone.u from gone where {at_other}",
+                f"with gone as (delete from {MAIN} where {self._some()} returning n as g, u as old)"
+                f" insert into {MAIN} ({columns}, u)"
+                f" select {table.row(source, '(g + 1)')}, old from gone where g > 0",
+                f"with was as (select u from {MAIN} where {at_one}), u as (update {MAIN}"
+                f" set u = null where {at_one} returning 1) update {MAIN} set u = was.u from was"
+                f" where {at_other}",
+                f"with gone as (delete from {MAIN} where {self._some()} returning {columns}, u)"
+                f" insert into {MAIN} ({columns}, u) select {columns}, u from gone limit 2",
+            ]
+        )
+
     def _cte(self) -> str:
         table, source = self.table, self.source
         columns, row = table.insertable(), table.row(source, "g")
@@ -239,6 +269,8 @@ class Writing:
         return source.choice(
             [
                 # the same keys go and come in one statement
+                f"with d as (delete from {MAIN} where {self._some()} returning {columns})"
+                f" insert into {MAIN} ({columns}) select {columns} from d limit 2",
                 f"with d as (delete from {MAIN} where {self._some()} returning {columns})"
                 f" insert into {MAIN} ({columns}) select {columns} from d",
                 f"with d as (delete from {MAIN} where {self._some()} returning n as g)"
@@ -340,6 +372,13 @@ class Writing:
                 " update set n = s.g, v = 'm'",
             ]
         )
+        if self.version >= 17 and source.random() < 0.2:
+            matched += source.choice(
+                [
+                    " when not matched by source and t.n % 3 = 0 then delete",
+                    f" when not matched by source then update set {self._sets('t.')}",
+                ]
+            )
         absent = source.choice(
             [
                 "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -181,6 +182,109 @@ def test_a_swap_in_a_table_with_columns_of_its_own_keeps_them(
     target.apply(target.u(id="1", v="~"), target.u(id="2", v="x"), target.u(id="1", v="y"))
     assert target.rows() == [(1, "y", "mine"), (2, "x", "too")]
     assert [r for r in caplog.records if "one by one" in r.message]
+
+
+CONFLICTS: dict[str, tuple[str, str, Callable[[Target], list[TableChange]], list[Any]]] = {
+    "states swap a value, columns of its own": (
+        "id int primary key, u int unique, own text default 'new'",
+        "(1, 1, 'one'), (2, 2, 'two')",
+        lambda t: [t.s(id="1", u="2"), t.s(id="2", u="1"), t.s(id="3", u="3")],
+        [(1, 2, "one"), (2, 1, "two"), (3, 3, "new")],
+    ),
+    "states swap a value, keys whose text does not tell": (
+        "id interval primary key, u int unique, own text default 'new'",
+        "('24:00', 1, 'one'), ('2 days', 2, 'two')",
+        lambda t: [
+            *(t.s(id="1 day", u="2"), t.s(id="3 days", u="7")),
+            *(t.s(id="48:00:00", u="3"), t.u(id="24:00:00", u="4")),
+        ],
+        [
+            (timedelta(1), 4, "one"),
+            (timedelta(2), 3, "two"),
+            (timedelta(3), 7, "new"),
+        ],
+    ),
+    "a row that waits is deleted": (
+        "id float8 primary key, u int unique",
+        "(1, 1), (2, 2)",
+        lambda t: [t.s(id="1", u="2"), t.n(id="1"), t.s(id="5", u="1"), t.d(id="2")],
+        [(5, 1)],
+    ),
+    "a row that waits goes with its table": (
+        "id float8 primary key, u int unique",
+        "(1, 1), (2, 2)",
+        lambda t: [t.s(id="1", u="2"), t.r(), t.i(id="1", u="9")],
+        [(1, 9)],
+    ),
+    "an insert is told before the delete that it follows": (
+        "id float8 primary key, u int unique",
+        "(1, 1)",
+        lambda t: [t.i(id="2", u="1"), t.d(id="1")],
+        [(2, 1)],
+    ),
+    "an update is told before the one that it follows": (
+        "id float8 primary key, u int unique, own text",
+        "(1, 1, 'one'), (2, 2, 'two')",
+        lambda t: [t.u(id="1", u="2"), t.u(id="2", u="1")],
+        [(1, 2, "one"), (2, 1, "two")],
+    ),
+    "an exclusion constraint": (
+        "id int primary key, u int, exclude using btree (u with =)",
+        "(1, 1), (2, 2)",
+        lambda t: [t.u(id="1", u="2"), t.u(id="2", u="1")],
+        [(1, 2), (2, 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("conflict", CONFLICTS)
+def test_a_row_whose_value_is_still_anothers_waits(target: Target, conflict: str) -> None:
+    columns, start, changes, expected = CONFLICTS[conflict]
+    target.database.execute(f"create table t ({columns})")
+    target.database.execute(f"insert into t values {start}")
+    target.apply(*changes(target))
+    assert target.rows() == expected
+
+
+@pytest.mark.parametrize("key", ["int", "float8"])
+def test_a_row_waits_for_the_other_parts_of_its_transaction(target: Target, key: str) -> None:
+    target.database.execute(f"create table t (id {key} primary key, u int unique, own text)")
+    target.database.execute("insert into t values (1, 1, 'one'), (2, 2, 'two')")
+    with target.conn.transaction():
+        target.conn.execute("select 1")
+        for change, more in (
+            (target.s(id="1", u="2"), True),
+            (target.u(id="1", u="2"), True),
+            (target.s(id="2", u="1"), False),
+        ):
+            known = shapes(target.conn, [T])
+            target.applier.apply(plan({T: [change]}, known, node="leaf"), more=more)
+    assert target.rows() == [(1, 2, "one"), (2, 1, "two")]
+
+
+@pytest.mark.parametrize("key", ["int", "float8"])
+def test_a_value_that_stays_anothers_is_an_error_of_the_event(target: Target, key: str) -> None:
+    target.database.execute(f"create table t (id {key} primary key, u int unique)")
+    target.database.execute("insert into t values (1, 1), (2, 2)")
+    with pytest.raises(EventError) as caught:
+        target.apply(target.u(id="2", u="7"), target.s(id="3", u="1"), target.u(id="2", u="8"))
+    assert str(caught.value) == (
+        "event 2 (insert of table public.t) cannot be applied on node leaf: duplicate key value"
+        ' violates unique constraint "t_u_key"'
+    )
+    assert target.rows() == [(1, 1), (2, 2)]
+    target.applier.begin()
+    target.apply(target.u(id="2", u="9"))
+    assert target.rows() == [(1, 1), (2, 9)]
+
+
+def test_what_is_missing_is_named_with_its_table_and_key(target: Target) -> None:
+    target.database.execute("create table t (a int, b text, v text, primary key (a, b))")
+    for change in (target.u(a="7", b="x", v="secret"), target.d(a="7", b="x")):
+        with pytest.raises(EventError, match=r"public\.t.*the row is not there") as caught:
+            target.apply(change._replace(key=("a", "b")))
+        assert caught.value.detail.startswith("key (a, b) = (7, x), SQL: ")
+        assert "secret" not in caught.value.detail
 
 
 def test_numbers_keep_every_digit(target: Target) -> None:

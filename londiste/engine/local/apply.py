@@ -13,7 +13,8 @@ provider's was.
 Deletes before updates before inserts leaves one kind of conflict: two updates that pass a
 unique value on.  Deleting all touched rows and inserting all final images has none, because
 untouched rows and final images are rows that were committed together on the provider.  (Except
-when a batch is so large that it is written in several parts; then row by row is the answer.)
+when a batch is so large that it is written in several parts; then row by row is the answer, and
+a row that meets another's value waits for the parts to come.)
 It would be wrong without the replica role, where a delete may cascade.
 
 Row by row is slow and names the event that does not fit.  The position of the node stays in
@@ -33,12 +34,12 @@ from londiste.db.names import TableName
 from londiste.db.shape import TableShape, versions_later
 from londiste.engine.applyspec import Again, RowSet, TableChange, TablePlan, Verb
 from londiste.engine.local import statements
+from londiste.engine.local.aside import CONFLICTS
 from londiste.engine.local.rows import RowWriter, check_columns, must_replace, said
 from londiste.errors import from_database
 
 log = logging.getLogger(__name__)
 
-_UNIQUE_VIOLATION = "23505"
 _REFERENCED = "0A000"
 _SAVEPOINT = "londiste_apply"
 
@@ -93,6 +94,7 @@ class Applier:
         also: Also | None = None,
         begin: Callable[[], None] | None = None,
         verify: bool = False,
+        more: bool = False,
     ) -> None:
         """Writes the plans, and does ``also`` after them, in the same round trip if possible.
 
@@ -101,6 +103,8 @@ class Applier:
         again -- gives the changes when order must decide; None: the plans have them.
         begin -- opens the transaction if it is not open; the caller need not have done it then.
         verify -- the shapes may be old ones.
+        more -- another call comes in the same transaction, with what follows: rows whose unique
+            values are still others' may wait for it.  The last one must come.
 
         Raises EventError naming the event, or TransientError (lock, deadlock, connection,
         space); the transaction is then of no use any more.  Raises StaleShapes, if they may be old
@@ -111,21 +115,28 @@ class Applier:
         for plan in plans:
             if plan.sets is None:
                 log.debug("%s: row by row: %s", plan.shape.name, plan.reason)
-        if verify and _unknown_columns(plans):
+        if verify and plans and (self._rows.waiting or _unknown_columns(plans)):
             if begin is not None:
                 begin()
             raise StaleShapes({plan.shape.name for plan in plans})
         for plan in plans:
             check_columns(plan, decoded, self._rows)
         last = also if not ordered else None
-        if not self._as_sets(plans, last, begin, verify):
+        self._rows.put_back()
+        if self._rows.waiting or not self._as_sets(plans, last, begin, verify):
             self._rows.write(decoded)
         elif ordered:
             self._rows.write(lambda: (pair for pair in decoded() if pair[0].name in ordered))
         else:
             return
+        if not more:
+            self._rows.settle()
         if also is not None:
             self._pipelined([], also)
+
+    def begin(self) -> None:
+        """A transaction begins: nothing waits for anything that an earlier one has written."""
+        self._rows.forget()
 
     def _as_sets(
         self,
@@ -145,7 +156,7 @@ class Applier:
                     if not truncated <= self._referenced:
                         self._referenced |= truncated
                         continue
-                if failed.state == _UNIQUE_VIOLATION and self._may_rewrite(plans, failed.table):
+                if failed.state in CONFLICTS and self._may_rewrite(plans, failed.table):
                     log.info("%s, written again as delete and insert", failed)
                     self._rewrite.add(failed.table)
                     continue

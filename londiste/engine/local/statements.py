@@ -140,6 +140,33 @@ def delete_sql(shape: TableShape, key: tuple[str, ...]) -> str:
     return f"delete from {_target(shape)} t using {_rows(columns, key)} where {where}"
 
 
+def take_sql(shape: TableShape, others: Sequence[str], key: tuple[str, ...]) -> str:
+    """DELETE of the rows with the keys, which returns other columns of them."""
+    statement = delete_sql(shape, key)
+    if not others:
+        return statement
+    return f"{statement} returning {', '.join(f't.{quote(name)}' for name in others)}"
+
+
+def same_key_sql(shape: TableShape, key: tuple[str, ...]) -> str:
+    """The place, from 0 on, of the key of ``$2`` among those of ``$1``, both like ``PARAMETER``."""
+    columns = [shape.by_name[name] for name in key]
+    place = "place"
+    while place in key:
+        place += "_"
+    names = ", ".join(quote(name) for name in key)
+    kinds = ", ".join(f"{quote(column.name)} {column.type_name}" for column in columns)
+    where = " and ".join(_equal(column) for column in columns)
+    # Out of the table comes no row, but the collation of its columns.
+    return (
+        f"select t.{place} from (select {names}, 0::bigint as {place} from {_target(shape)}"
+        f" where false union all select {names}, {place} - 1 from rows from"
+        f" (json_to_recordset(('[' || $1::text || ']')::json) as ({kinds})) with ordinality"
+        f" as r({names}, {place})) as t, json_to_recordset(('[' || $2::text || ']')::json)"
+        f" as r({kinds}) where {where}"
+    )
+
+
 def truncate_sql(shapes: Iterable[TableShape]) -> str:
     """TRUNCATE of all the tables at once, so that foreign keys among them are no obstacle."""
     return "truncate " + ", ".join(_target(shape) for shape in shapes)
