@@ -58,7 +58,13 @@ class Forwarder:
         )
         try:
             with self.conn.cursor() as cursor, cursor.copy(statement) as copy:
-                copy.write(self._rows(events))
+                if len(events) == 1:
+                    # A long event is a block alone, and shall not be copied around.
+                    head, rest = self._row(events.data)
+                    copy.write(head)
+                    copy.write(rest)
+                else:
+                    copy.write(self._rows(events))
         except psycopg.Error as error:
             raise from_database(error, where=place(self.conn.info.dsn)) from error
         return len(events)
@@ -72,6 +78,16 @@ class Forwarder:
                 raise _retried(int(id), self.queue)
             rows.append(b"\t".join((id, time, rest)))
         return b"".join(rows)
+
+    def _row(self, line: bytes) -> tuple[bytes, memoryview]:
+        """The same of one line, in two pieces of which the second is not copied."""
+        end = 0
+        for _ in range(4):
+            end = line.index(b"\t", end) + 1
+        id, time, _txid, retry, _ = line[:end].split(b"\t")
+        if retry != rb"\N":
+            raise _retried(int(id), self.queue)
+        return b"\t".join((id, time, b"")), memoryview(line)[end:]
 
     def tick(self, batch: Batch) -> None:
         """Makes the provider's tick here.  The batch must be committed and no transaction open."""

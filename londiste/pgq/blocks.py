@@ -38,10 +38,22 @@ _COPIED = 4096
 _CANCEL_SECONDS = 10.0
 
 _FIELDS = {name: position for position, name in enumerate(Event._fields)}
+_DATA = _FIELDS["data"]
 
 #: What follows a backslash in COPY's text.
 _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+#: Characters of a field from which on it is unescaped in pieces of that length.
+_PIECE = 1 << 20
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPED = str.maketrans({value: f"\\{sign}" for sign, value in {**_LETTERS, "\\": "\\"}.items()})
+
+
+class Alone(list[str]):
+    """The fields of one event as COPY writes them, but the data as it is (and never NULL)."""
+
+    def line(self) -> str:
+        """All as COPY writes them, separated by tabs."""
+        return "\t".join([*self[:_DATA], self[_DATA].translate(_ESCAPED), *self[_DATA + 1 :]])
 
 
 class EventBlock:
@@ -50,13 +62,15 @@ class EventBlock:
     ``len`` is their number; iterating decodes them, each time anew.
     """
 
-    __slots__ = ("_count", "_data", "_encoding")
+    __slots__ = ("_alone", "_count", "_data", "_encoding", "_nbytes")
 
-    def __init__(self, data: bytes, count: int, encoding: str = "utf-8") -> None:
+    def __init__(self, data: bytes | memoryview, count: int, encoding: str = "utf-8") -> None:
         """data -- whole lines of COPY's text format with the columns of Event; count -- of them."""
         self._data = data
         self._count = count
         self._encoding = encoding
+        self._nbytes = len(data)
+        self._alone: Alone | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -64,17 +78,33 @@ class EventBlock:
     @property
     def nbytes(self) -> int:
         """The length of the text."""
-        return len(self._data)
-
-    @property
-    def encoding(self) -> str:
-        """The encoding of the text, as Python calls it."""
-        return self._encoding
+        return self._nbytes
 
     @property
     def data(self) -> bytes:
         """The text: a line for each event, with the columns of Event."""
+        if self._alone is not None:
+            return (self._alone.line() + "\n").encode(self._encoding)
+        if isinstance(self._data, memoryview):
+            self._data = bytes(self._data)
         return self._data
+
+    def alone(self) -> Alone:
+        """The fields of the only event, which is a long one.
+
+        From here on they are all that the block holds, so that the data is in memory once; the
+        text is made anew when somebody asks for it.
+        """
+        if self._alone is None:
+            text, self._data = str(self._data, self._encoding), b""
+            fields = text.split("\t")
+            del text
+            fields[-1] = fields[-1][:-1]
+            data = fields[_DATA]
+            fields[_DATA] = ""
+            self._alone = Alone(fields)
+            self._alone[_DATA] = unescaped(data) or ""
+        return self._alone
 
     def __iter__(self) -> Iterator[Event]:
         """The events.  Raises EventError for one whose time has no date in Python (infinity)."""
@@ -108,7 +138,9 @@ class EventBlock:
 
     def lines(self) -> list[str]:
         """One text for each event: the fields of Event as COPY writes them, separated by tabs."""
-        lines = self._data.decode(self._encoding).split("\n")
+        if self._alone is not None:
+            return [self._alone.line()]
+        lines = str(self._data, self._encoding).split("\n")
         # The last line ends with a line break, too.
         del lines[-1]
         return lines
@@ -197,7 +229,8 @@ def _copy(conn: Connection, statement: bytes, block_bytes: int) -> Iterator[Even
 
 def _block(parts: list[bytes | memoryview], encoding: str) -> EventBlock:
     """The block of these lines, which are taken out of the list."""
-    block = EventBlock(b"".join(parts), len(parts), encoding)
+    data = parts[0] if len(parts) == 1 else b"".join(parts)
+    block = EventBlock(data, len(parts), encoding)
     parts.clear()
     return block
 
@@ -265,6 +298,10 @@ def unescaped(text: str) -> str | None:
         return text
     if text == r"\N":
         return None
+    return _unescaped(text) if len(text) <= _PIECE else "".join(_pieces(text))
+
+
+def _unescaped(text: str) -> str:
     # Nearly all escapes are backslashes and, in packed events, line breaks.
     parts = text.replace(r"\\", "\0").replace(r"\n", "\n")
     if "\\" in parts:
@@ -272,9 +309,21 @@ def unescaped(text: str) -> str | None:
     return parts.replace("\0", "\\")
 
 
+def _pieces(text: str) -> Iterator[str]:
+    """A long text, unescaped piece by piece: no step needs the whole of it once more."""
+    start = 0
+    while start < len(text):
+        piece = text[start : start + _PIECE]
+        # What the server writes are escapes of two characters; one shall not be cut.
+        if (len(piece) - len(piece.rstrip("\\"))) % 2:
+            piece = text[start : start + _PIECE + 1]
+        yield _unescaped(piece)
+        start += len(piece)
+
+
 def _escaped(found: re.Match[str]) -> str:
     sign = found[1]
     return _LETTERS.get(sign, sign)
 
 
-__all__ = ["BLOCK_BYTES", "EventBlock", "read", "stream", "unescaped"]
+__all__ = ["BLOCK_BYTES", "Alone", "EventBlock", "read", "stream", "unescaped"]

@@ -28,7 +28,7 @@ from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.engine.applyspec import TableChange
 from londiste.errors import EventError
-from londiste.pgq.blocks import EventBlock, unescaped
+from londiste.pgq.blocks import Alone, EventBlock, unescaped
 from londiste.pgq.types import Event
 from londiste.replication.keystate import WRONG, contradiction
 from londiste.replication.netfold import PACKED, STEPS, NetFold
@@ -44,6 +44,9 @@ ROW_BYTES = 150
 _Fields = list[str]
 #: Bytes from which on an event is too long to be copied around.
 LARGE = 4 << 20
+#: Bytes of such events, and of what comes with them, that are held together: while they are
+#: written they are in memory a few times.
+LARGE_BYTES = 16 << 20
 
 #: What is done with an event that is not a plain row.
 _Other = Callable[[_Fields], None]
@@ -98,15 +101,30 @@ class Accumulator:
         self.interest = interest
         self.bytes = 0
         self._part = Part(interest)
+        self._long = False
         #: By type, the kind that came last; by type and name all of them.
         self._kinds: dict[str, _Kind] = {}
         self._pairs: dict[tuple[str, str], _Kind] = {}
         self._columns: dict[str, tuple[str, ...]] = {}
 
+    def has_room(self, block: EventBlock, limit: int) -> bool:
+        """Whether the block may come to what is there, or that shall be taken first.
+
+        limit -- of ``bytes``.
+        """
+        if block.nbytes > LARGE:
+            limit = min(limit, LARGE_BYTES)
+        return not self.bytes or self.bytes + block.nbytes <= limit
+
+    def is_full(self, limit: int) -> bool:
+        """Whether what is there shall be taken before anything else is read."""
+        return self.bytes >= (min(limit, LARGE_BYTES) if self._long else limit)
+
     def take(self) -> Part:
         """What was added since the last time."""
         part, self._part = self._part, Part(self.interest)
         self.bytes = 0
+        self._long = False
         self._know_nothing()
         return part
 
@@ -156,7 +174,8 @@ class Accumulator:
 
     def _add_large(self, block: EventBlock) -> None:
         """One long event: its data is in memory as often as it has to be, and not once more."""
-        fields = _fields_of(block)
+        self._long = True
+        fields = block.alone()
         kind, name = fields[4], fields[6]
         found = self._kinds.get(kind)
         if found is None or found[0] != name:
@@ -167,10 +186,8 @@ class Accumulator:
         what = read_type(unescaped(kind))
         if other is not None or what is None:
             (other or self._count)(fields)
-            return
-        self._part.applied += 1
-        fold.row(unescaped(fields[8]) or "", unescaped(fields.pop(5)) or "", what.op, what.state)
-        self._look_again(fold)
+        else:
+            self._plain(fold, what, fields)
 
     # -- what is done with which event -----------------------------------------------------
 
@@ -233,7 +250,7 @@ class Accumulator:
         known = self._columns.get(fields[4])
         if known is not None:
             return known
-        line, _, _ = (unescaped(fields[5]) or "").partition("\n")
+        line, _, _ = _data_of(fields).partition("\n")
         try:
             names = json.JSONDecoder(object_pairs_hook=_names).decode(line)
         except (ValueError, RecursionError):
@@ -247,16 +264,16 @@ class Accumulator:
 
     def _plain(self, fold: NetFold, what: KeyedType, fields: _Fields) -> None:
         self._part.applied += 1
-        fold.row(unescaped(fields[8]) or "", unescaped(fields[5]) or "", what.op, what.state)
+        fold.row(unescaped(fields[8]) or "", _data_of(fields), what.op, what.state)
         self._look_again(fold)
 
     def _keyless(self, fold: NetFold, pack: bool, fields: _Fields) -> None:
         self._part.applied += 1
-        fold.keyless(unescaped(fields[5]) or "", pack)
+        fold.keyless(_data_of(fields), pack)
 
     def _pack(self, fold: NetFold, what: KeyedType, fields: _Fields) -> None:
         self._part.applied += 1
-        data, keys = unescaped(fields[5]) or "", (unescaped(fields[8]) or "").split("\n")
+        data, keys = _data_of(fields), (unescaped(fields[8]) or "").split("\n")
         self.bytes += ROW_BYTES * len(keys)
         if data.count("\n") + 1 != len(keys):
             fold.fail("a packed event has not as many keys as rows")
@@ -271,7 +288,8 @@ class Accumulator:
 
     def _message(self, fields: _Fields) -> None:
         self._part.applied += 1
-        block = EventBlock("\t".join([*fields]).encode() + b"\n", 1)
+        line = fields.line() if isinstance(fields, Alone) else "\t".join(fields)
+        block = EventBlock(line.encode() + b"\n", 1)
         self._part.messages += block
 
     def _count(self, fields: _Fields) -> None:
@@ -299,15 +317,9 @@ def _other(name: str, other: _Other | None) -> _Kind:
 _NONE = NetFold()
 
 
-def _fields_of(block: EventBlock) -> _Fields:
-    """The fields of the only event of a block, each taken out of it once."""
-    view, ends, start = memoryview(block.data), [], 0
-    for _ in range(9):
-        end = block.data.index(b"\t", start)
-        ends.append((start, end))
-        start = end + 1
-    ends.append((start, len(view) - 1))
-    return [str(view[start:end], block.encoding) for start, end in ends]
+def _data_of(fields: _Fields) -> str:
+    """The data of an event."""
+    return fields[5] if isinstance(fields, Alone) else unescaped(fields[5]) or ""
 
 
 def _nothing(fields: _Fields) -> None:

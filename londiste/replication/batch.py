@@ -230,14 +230,20 @@ class BatchRunner:
                     if self.forwarder is not None:
                         transaction.begin()
                         self.forwarder.forward(block)
+                    if not accumulator.has_room(block, self.flush_bytes):
+                        part = accumulator.take()
+                        count, applied = count + part.events, applied + part.applied
+                        self._write(part, transaction)
+                        del part
                     accumulator.add(block)
                     nbytes += block.nbytes
                     # A long event is a block, which nothing else may hold while it is written.
                     del block
-                    if accumulator.bytes >= self.flush_bytes:
+                    if accumulator.is_full(self.flush_bytes):
                         part = accumulator.take()
                         count, applied = count + part.events, applied + part.applied
                         self._write(part, transaction)
+                        del part
             if ahead is not None:
                 ahead.begin(batch, nbytes, interest)
             part = accumulator.take()

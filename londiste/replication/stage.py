@@ -94,8 +94,12 @@ class _Stager:
         accumulator = Accumulator(self._spec.interest)
         where = self._task.slice.condition or None
         for block in batches.stream(source, self._spec.batch, where=where):
+            if not accumulator.has_room(block, self._spec.flush_bytes):
+                self._write(accumulator.take())
             accumulator.add(block)
-            if accumulator.bytes >= self._spec.flush_bytes:
+            # A long event is a block, which nothing else may hold while it is written.
+            del block
+            if accumulator.is_full(self._spec.flush_bytes):
                 self._write(accumulator.take())
         self._write(accumulator.take())
 

@@ -241,3 +241,21 @@ def test_a_block_made_by_hand_decodes_every_escape_of_copy() -> None:
     )
     (event,) = EventBlock(line + b"\n", 1)
     assert event[3:] == (None, "\b\f\n\r\t\v\\", "\\N", None, "", "a\\\\b", "x")
+
+
+@pytest.mark.parametrize("sign", ["\\", "\n", "a\\", "\\\\b\t", "é\v"])
+@pytest.mark.parametrize("more", ["", "x", "xy"])
+def test_a_long_event_is_kept_as_its_values_and_reads_the_same(
+    queue: Connection, sign: str, more: str
+) -> None:
+    text = more + sign * (3_000_000 // len(sign))
+    batch = with_events(queue, [("a\tb", text, "", "\\", None, "k")])
+    kept, again = list(batches.stream(queue, batch)), list(batches.stream(queue, batch))
+    (block,), (plain,) = kept, again
+    fields = block.alone()
+    assert fields[5] == text
+    assert [fields[4], *fields[6:]] == [r"a\tb", "", r"\\", r"\N", "k"]
+    assert block.nbytes == plain.nbytes
+    assert list(block) == list(plain)
+    assert block.lines() == plain.lines()
+    assert block.data == plain.data

@@ -24,10 +24,12 @@ front of the batch in any case: the caller's transaction ends with the error.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
 import psycopg
+from psycopg.pq.abc import PGconn
 from psycopg.rows import TupleRow
+from psycopg.waiting import Ready, Wait
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
@@ -42,6 +44,8 @@ log = logging.getLogger(__name__)
 
 _REFERENCED = "0A000"
 _SAVEPOINT = "londiste_apply"
+#: Characters of a parameter from which on its memory counts.
+_LONG = 1 << 20
 
 #: Something that is to be done in the same pipeline; what it returns is called after the pipeline.
 Also = Callable[[], Callable[[], None]]
@@ -192,6 +196,7 @@ class Applier:
                         cursor.execute(text)
                     else:
                         cursor.execute(text, [payload], prepare=True)
+                        self._let_go(cursor, len(payload))
                 if also is not None:
                     check = also()
         except psycopg.Error as error:
@@ -213,6 +218,13 @@ class Applier:
             check()
         else:
             self._conn.execute(f"release savepoint {_SAVEPOINT}")
+
+    def _let_go(self, cursor: _Cursor, length: int) -> None:
+        """After a long parameter: nobody keeps it, and the next is not queued behind it."""
+        if length >= _LONG:
+            # The cursor has it for mogrify(); a pipeline keeps its cursors to the end.
+            cursor._query = None
+            self._conn.wait(_flushed(self._conn.pgconn))
 
     def _check_versions(
         self, plans: Sequence[TablePlan], now: Callable[[], dict[int, str]]
@@ -277,6 +289,14 @@ class Applier:
             text = statements.sql_for(shape, rows.verb, rows.columns, rows.key)
             self._texts[known] = text
         return text
+
+
+def _flushed(pgconn: PGconn) -> Generator[Wait, Ready | int, None]:
+    """Until the server has been sent everything; what it answers meanwhile is read later."""
+    while pgconn.flush():
+        ready = yield Wait.RW
+        if ready & Ready.R:
+            pgconn.consume_input()
 
 
 def _as(verb: Verb, rows: RowSet) -> RowSet:
