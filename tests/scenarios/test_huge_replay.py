@@ -74,7 +74,8 @@ def test_a_batch_of_any_number_of_rows_is_replayed_in_bounded_memory(
 def test_long_rows_are_replayed_one_at_a_time(line: Line, rows: int, text: str, times: int) -> None:
     root, leaf = _pair(line)
     root.database.execute(
-        f"insert into t select i, i, repeat(E'{text}', {times}) || i from generate_series(1, {rows}) i"
+        f"insert into t select i, i, repeat(E'{text}', {times}) || i"
+        f" from generate_series(1, {rows}) i"
     )
     line.tick()
     megabytes = _replay(leaf)
