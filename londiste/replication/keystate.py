@@ -11,6 +11,10 @@
     UNSET       unknown      no                 unset: delete, if it is there
     RESET       unknown      yes, another one   unset, insert
 
+An event about a state takes back what an insert has told of before: parts of one query are told in
+the order in which they end, so an insert may come before the delete of the row that it replaces,
+and only the state that the delete then tells shows that there was one.
+
 A replaced row starts anew: columns that only this node has do not keep their values, as they would
 not event by event.  After the table was emptied every key begins at GONE.
 """
@@ -50,7 +54,7 @@ _NEXT: dict[tuple[Op, bool], dict[int, int]] = {
     (Op.INSERT, True): {
         UNSEEN: SET,
         GONE: INSERTED,
-        INSERTED: INSERTED,
+        INSERTED: SET,
         UPDATED: UPDATED,
         DELETED: REPLACED,
         REPLACED: REPLACED,
@@ -61,7 +65,7 @@ _NEXT: dict[tuple[Op, bool], dict[int, int]] = {
     (Op.DELETE, True): {
         UNSEEN: UNSET,
         GONE: GONE,
-        INSERTED: GONE,
+        INSERTED: UNSET,
         UPDATED: DELETED,
         DELETED: DELETED,
         REPLACED: DELETED,

@@ -225,7 +225,7 @@ def random_schema(
             schema.extras.append(
                 f"alter table app.t add g text generated always as ('<' || n || '>') {kind_}"
             )
-        if source.random() < 0.1:
+        if source.random() < 0.1 and not table.heir:
             always = source.choice(["always", "by default"])
             schema.extras.append(
                 f"alter table app.t add number int8 generated {always} as identity"

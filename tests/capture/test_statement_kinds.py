@@ -105,6 +105,13 @@ KINDS: dict[str, Kind] = {
             " insert into app.t select id, n + 1, 'again' from gone where id % 2 = 0",
         )
     ),
+    "CTE that deletes and inserts the same keys, and is told last": Kind(
+        (
+            "with gone as (delete from app.t where id < 15 returning *)"
+            " insert into app.t select id, n + 1, 'again' from gone limit 3",
+            "delete from app.t where v = 'again'",
+        )
+    ),
     "CTE that inserts, updates and deletes": Kind(
         (
             "with i as (insert into app.t select g from generate_series(50, 70) as g returning id),"

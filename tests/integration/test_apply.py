@@ -228,6 +228,30 @@ CONFLICTS: dict[str, tuple[str, str, Callable[[Target], list[TableChange]], list
         lambda t: [t.u(id="1", u="2"), t.u(id="2", u="1")],
         [(1, 2, "one"), (2, 1, "two")],
     ),
+    "an insert is told before the delete of its own row": (
+        "id int primary key, u int",
+        "(1, 1), (2, 2)",
+        lambda t: [t.i(id="1", u="7"), t.n(id="1"), t.s(id="1", u="7"), t.n(id="2")],
+        [(1, 7)],
+    ),
+    "the same, and the row is deleted later": (
+        "id int primary key, u int",
+        "(1, 1), (2, 2)",
+        lambda t: [t.i(id="1", u="7"), t.s(id="1", u="7"), t.n(id="2"), t.d(id="1")],
+        [],
+    ),
+    "the same, after another change": (
+        "id int primary key, u int",
+        "(1, 1)",
+        lambda t: [t.u(id="1", u="5"), t.i(id="1", u="7"), t.s(id="1", u="7")],
+        [(1, 7)],
+    ),
+    "the same, keys whose text does not tell": (
+        "id float8 primary key, u int",
+        "(1, 1)",
+        lambda t: [t.i(id="1", u="7"), t.s(id="1", u="7"), t.u(id="1", u="8")],
+        [(1, 8)],
+    ),
     "an exclusion constraint": (
         "id int primary key, u int, exclude using btree (u with =)",
         "(1, 1), (2, 2)",

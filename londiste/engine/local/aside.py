@@ -11,6 +11,10 @@ back changes nothing of that.  When every event of a batch is written, that is w
 the provider, where no two rows have a unique value in common.  So all rows go back, in any order,
 and one that does not says that the table is not the provider's.
 
+The same order has inserts that are told before the delete of the row that they replace.  Such a row
+is set aside as one too many: the state of its key, which comes with the delete, says how it is.  If
+none comes, the insert was wrong.
+
 Putting a row back earlier, or in vain, does no harm either; a value that it takes too early only
 sets another row aside.
 """
@@ -40,11 +44,13 @@ class Row:
 
     image -- the columns as they are to be; one that is missing has its default.
     change -- the last event that had a part in it.
+    twice -- the table has a row with its key, too.
     """
 
     shape: TableShape
     image: Image
     change: RowChange
+    twice: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

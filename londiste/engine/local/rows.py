@@ -124,7 +124,9 @@ class RowWriter:
             self._truncate(change, shape)
             return
         row = self._aside.find(change, shape, lambda keys: self._same(change, shape, keys))
-        if row is not None:
+        if row is not None and row.twice and change.state:
+            self._aside.remove(row)
+        elif row is not None:
             self._change_aside(row, change)
             return
         statement = ""
@@ -152,7 +154,7 @@ class RowWriter:
     def _set_aside(self, change: RowChange, shape: TableShape) -> bool:
         """Takes the row of an event that met a conflict out of its table, and keeps it.
 
-        False where that is no answer: a row that is to be inserted is in the table already.
+        False where that is no answer: in a table without a key.
         """
         key = change.key or shape.key
         if not key:
@@ -160,13 +162,13 @@ class RowWriter:
         others = [c.name for c in shape.columns if not c.generated and c.name not in change.image]
         statement = statements.take_sql(shape, others, key)
         kept: Image = {}
-        in_the_table = False
+        twice = False
         with self._conn.transaction():
             found = {name: change.image.get(name) for name in key}
             self._cursor.execute(statement, [statements.payload(found)])
             hit, result = self._cursor.rowcount, self._cursor.pgresult
             if hit and change.op is Op.INSERT and not change.state:
-                in_the_table = True
+                twice = True
                 raise psycopg.Rollback
             if hit or (not change.state and change.op is not Op.INSERT):
                 self._expect_one(hit, change, shape, statement)
@@ -175,12 +177,13 @@ class RowWriter:
                 for number, name in enumerate(others):
                     value = result.get_value(0, number)
                     kept[name] = None if value is None else value.decode(self._conn.info.encoding)
-        if not in_the_table:
-            self._aside.add(Row(shape, {**kept, **change.image}, change))
-        return not in_the_table
+        self._aside.add(Row(shape, {**kept, **change.image}, change, twice))
+        return True
 
     def _change_aside(self, row: Row, change: RowChange) -> None:
         try:
+            if row.twice:
+                raise Contradiction
             image = follow(row.image, change)
         except Contradiction:
             raise self.error(
