@@ -198,6 +198,12 @@ class WorkerSettings(NodeSettings):
     copy_chunk_bytes: int = Field(
         128 * 1024 * 1024, ge=8192, description="Size of one chunk of a copied table, in bytes."
     )
+    copy_max_source_sessions: int = Field(
+        0, ge=0, description="Copies go slower while more sessions work on the provider; 0: never."
+    )
+    copy_max_replica_lag: float = Field(
+        0.0, ge=0, description="Copies go slower while a standby is more seconds behind; 0: never."
+    )
     loop_delay: float = Field(
         1.0, gt=0, description="Seconds between looks when nobody wakes the worker."
     )

@@ -18,6 +18,7 @@ from psycopg.rows import dict_row
 from londiste.cascade import nodes
 from londiste.copy import attempts, steps
 from londiste.copy.columns import Pairing, pair
+from londiste.copy.control import get_copy_control
 from londiste.copy.prepare import find, prepare
 from londiste.copy.progress import load_tally
 from londiste.copy.sides import Sides, Stopping
@@ -65,6 +66,10 @@ class RowCopy:
         if source_name is None:
             log.info("%s: waiting until the provider has it", table.name)
             self.sides.pause(self.job.delay)
+            return
+        if get_copy_control(self.sides.here, self.job.queue).paused:
+            # Nothing is held on the source for a copy that may not begin.
+            self.sides.pause(_WATCH)
             return
         self._register()
         crash.point("copy.registered")

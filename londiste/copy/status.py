@@ -15,6 +15,7 @@ from psycopg.rows import dict_row
 
 from londiste.cascade import nodes
 from londiste.copy import progress, steps
+from londiste.copy.control import Control, get_copy_control
 from londiste.copy.progress import Progress
 from londiste.copy.steps import Step
 from londiste.db.connection import Connection, session
@@ -75,9 +76,15 @@ class TableStatus:
     error: str = ""
 
 
-def collect(
-    conn: Connection, queue: str, consumer: str, *, remote_extra: str = ""
-) -> list[TableStatus]:
+@dataclass(frozen=True)
+class CopyStatus:
+    """The copies of a node: what is asked of them, and the tables that are not in step."""
+
+    control: Control
+    tables: list[TableStatus]
+
+
+def collect(conn: Connection, queue: str, consumer: str, *, remote_extra: str = "") -> CopyStatus:
     """The tables of a node that are not in step, in the order of adding.
 
     consumer -- the worker's consumer; remote_extra -- added to the provider's location.
@@ -90,8 +97,9 @@ def collect(
         for t in tables.get_table_list(conn, queue)
         if t.local and sync.from_text(t.state) != sync.Ok()
     ]
+    control = get_copy_control(conn, queue)
     if not on_the_way:
-        return []
+        return CopyStatus(control, [])
     loads = {item.table: item for item in progress.read(conn, queue)}
     current = {s.table: s for s in steps.copy_steps(conn, queue) if not s.finished}
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
@@ -118,7 +126,7 @@ def collect(
                 error=errors.get(own, ""),
             )
         )
-    return result
+    return CopyStatus(control, result)
 
 
 def _builds(conn: Connection) -> dict[TableName, list[Build]]:

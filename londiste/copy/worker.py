@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 import psycopg
 
 from londiste.cascade import nodes
-from londiste.copy.sides import Job
+from londiste.copy.backoff import Limits, LoadWatch
+from londiste.copy.sides import Job, Sides
 from londiste.copy.table import TableCopy
 from londiste.daemon import logcontext, loop
 from londiste.daemon.signals import Signals
@@ -79,12 +80,14 @@ class CopyProcess:
     wanted -- only these tables; empty for all.
     parallel -- tables at a time.
     longest_pause -- limit in seconds of the pause of a table that fails.
+    limits -- loads of the servers beyond which the copies go slower.
     """
 
     job: Job
     wanted: Sequence[TableName] = ()
     parallel: int = 2
     longest_pause: float = 20.0
+    limits: Limits = field(default_factory=Limits)
     _running: dict[TableName, threading.Thread] = field(default_factory=dict)
     _end: threading.Event = field(default_factory=threading.Event)
     _waiting: set[TableName] = field(default_factory=set)
@@ -112,7 +115,9 @@ class CopyProcess:
         ):
             self._check(conn)
             idle_since = time.monotonic()
+            watch = LoadWatch(self.job.db, self.job.queue, self._provider, self.limits)
             try:
+                watch.start()
                 while not signals.stopping:
                     left = self._round(conn, signals)
                     now = time.monotonic()
@@ -123,9 +128,14 @@ class CopyProcess:
                     signals.wait(_LOOK)
             finally:
                 self._end.set()
+                watch.stop()
                 deadline = time.monotonic() + _GRACE
                 for thread in self._running.values():
                     thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _provider(self) -> str:
+        with contextlib.closing(Sides(self.job, TableName("", ""), self._end.is_set)) as sides:
+            return sides.location
 
     def _round(self, conn: Connection, signals: Signals) -> list[TableName]:
         """Starts threads for tables that have none; the tables that are not finished."""

@@ -80,12 +80,15 @@ def pipe(
     into: sql.Composed,
     *,
     stop: Callable[[], bool] | None = None,
+    pace: Callable[[int], None] | None = None,
     block: int = BLOCK,
     raw: bool | None = None,
 ) -> Copied:
     """Runs ``out`` on source and ``into`` on target and moves everything between them.
 
     stop -- asked about twice a second; when it answers true the pipe raises Stopped.
+    pace -- called with the bytes so far, after every block and about twice a second; the pipe
+        stands still meanwhile, and what it raises ends the pipe.
     raw -- from socket to socket; None finds out whether that is possible.
 
     Raises the error of the side that failed first (``LondisteError`` of its class), never
@@ -99,7 +102,7 @@ def pipe(
         _close(source)
         raise from_database(error, where=whereabouts(target)) from error
     try:
-        pump = _Pump(source, target, stop, block)
+        pump = _Pump(source, target, stop, pace, block)
         moved = pump.run_raw(out) if raw else pump.run(out)
     except (psycopg.Error, frames.TargetAnswered) as error:
         raise _failed(source, target, error) from error
@@ -137,13 +140,19 @@ class _Pump:
     """Moves the rows, watching both sockets and the caller's wish to stop."""
 
     def __init__(
-        self, source: Connection, target: Connection, stop: Callable[[], bool] | None, block: int
+        self,
+        source: Connection,
+        target: Connection,
+        stop: Callable[[], bool] | None,
+        pace: Callable[[int], None] | None,
+        block: int,
     ) -> None:
         self.source = source
         self.target = target
         self.reading = source.pgconn
         self.writing = target.pgconn
         self.stop = stop
+        self.pace = pace
         self.block = block
         self.sockets = select.poll()
         self.sockets.register(self.reading.socket, select.POLLIN)
@@ -178,19 +187,21 @@ class _Pump:
                     parts.clear()
                     moved += size
                     size = 0
-                    self.look_around()
+                    self.look_around(moved)
             elif length == 0:
-                self._wait()
+                self._wait(moved)
             else:
                 break
         if parts:
             _send(self.writing, b"".join(parts))
         return Copied(_finish_source(self.source), moved + size)
 
-    def look_around(self) -> None:
-        """Raises Stopped when the caller wants to."""
+    def look_around(self, moved: int = 0) -> None:
+        """Raises Stopped when the caller wants to; waits when it asks for that."""
         if self.stop is not None and self.stop():
             raise Stopped("the copy was stopped")
+        if self.pace is not None:
+            self.pace(moved)
 
     def _begin(self, statement: sql.Composed) -> None:
         """Starts the source's COPY.
@@ -211,7 +222,7 @@ class _Pump:
                 raise psycopg.OperationalError("the source gave no answer")
             raise pg_errors.error_from_result(result, self.source.info.encoding)
 
-    def _wait(self) -> None:
+    def _wait(self, moved: int = 0) -> None:
         """Until the source has said more."""
         ready = self.sockets.poll(_LOOK_AROUND_MS)
         for fd, _ in ready:
@@ -220,7 +231,7 @@ class _Pump:
             else:
                 _listen(self.writing)
         if not ready:
-            self.look_around()
+            self.look_around(moved)
 
 
 def _send(writing: PGconn, data: bytes) -> None:

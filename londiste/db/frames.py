@@ -59,14 +59,14 @@ def forward(
     statement: sql.Composed,
     target: Connection,
     *,
-    look_around: Callable[[], None],
+    look_around: Callable[[int], None],
     pause_ms: int,
     block: int,
 ) -> Sent:
     """Runs a ``COPY … TO STDOUT`` on source, and sends its frames to target, which is in COPY.
 
-    look_around -- called after every block, and every ``pause_ms`` while nothing comes; what it
-        raises ends the stream between two frames.
+    look_around -- called with the bytes so far, after every block and every ``pause_ms`` while
+        nothing comes; what it raises ends the stream between two frames.
 
     Raises the source's error (psycopg.Error), or TargetAnswered; the target has then got whole
     frames only, so that its session can end the COPY as usual.
@@ -91,7 +91,7 @@ class _Stream:
         incoming: socket.socket,
         outgoing: socket.socket,
         target: PGconn,
-        look_around: Callable[[], None],
+        look_around: Callable[[int], None],
         pause_ms: int,
         block: int,
     ) -> None:
@@ -200,14 +200,14 @@ class _Stream:
                 raise TargetAnswered from error
         if self._listen(self.sockets.poll(0)) or refused:
             raise TargetAnswered
-        self.look_around()
+        self.look_around(self.bytes)
 
     def _wait(self) -> None:
         ready = self.sockets.poll(self.pause_ms)
         if self._listen(ready):
             raise TargetAnswered
         if not ready:
-            self.look_around()
+            self.look_around(self.bytes)
 
     def _listen(self, ready: Sequence[tuple[int, int]]) -> bool:
         """Reads what the target has said; true for an error, or its end.

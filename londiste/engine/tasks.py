@@ -18,6 +18,7 @@ from psycopg import sql
 from londiste.daemon import crash
 from londiste.db import call, catalog, copy
 from londiste.db.connection import Connection, place, session
+from londiste.engine.pace import Pace, in_turn
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec
 from londiste.errors import LondisteError, StateError, Superseded, TransientError, from_database
 
@@ -48,9 +49,18 @@ def task_name(queue: str, table_name: str) -> str:
 def copy_chunk(task: ChunkTask) -> ChunkDone:
     """Copies one chunk in one transaction on the target, or finds that it is there.
 
+    Waits while the copies are paused or others have all places, and goes no faster than allowed.
+
     Raises Superseded when a newer copy of the table has begun, StateError when the source
     table was rewritten, and the error of the side that failed; then nothing is left behind.
     """
+    spec = task.spec
+    with Pace(spec.target, spec.queue, task_name(spec.queue, spec.name)) as pace:
+        return in_turn(pace, lambda pace: _copy_chunk(task, pace))
+
+
+def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
+    """See ``copy_chunk``.  Raises NotYet and BrokenOff as well."""
     spec, chunk = task.spec, task.chunk
     started = time.monotonic()
     with session(spec.target, name=task_name(spec.queue, spec.name), replica=True) as target:
@@ -66,6 +76,7 @@ def copy_chunk(task: ChunkTask) -> ChunkDone:
             )
         if todo == "done":
             return ChunkDone(spec.target_table, chunk.number, 0, 0, time.monotonic() - started)
+        pace.begin(target)
         with _snapshot(spec.source, spec.snapshot, f"londiste copy {spec.name}") as source:
             _same_storage(source, spec)
             moved = copy.pipe(
@@ -80,6 +91,7 @@ def copy_chunk(task: ChunkTask) -> ChunkDone:
                 copy.copy_in(
                     spec.target_table, [pair[1] for pair in spec.columns], binary=spec.binary
                 ),
+                pace=pace.moved,
             )
         call.value(
             target,

@@ -82,7 +82,10 @@ class Nodes:
 
     def start(self, *wanted: TableName) -> None:
         """Runs one in the background."""
-        work = self.process(*wanted)
+        self.start_work(self.process(*wanted))
+
+    def start_work(self, work: CopyProcess) -> None:
+        """Runs this one in the background."""
 
         def run() -> None:
             try:

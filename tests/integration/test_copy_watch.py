@@ -64,7 +64,7 @@ def test_a_running_copy_shows_rows_bytes_chunks_and_its_step(
         begun(nodes)
         answer = copy("status", "--json")
         assert answer.code == 0
-        (item,) = json.loads(answer.out)
+        (item,) = json.loads(answer.out)["tables"]
         assert (item["table"], item["state"], item["step"]) == ("public.a", "in-copy", "load")
         assert item["load"]["total_chunks"] > 1
         assert item["load"]["running"] >= 1
@@ -93,14 +93,14 @@ def test_the_time_left_has_a_band_once_chunks_are_finished(nodes: Nodes) -> None
         with nodes.leaf.connect() as conn:
 
             def all_but_one() -> bool:
-                load = status.collect(conn, "q", "w2")[0].load
+                load = status.collect(conn, "q", "w2").tables[0].load
                 return load is not None and (load.chunks, load.running) == (
                     load.total_chunks - 1,
                     1,
                 )
 
             wait_for(all_but_one, what="all chunks but one")
-            load = status.collect(conn, "q", "w2")[0].load
+            load = status.collect(conn, "q", "w2").tables[0].load
         assert load is not None
         assert load.total_chunks > 2
         assert load.eta is not None and load.eta_low is not None and load.eta_high is not None
@@ -126,12 +126,12 @@ def test_an_index_that_is_built_shows_its_phase(
         nodes.start()
 
         def building() -> list[dict[str, object]]:
-            items = json.loads(copy("status", "--json").out)
+            items = json.loads(copy("status", "--json").out)["tables"]
             return list(items[0]["builds"]) if items else []
 
         (build,) = wait_for(building, what="the index to be built")
         assert str(build["phase"]).startswith("building index")
-        (item,) = json.loads(copy("status", "--json").out)
+        (item,) = json.loads(copy("status", "--json").out)["tables"]
         assert (item["state"], item["step"]) == ("catching-up", "indexes")
         assert "building index" in copy("status").out
     nodes.wait_end()
@@ -157,7 +157,7 @@ def test_a_table_that_catches_up_shows_how_far_it_is_behind(
         nodes.root.execute("insert into public.a select max(id) + 1, 'late' from public.a")
         nodes.root.execute("select pgq.force_tick('q')")
         nodes.root.execute("select pgq.ticker('q')")
-    (item,) = json.loads(copy("status", "--json").out)
+    (item,) = json.loads(copy("status", "--json").out)["tables"]
     assert item["behind"]["ticks"] >= 3
     assert item["behind"]["events"] >= 3
     assert "events behind" in copy("status").out
@@ -252,4 +252,4 @@ def test_watching_ends_when_every_table_is_in_step(
     nodes.wait_end()
     answer = copy("status", "--watch", "--json")
     assert answer.code == 0
-    assert json.loads(answer.out.splitlines()[-1]) == []
+    assert json.loads(answer.out.splitlines()[-1])["tables"] == []

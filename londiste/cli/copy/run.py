@@ -13,6 +13,7 @@ import psycopg
 from londiste import engine
 from londiste.cli import options, output
 from londiste.copy import progress
+from londiste.copy.backoff import Limits
 from londiste.copy.sides import Job
 from londiste.copy.worker import CopyProcess
 from londiste.daemon.child import die_with_parent
@@ -66,6 +67,7 @@ def run(
         wanted=wanted,
         parallel=settings.parallel_copies,
         longest_pause=settings.exception_sleep,
+        limits=Limits(settings.copy_max_source_sessions, settings.copy_max_replica_lag),
     )
     if explain:
         output.steps(work.plan(), json_wanted=as_json)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,8 @@ import click
 
 from londiste.cli import options, output
 from londiste.copy import progress, steps
-from londiste.copy.status import TableStatus, collect
+from londiste.copy.control import Control
+from londiste.copy.status import CopyStatus, TableStatus, collect
 from londiste.copy.steps import Step
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
@@ -64,29 +66,30 @@ def status(
             _show_done(conn, settings, wanted, as_json=as_json)
             return
         while True:
-            found = [
-                item
-                for item in collect(
-                    conn,
-                    settings.queue_name,
-                    settings.consumer,
-                    remote_extra=settings.remote_extra_connstr,
-                )
-                if not wanted or item.table in wanted
-            ]
+            found = collect(
+                conn,
+                settings.queue_name,
+                settings.consumer,
+                remote_extra=settings.remote_extra_connstr,
+            )
+            if wanted:
+                found = replace(found, tables=[t for t in found.tables if t.table in wanted])
             _show(found, as_json=as_json, watching=watch)
-            if not watch or not found:
+            if not watch or not found.tables:
                 return
             time.sleep(interval)
 
 
-def _show(items: Sequence[TableStatus], *, as_json: bool, watching: bool) -> None:
+def _show(found: CopyStatus, *, as_json: bool, watching: bool) -> None:
+    items = found.tables
     if as_json:
-        output.as_json(items)
+        output.as_json(found)
         sys.stdout.flush()
         return
     if watching and sys.stdout.isatty():
         click.clear()
+    for line in orders(found.control):
+        output.message(line)
     if not items:
         output.message("every table is in step; what the copies took: londiste copy status --done")
         return
@@ -180,6 +183,20 @@ def _sum_row(name: str, of: Sequence[Step]) -> list[Any]:
         size(sum(moved)) if moved else None,
         f"{size(sum(moved) / seconds)}/s" if moved and seconds > 0 else None,
     ]
+
+
+def orders(control: Control) -> list[str]:
+    """What is asked of the copies, a line each; nothing when nothing is."""
+    lines = []
+    if control.paused:
+        lines.append(f"paused since {output.cell(control.changed_at)}; go on: londiste copy resume")
+    if control.bytes_per_second is not None:
+        lines.append(f"not more than {size(control.bytes_per_second)}/s")
+    if control.tasks is not None:
+        lines.append(f"not more than {control.tasks} chunks at a time")
+    if control.held_bytes_per_second is not None:
+        lines.append(f"held back to {size(control.held_bytes_per_second)}/s: {control.held_reason}")
+    return lines
 
 
 def size(count: float) -> str:

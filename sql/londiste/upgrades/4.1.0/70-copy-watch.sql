@@ -31,3 +31,31 @@ comment on column londiste.copy_step.busy is
     'Seconds of work of all pieces together; divided by seconds: how many worked at a time';
 comment on column londiste.copy_step.rows is 'Rows, or events, that it has moved';
 comment on column londiste.copy_step.bytes is 'Bytes that it has moved';
+
+create table if not exists londiste.copy_control (
+    queue_name text not null,
+    paused bool not null default false,
+    break_off bool not null default false,
+    bytes_per_second int8,
+    tasks int4,
+    held_bytes_per_second int8,
+    held_reason text,
+    changed_at timestamptz not null default now(),
+    constraint copy_control_pkey primary key (queue_name),
+    constraint copy_control_queue_fkey foreign key (queue_name)
+        references pgq_node.node_info (queue_name) on delete cascade
+);
+
+comment on table londiste.copy_control is
+    'What people and the servers'' load ask of the copies of a queue; no row: nothing';
+comment on column londiste.copy_control.queue_name is 'Queue of the replicated tables';
+comment on column londiste.copy_control.paused is 'No chunk begins';
+comment on column londiste.copy_control.break_off is
+    'While paused: chunks that run are rolled back, to be copied again';
+comment on column londiste.copy_control.bytes_per_second is
+    'All tasks together move no more; NULL: no limit';
+comment on column londiste.copy_control.tasks is 'So many chunks at a time; NULL: no limit';
+comment on column londiste.copy_control.held_bytes_per_second is
+    'As bytes_per_second, from the copy process that watches the load; NULL: not held back';
+comment on column londiste.copy_control.held_reason is 'Which load is over its limit';
+comment on column londiste.copy_control.changed_at is 'When paused or a limit was set last';

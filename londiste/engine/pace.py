@@ -1,0 +1,122 @@
+"""When a task may begin its chunk, and how fast it may go: what people and load ask of copies.
+
+The orders are in the database of the target (``londiste.copy_control``), so tasks find them on
+whatever machine they run.  A task that begins asks in its own transaction; one that runs looks
+twice a second, in a session of its own, and only when its chunk takes that long.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from londiste.db import call
+from londiste.db.connection import Connection, connect
+from londiste.engine.bucket import Bucket
+from londiste.errors import StateError
+
+R = TypeVar("R")
+
+#: Seconds between looks at the orders, in a running task and in one that waits for its turn.
+LOOK = 0.5
+#: Seconds after which a waiting task asks again whether its copy is still wanted.
+_STILL_WANTED = 5.0
+
+
+class NotYet(StateError):
+    """The task may not begin now: the copies are paused, or enough others run."""
+
+
+class BrokenOff(StateError):
+    """The chunk is rolled back, to be copied again after the pause."""
+
+
+class Pace:
+    """The orders for one task.
+
+    dsn, queue -- whose orders; name -- application_name of the session that looks.
+    """
+
+    def __init__(self, dsn: str, queue: str, name: str) -> None:
+        self._dsn = dsn
+        self._queue = queue
+        self._name = name
+        self._conn: Connection | None = None
+        self._bucket = Bucket()
+        self._looked = 0.0
+        self._counted = 0
+
+    def __enter__(self) -> Pace:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._conn is not None:
+            self._conn.close()
+
+    def begin(self, target: Connection) -> None:
+        """Takes a place among the running tasks, in the transaction of the chunk.
+
+        Raises NotYet when there is none.
+        """
+        turn = call.row(target, "londiste.copy_turn", self._queue)
+        if not turn["may_begin"]:
+            raise NotYet(f"copies of queue {self._queue} wait: {turn['reason']}")
+        self._counted = 0
+        self._obey(target)
+
+    def wait(self) -> None:
+        """Waits until a task may begin, or long enough to ask whether it is still wanted."""
+        deadline = time.monotonic() + _STILL_WANTED
+        while time.monotonic() < deadline:
+            time.sleep(LOOK)
+            if call.row(self._session(), "londiste.copy_turn", self._queue)["may_begin"]:
+                return
+
+    def moved(self, total: int) -> None:
+        """To be called by the pipe after every block: waits as long as the limit asks for.
+
+        total -- bytes of this chunk so far.
+
+        Raises BrokenOff when the chunk is not to go on, and the error of a target that cannot
+        be asked any more.
+        """
+        self._bucket.take(total - self._counted, time.monotonic())
+        self._counted = total
+        while True:
+            if time.monotonic() - self._looked >= LOOK:
+                self._obey(self._session())
+            seconds = self._bucket.wait(time.monotonic())
+            if seconds <= 0:
+                return
+            time.sleep(min(seconds, LOOK / 2))
+
+    def _obey(self, conn: Connection) -> None:
+        orders = call.row(conn, "londiste.copy_pace", self._queue)
+        self._looked = time.monotonic()
+        self._bucket.set_rate(orders["bytes_per_second"], self._looked)
+        if orders["break_off"]:
+            raise BrokenOff(f"copies of queue {self._queue} are paused")
+
+    def _session(self) -> Connection:
+        if self._conn is None or self._conn.closed:
+            self._conn = connect(self._dsn, name=self._name, autocommit=True)
+        return self._conn
+
+
+def in_turn(pace: Pace, attempt: Callable[[Pace], R]) -> R:
+    """Runs ``attempt`` until it was allowed to run to its end; other errors are raised.
+
+    ``attempt`` calls ``pace.begin`` in its transaction, and rolls back when that raises.
+    """
+    while True:
+        try:
+            return attempt(pace)
+        except (NotYet, BrokenOff):
+            pace.wait()

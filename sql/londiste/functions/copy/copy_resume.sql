@@ -1,0 +1,23 @@
+create or replace function londiste.copy_resume(i_queue_name text)
+returns bool
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Lets the copies of a queue go on; false when they were not paused.
+ */
+begin
+    update londiste.copy_control c
+    set paused = false,
+        break_off = false,
+        changed_at = now()
+    where c.queue_name = i_queue_name
+        and c.paused;
+    return found;
+end;
+$$;
+
+revoke all on function londiste.copy_resume(text) from public;
+grant execute on function londiste.copy_resume(text)
+to londiste_writer;

@@ -1,0 +1,36 @@
+create or replace function londiste.copy_throttle(i_queue_name text, i_bytes_per_second int8, i_tasks int4)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Sets how much the copies of a queue may move and how many chunks they copy at a time.
+ *
+ * NULL: no limit.  Tasks that run obey a new rate within a second, a smaller number of tasks when
+ * their chunks are finished.
+ *
+ * Raises LD003 when the queue is no node here, LD005 for a limit that is none.
+ */
+begin
+    if i_bytes_per_second < 16384 or i_tasks < 1 then
+        raise exception using
+            errcode = 'LD005',
+            message = format('no limit for copies: %s bytes per second, %s tasks',
+                coalesce(i_bytes_per_second::text, 'any'), coalesce(i_tasks::text, 'any')),
+            detail = 'the smallest limits are 16384 bytes per second and 1 task',
+            hint = format('to let them stand still: select londiste.copy_pause(%L)', i_queue_name);
+    end if;
+    perform londiste._require_node(i_queue_name);
+    insert into londiste.copy_control as c (queue_name, bytes_per_second, tasks)
+    values (i_queue_name, i_bytes_per_second, i_tasks)
+    on conflict (queue_name) do update
+    set bytes_per_second = excluded.bytes_per_second,
+        tasks = excluded.tasks,
+        changed_at = now();
+end;
+$$;
+
+revoke all on function londiste.copy_throttle(text, int8, int4) from public;
+grant execute on function londiste.copy_throttle(text, int8, int4)
+to londiste_writer;

@@ -1,0 +1,34 @@
+create or replace function londiste.get_copy_control(
+    i_queue_name text,
+    out paused bool,
+    out break_off bool,
+    out bytes_per_second int8,
+    out tasks int4,
+    out held_bytes_per_second int8,
+    out held_reason text,
+    out changed_at timestamptz
+)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * What is asked of the copies of a queue; no row when nothing ever was.
+ */
+    select
+        c.paused,
+        c.break_off,
+        c.bytes_per_second,
+        c.tasks,
+        c.held_bytes_per_second,
+        c.held_reason,
+        c.changed_at
+    from londiste.copy_control c
+    where c.queue_name = i_queue_name
+$$;
+
+revoke all on function londiste.get_copy_control(text) from public;
+grant execute on function londiste.get_copy_control(text)
+to londiste_writer, londiste_reader;
