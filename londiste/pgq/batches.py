@@ -12,7 +12,7 @@ did in one transaction with the batch's tick can finish later, and skip what it 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -262,17 +262,39 @@ def batch_retry(conn: Connection, batch_id: int, seconds: int) -> int:
     return int(call.value(conn, "pgq.batch_retry", batch_id, seconds))
 
 
-def batch_event_spread(conn: Connection, batch_id: int, width: int = 4096) -> list[tuple[int, int]]:
-    """(first id, events) of the stretches of ``width`` ids with events of an open batch.
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of ids: how many events of a batch it has, and their pages in one event table."""
+
+    first_id: int
+    events: int
+    table: str
+    first_page: int
+    last_page: int
+
+
+def batch_event_spread(conn: Connection, batch_id: int, width: int = 4096) -> list[Stretch]:
+    """The stretches of ``width`` ids with events of an open batch, in their order.
 
     One pass over the batch.  Raises StateError when the batch is not open.
     """
-    return call.records(
-        conn,
-        lambda first, events: (int(first), int(events)),
-        "pgq.batch_event_spread",
-        batch_id,
-        width,
+    return call.records(conn, Stretch, "pgq.batch_event_spread", batch_id, width)
+
+
+def batch_page_sql(conn: Connection, batch_id: int, pages: Mapping[str, tuple[int, int]]) -> str:
+    """The query of the events of an open batch that lie on some pages.
+
+    pages -- by event table the first and the last of them.
+    """
+    return str(
+        call.value(
+            conn,
+            "pgq.batch_page_sql",
+            batch_id,
+            list(pages),
+            [first for first, _ in pages.values()],
+            [last for _, last in pages.values()],
+        )
     )
 
 
@@ -298,7 +320,9 @@ __all__ = [
     "Coming",
     "EventBlock",
     "Opened",
+    "Stretch",
     "batch_event_spread",
+    "batch_page_sql",
     "batch_retry",
     "coming",
     "event_retry",

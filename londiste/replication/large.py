@@ -31,6 +31,7 @@ from londiste.db.shape import TableShape
 from londiste.engine.base import Engine
 from londiste.errors import EventError, LondisteError, Superseded, TransientError
 from londiste.pgq import batches
+from londiste.pgq.batches import Stretch
 from londiste.pgq.types import Batch
 from londiste.replication import attempts, slices
 from londiste.replication.merge import MergeFailed, Merger
@@ -91,7 +92,7 @@ class LargeBatches:
     flush_bytes: int = FLUSH_BYTES
     _failed: dict[int, int] = field(default_factory=dict)
 
-    def _spread(self, source: Connection, batch: Batch) -> Sequence[tuple[int, int]]:
+    def _spread(self, source: Connection, batch: Batch) -> Sequence[Stretch]:
         """Where the events of the batch lie; empty when a job is not worth its start.
 
         What ticks say of the number of events is an upper bound, and costs nothing; only a batch
@@ -101,7 +102,7 @@ class LargeBatches:
             return ()
         width = max(1, batch.size_estimate // STRETCHES)
         spread = batches.batch_event_spread(source, batch.id, width)
-        return spread if sum(events for _, events in spread) >= self.threshold else ()
+        return spread if sum(stretch.events for stretch in spread) >= self.threshold else ()
 
     @contextlib.contextmanager
     def carried(
@@ -125,7 +126,7 @@ class LargeBatches:
         if not spread:
             yield None
             return
-        count = sum(events for _, events in spread)
+        count = sum(stretch.events for stretch in spread)
         large = LargeBatch(self, conn, batch, interest, count, started)
         if forwards:
             large.reason = "a branch reads every event to hand it on"
@@ -150,13 +151,13 @@ class LargeBatches:
         batch: Batch,
         interest: Interest,
         shapes: Mapping[TableName, TableShape],
-        spread: Sequence[tuple[int, int]],
+        spread: Sequence[Stretch],
     ) -> Job:
         """Starts the tasks; ``conn`` is in autocommit mode.  Raises GiveUp, TransientError."""
         failures = self._failed.get(batch.id, 0)
         if failures >= ATTEMPTS:
             raise GiveUp(f"the job failed {failures} times")
-        count = sum(events for _, events in spread)
+        count = sum(stretch.events for stretch in spread)
         attempt = attempts.apply_start(
             conn, self.queue, batch, events=count, threshold=self.threshold, engine=self.name
         )

@@ -9,13 +9,14 @@ key or emptied in between need no rule of their own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from londiste.changes.types import SystemEvent
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
+from londiste.pgq.batches import Stretch
 from londiste.pgq.types import Batch
 from londiste.replication.plan import Interest
 
@@ -23,7 +24,7 @@ from londiste.replication.plan import Interest
 SLICE_EVENTS = 500_000
 #: Kind of a chunk without rows.
 TRUNCATE = "truncate"
-#: Slices for each task that can run at a time.  Every slice scans the whole batch on the source.
+#: Slices for each task that can run at a time: what is lost with a task is done again.
 SLICES_PER_TASK = 4
 
 
@@ -32,11 +33,16 @@ class Slice:
     """One task: the events with ids from ``first`` on, below ``end``.
 
     None: there is no bound on that side.
+
+    events -- their number.
+    pages -- by event table the first and the last page on which they lie.
     """
 
     number: int
     first: int | None
     end: int | None
+    events: int
+    pages: Mapping[str, tuple[int, int]]
 
     @property
     def condition(self) -> str:
@@ -155,23 +161,35 @@ class Staged:
         )
 
 
-def cut(
-    spread: Sequence[tuple[int, int]], parallel: int, slice_events: int = SLICE_EVENTS
-) -> list[Slice]:
+def cut(spread: Sequence[Stretch], parallel: int, slice_events: int = SLICE_EVENTS) -> list[Slice]:
     """Slices of about the same number of events, at least one.
 
-    spread -- (first id, events) of stretches of ids, in order.
+    spread -- the stretches of ids that have events, in order.
     """
-    total = sum(events for _, events in spread)
+    total = sum(stretch.events for stretch in spread)
     wanted = max(-(-total // slice_events), parallel)
     count = max(1, min(wanted, parallel * SLICES_PER_TASK))
-    bounds: list[int] = []
+    groups: list[list[Stretch]] = [[]]
     before = 0
-    for first, events in spread:
-        if before and before * count >= total * (len(bounds) + 1):
-            bounds.append(first)
-        before += events
+    for stretch in spread:
+        # A stretch that lies in two tables is not cut.
+        new = not groups[-1] or stretch.first_id != groups[-1][-1].first_id
+        if before and new and before * count >= total * len(groups):
+            groups.append([])
+        groups[-1].append(stretch)
+        before += stretch.events
+    bounds = [group[0].first_id for group in groups[1:]]
     return [
-        Slice(number, first, end)
-        for number, (first, end) in enumerate(zip([None, *bounds], [*bounds, None], strict=True))
+        Slice(number, first, end, sum(stretch.events for stretch in group), _pages(group))
+        for number, (group, first, end) in enumerate(
+            zip(groups, [None, *bounds], [*bounds, None], strict=True)
+        )
     ]
+
+
+def _pages(stretches: Iterable[Stretch]) -> dict[str, tuple[int, int]]:
+    pages: dict[str, tuple[int, int]] = {}
+    for one in stretches:
+        first, last = pages.get(one.table, (one.first_page, one.last_page))
+        pages[one.table] = min(first, one.first_page), max(last, one.last_page)
+    return pages

@@ -92,8 +92,10 @@ class _Stager:
     def take_all(self, source: Connection) -> None:
         """Reads the slice to its end.  Raises EventError."""
         accumulator = Accumulator(self._spec.interest)
-        where = self._task.slice.condition or None
-        for block in batches.stream(source, self._spec.batch, where=where):
+        batch, part = self._spec.batch, self._task.slice
+        query = batches.batch_page_sql(source, batch.id, part.pages)
+        where = part.condition or None
+        for block in batches.stream(source, batch, query=query, where=where):
             if not accumulator.has_room(block, self._spec.flush_bytes):
                 self._write(accumulator.take())
             accumulator.add(block)
@@ -102,6 +104,11 @@ class _Stager:
             if accumulator.is_full(self._spec.flush_bytes):
                 self._write(accumulator.take())
         self._write(accumulator.take())
+        if self.staged.events != part.events:
+            raise EventError(
+                f"there are {self.staged.events} events where {part.events} were counted,"
+                " as if an event table was rewritten meanwhile"
+            )
 
     def refuse(self, why: str) -> None:
         """The whole batch has to go the ordinary way."""

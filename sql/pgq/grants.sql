@@ -70,6 +70,7 @@ grant execute on function
     pgq.get_batch_cursor(int8, text, int4, text),
     pgq.fetch_batch_events(text, int4, int8),
     pgq.batch_event_spread(int8, int8),
+    pgq.batch_page_sql(int8, text[], int8[], int8[]),
     pgq.batch_event_sql(int8),
     pgq.batch_event_tables(int8),
     pgq._open_batch(int8),

@@ -226,6 +226,36 @@ def test_an_engine_that_does_not_work_costs_time_and_nothing_else(
     assert staged(leaf) == []
 
 
+def test_an_event_table_that_is_rewritten_meanwhile_costs_time_and_nothing_else(
+    line: Line, local_engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    root, leaf = a_pair(line, local_engine)
+    table = root.database.value("select pgq.current_event_table(%s)", QUEUE)
+
+    class Rewriting:
+        """An engine, and somebody who gives VACUUM FULL when the tasks begin."""
+
+        name = "local"
+
+        def run(self, *args: Any) -> Any:
+            root.database.execute(f"vacuum full {table}")
+            yield from local_engine.run(*args)
+
+    root.database.execute(
+        "begin; select pgq.insert_event('line', 't', n::text) from generate_series(1, 5000) n;"
+        " rollback"
+    )
+    root.database.execute(
+        "do $$ begin for i in 1..500 loop insert into note values ('line ' || i); end loop; end $$"
+    )
+    root.database.execute(SOME_CHANGES)
+    line.tick()
+    once(leaf, Rewriting())
+    assert "as if an event table was rewritten meanwhile" in caplog.text
+    assert way(leaf)[0] == "worker"
+    assert contents(leaf) == contents(root)
+
+
 def test_messages_of_the_cascade_in_a_large_batch_are_followed(line: Line, carrier: Engine) -> None:
     root, leaf = a_pair(line, carrier)
     root.database.execute("create table late (id int primary key); create sequence counter")

@@ -7,6 +7,7 @@ from psycopg import sql
 from londiste.db.connection import Connection
 from londiste.pgq import batches, queues
 from londiste.pgq.types import Batch
+from londiste.replication import slices
 from tests.fix_cluster import Database
 from tests.sql.queue_steps import insert, value
 
@@ -81,6 +82,43 @@ def test_a_batch_costs_what_it_holds_behind_a_backlog_and_beside_a_long_transact
     assert pages(conn, late) <= alone + 10, "one event of an old transaction"
     assert pages_ahead(conn, late.prev_tick_id) <= alone + 10, "the same, read ahead"
     assert sum(map(len, batches.stream(conn, late))) == 101
+
+
+def test_the_parts_of_a_large_batch_cost_together_what_the_batch_costs(pgq_db: Database) -> None:
+    conn, long = pgq_db.connect(), pgq_db.connect(autocommit=False)
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    insert(long, "of the long transaction")
+    produce(conn, 100)
+    first = next_batch(conn)
+    batches.finish_batch(conn, first.id)
+    conn.execute(
+        "select pgq.insert_event('q', 't', repeat('x', 100)) from generate_series(1, 9999)"
+    )
+    long.commit()
+    produce(conn, 100)
+    # Another batch waits behind it, on pages of its own and on the last one.
+    produce(conn, SIZE)
+    batch = next_batch(conn)
+    whole = pages(conn, batch)
+
+    parts = slices.cut(batches.batch_event_spread(conn, batch.id, 100), 5, 2000)
+    assert len(parts) == 6
+    events, touched = [], 0
+    for part in parts:
+        query = batches.batch_page_sql(conn, batch.id, part.pages)
+        touched += pages_of(conn, query)
+        found = [
+            event.id
+            for block in batches.stream(conn, batch, query=query, where=part.condition or None)
+            for event in block
+        ]
+        assert len(found) == part.events
+        events += found
+    read = [event.id for block in batches.stream(conn, batch) for event in block]
+    assert events == read
+    assert len(read) == 10_100
+    assert touched <= whole * 2 + 50
 
 
 def test_a_step_of_a_consumer_costs_the_same_however_many_ticks_are_there(pgq_db: Database) -> None:
