@@ -188,7 +188,7 @@ class Writing:
                 f"{keyed} do update set {self._sets('excluded.')}",
             ]
         )
-        if table.arbiter and source.random() < 0.3:
+        if table.arbiter and relation == MAIN and source.random() < 0.3:
             tail = f" on conflict (u) do update set {self._sets('excluded.')}"
         elif table.unique and tail == " on conflict do nothing":
             # a deferrable constraint cannot decide
