@@ -67,6 +67,7 @@ class ColumnShape:
 class TableShape:
     """A table of this node; ``key`` is its primary key, empty without one.
 
+    ``copied``: COPY may write it, and does what INSERT does.
     ``version`` is a text that changes when its columns do.
 
     Compared by identity: shapes are keys of caches that are asked once per row.
@@ -78,6 +79,7 @@ class TableShape:
     columns: tuple[ColumnShape, ...]
     key: tuple[str, ...]
     version: str = ""
+    copied: bool = True
 
     @cached_property
     def by_name(self) -> dict[str, ColumnShape]:
@@ -140,4 +142,5 @@ def _shape(table: TableName, rows: list[dict[str, Any]]) -> TableShape:
         ),
         key=tuple(row["column_name"] for row in rows if row["in_key"]),
         version=rows[0]["version"],
+        copied=rows[0]["copied"],
     )

@@ -51,6 +51,7 @@ class RowSet:
     columns -- those of the images; of deletes and unsets only the key is used.
     lines -- one image each; packs -- many images each, one to a line.
     count -- of the images.
+    alike -- the images have the columns in this order.
     """
 
     verb: Verb
@@ -59,6 +60,7 @@ class RowSet:
     lines: list[str]
     packs: list[str]
     count: int
+    alike: bool = True
 
 
 @dataclass(frozen=True)

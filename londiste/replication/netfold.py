@@ -75,7 +75,17 @@ class NetFold:
     reason -- why the run cannot be folded, '' while it can.
     """
 
-    __slots__ = ("_loose", "_packs", "codes", "columns", "key", "lines", "reason", "start")
+    __slots__ = (
+        "_alike",
+        "_loose",
+        "_packs",
+        "codes",
+        "columns",
+        "key",
+        "lines",
+        "reason",
+        "start",
+    )
 
     def __init__(self) -> None:
         self.codes: dict[str, int] = {}
@@ -84,6 +94,7 @@ class NetFold:
         self.reason = ""
         self.key: tuple[str, ...] | None = None
         self.columns: tuple[str, ...] = ()
+        self._alike = True
         self._loose: list[str] = []
         self._packs: list[_Pack | None] = []
 
@@ -109,6 +120,8 @@ class NetFold:
             self.columns = columns
         elif set(columns) != set(self.columns):
             self.fail("the columns change among the events")
+        elif columns != self.columns:
+            self._alike = False
 
     def fail(self, reason: str) -> None:
         """The run cannot be folded; the first reason is kept."""
@@ -176,7 +189,10 @@ class NetFold:
                 packs[pack.known].append(pack.data)
                 counts[pack.known] += pack.count
         rows[INSERTED] += self._loose
-        found = {verb: RowSet(verb, self.key or (), self.columns, [], [], 0) for verb in Verb}
+        found = {
+            verb: RowSet(verb, self.key or (), self.columns, [], [], 0, self._alike)
+            for verb in Verb
+        }
         for state, verbs in _VERBS.items():
             for verb in verbs:
                 found[verb].lines += rows[state]

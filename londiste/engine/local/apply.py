@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import psycopg
 from psycopg.pq.abc import PGconn
@@ -35,7 +36,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape, versions_later
 from londiste.engine.applyspec import Again, RowSet, TableChange, TablePlan, Verb
-from londiste.engine.local import statements
+from londiste.engine.local import bulk, statements
 from londiste.engine.local.aside import CONFLICTS
 from londiste.engine.local.rows import RowWriter, check_columns, must_replace, said
 from londiste.errors import from_database
@@ -43,9 +44,11 @@ from londiste.errors import from_database
 log = logging.getLogger(__name__)
 
 _REFERENCED = "0A000"
+#: Tables that INSERT alone may write; lines that are not what they should be.
+_NOT_COPIED = {"0A000", "22P04"}
 _SAVEPOINT = "londiste_apply"
 #: Characters of a parameter from which on its memory counts.
-_LONG = 1 << 20
+_LONG = 64 << 10
 
 #: Something that is to be done in the same pipeline; what it returns is called after the pipeline.
 Also = Callable[[], Callable[[], None]]
@@ -73,6 +76,14 @@ class _SetFailed(Exception):
         self.verb = verb
 
 
+class _NotCopied(Exception):
+    """COPY cannot write these rows, or not this table; a statement may."""
+
+    def __init__(self, table: TableName) -> None:
+        super().__init__(str(table))
+        self.table = table
+
+
 class Applier:
     """Applies plans on one connection.
 
@@ -89,6 +100,8 @@ class Applier:
         self._rewrite: set[TableName] = set()
         # Tables that others point at, which TRUNCATE refuses.
         self._referenced: set[TableName] = set()
+        # Tables that COPY could not write.
+        self._not_copied: set[TableName] = set()
 
     def apply(
         self,
@@ -153,6 +166,10 @@ class Applier:
         while True:
             try:
                 self._pipelined(plans, also, begin, verify)
+            except _NotCopied as refused:
+                self._conn.execute(f"rollback to savepoint {_SAVEPOINT}")
+                log.debug("%s is not written by COPY: %s", refused.table, refused.__cause__)
+                self._not_copied.add(refused.table)
             except _SetFailed as failed:
                 self._conn.execute(f"rollback to savepoint {_SAVEPOINT}")
                 if failed.state == _REFERENCED and failed.verb is None:
@@ -166,7 +183,8 @@ class Applier:
                     continue
                 log.info("%s, the events are applied one by one", failed)
                 return False
-            return True
+            else:
+                return True
 
     def _pipelined(
         self,
@@ -182,6 +200,8 @@ class Applier:
         now: Callable[[], dict[int, str]] | None = None
         sent: list[tuple[_Cursor, TableName, Verb | None, int | None]] = []
         check: Callable[[], None] | None = None
+        # COPY cannot be in a pipeline.
+        copies: list[tuple[TableShape, RowSet]] = []
         try:
             with self._conn.pipeline():
                 if begin is not None:
@@ -189,7 +209,7 @@ class Applier:
                 self._conn.execute(f"savepoint {_SAVEPOINT}")
                 if verify and plans:
                     now = versions_later(self._conn, [plan.shape.oid for plan in plans])
-                for table, verb, text, payload, count in self._work(plans):
+                for table, verb, text, payload, count in self._work(plans, copies):
                     cursor = _Cursor(self._conn)
                     sent.append((cursor, table, verb, count))
                     if payload is None:
@@ -197,7 +217,7 @@ class Applier:
                     else:
                         cursor.execute(text, [payload], prepare=True)
                         self._let_go(cursor, len(payload))
-                if also is not None:
+                if also is not None and not copies:
                     check = also()
         except psycopg.Error as error:
             known = from_database(error, where=self._node)
@@ -213,6 +233,14 @@ class Applier:
         for cursor, table, verb, count in sent:
             if count is not None and cursor.rowcount != count:
                 raise _SetFailed(table, "", f"{cursor.rowcount} rows hit instead of {count}", verb)
+        for shape, rows in copies:
+            self._copy(shape, rows)
+        if also is not None and copies:
+            try:
+                with self._conn.pipeline():
+                    check = also()
+            except psycopg.Error as error:
+                raise from_database(error, where=self._node) from error
         if check is not None:
             # It was the last, the end of the transaction takes the savepoint along.
             check()
@@ -225,6 +253,26 @@ class Applier:
             # The cursor has it for mogrify(); a pipeline keeps its cursors to the end.
             cursor._query = None
             self._conn.wait(_flushed(self._conn.pgconn))
+
+    def _copy(self, shape: TableShape, rows: RowSet) -> None:
+        """Writes new rows by COPY.  Raises _SetFailed, _NotCopied when a statement might do it."""
+        cursor = self._conn.cursor()
+        try:
+            with cursor.copy(bulk.copy_sql(shape, rows.columns).encode()) as copy:
+                for lines in bulk.csv(rows):
+                    copy.write(lines)
+        except bulk.NotAlike as found:
+            raise _NotCopied(shape.name) from found
+        except psycopg.Error as error:
+            known = from_database(error, where=self._node)
+            if known.retry:
+                raise known from error
+            if error.sqlstate in _NOT_COPIED:
+                raise _NotCopied(shape.name) from error
+            raise _SetFailed(shape.name, error.sqlstate or "", said(error), rows.verb) from error
+        if cursor.rowcount != rows.count:
+            text = f"{cursor.rowcount} rows hit instead of {rows.count}"
+            raise _SetFailed(shape.name, "", text, rows.verb)
 
     def _check_versions(
         self, plans: Sequence[TablePlan], now: Callable[[], dict[int, str]]
@@ -240,9 +288,12 @@ class Applier:
             raise StaleShapes(stale)
 
     def _work(
-        self, plans: Sequence[TablePlan]
+        self, plans: Sequence[TablePlan], copies: list[tuple[TableShape, RowSet]]
     ) -> Iterator[tuple[TableName, Verb | None, str, str | None, int | None]]:
-        """Table, verb, statement, parameter and expected number of rows (None: any)."""
+        """Table, verb, statement, parameter and expected number of rows (None: any).
+
+        copies -- takes the rows that are better copied, after all the statements.
+        """
         truncated = [p.shape for p in plans if p.truncated and p.sets is not None]
         at_once = [shape for shape in truncated if shape.name not in self._referenced]
         if at_once:
@@ -253,6 +304,10 @@ class Applier:
                 yield shape.name, None, statements.delete_all_sql(shape), None, None
         for plan in plans:
             for rows in self._sets(plan):
+                if bulk.is_bulk(plan.shape, rows) and plan.shape.name not in self._not_copied:
+                    # Inserts are the last of a table in any case.
+                    copies.append((plan.shape, rows))
+                    continue
                 text = self._text(plan.shape, rows)
                 exact = rows.verb is not Verb.UNSET
                 for payload, count in statements.payloads(rows):
@@ -300,7 +355,7 @@ def _flushed(pgconn: PGconn) -> Generator[Wait, Ready | int, None]:
 
 
 def _as(verb: Verb, rows: RowSet) -> RowSet:
-    return RowSet(verb, rows.key, rows.columns, rows.lines, rows.packs, rows.count)
+    return replace(rows, verb=verb)
 
 
 def _unknown_columns(plans: Sequence[TablePlan]) -> bool:

@@ -24,7 +24,7 @@ PARAMETER = "$1::text"
 _DOCUMENT = f"('[' || {PARAMETER} || ']')::json"
 #: Characters of one parameter.  The server takes 1 GB of a text, but the client has it three times:
 #: joined, encoded and in the buffer of the connection.
-SLICE = 16 << 20
+SLICE = 512 << 10
 
 #: Types whose rows are visited in the order of the key: cheap to compare, and ordered as their
 #: index is.  Neighbours in the index are then found one after the other, which is a quarter of the
