@@ -67,7 +67,7 @@ class ColumnShape:
 class TableShape:
     """A table of this node; ``key`` is its primary key, empty without one.
 
-    ``copied``: COPY may write it, and does what INSERT does.
+    ``copied``: COPY does with it what INSERT does.
     ``version`` is a text that changes when its columns do.
 
     Compared by identity: shapes are keys of caches that are asked once per row.

@@ -8,7 +8,7 @@
 --                'blanks' also without blanks at the end (char(n)); 'never' texts cannot tell
 --   json_text    the value must be cast from text, because json_populate_record takes a string
 --                for a JSON string instead of for the text of a document
---   copied       COPY may write the table: no rules, which it passes over, and no row security
+--   copied       COPY does what INSERT does: there are no rules, which it passes over
 --   version      the same text as table_versions has
 with wanted as (
     select c.oid, t.name, c.relkind, c.relhasrules, c.xmin::text as xmin
@@ -40,7 +40,7 @@ select
     w.name as table_name,
     w.oid::int8 as table_oid,
     w.relkind = 'p' as partitioned,
-    not w.relhasrules and not pg_catalog.row_security_active(w.oid) as copied,
+    not w.relhasrules as copied,
     a.attname as column_name,
     pg_catalog.format_type(a.atttypid, a.atttypmod) as type_name,
     case

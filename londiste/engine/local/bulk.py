@@ -1,15 +1,15 @@
-"""Many rows into a table by COPY, from images that nobody decodes.
+r"""Many rows into a table by COPY, from images that nobody decodes.
 
-An image is a line of JSON, and all images of a set have the same columns in the same order.  Without the
-names of the columns such a line is one of CSV: strings are in quotes, NULL is the word ``null``
-outside of them, and a backslash protects quotes and backslashes::
+An image is a line of JSON, and all images of a set have the same columns in the same order.
+Without the names of the columns such a line is one of CSV: strings are in quotes, NULL is the word
+``null`` outside of them, and a backslash protects quotes and backslashes::
 
-    {"id":1,"name":"5\\" \\\\ pipe","size":null}
-    1,"5\\" \\\\ pipe",null
+    {"id":1,"name":"5\" \\ pipe","size":null}
+    1,"5\" \\ pipe",null
 
 A name with its quotes, behind a comma and before a colon, can be nothing else: quotes inside of
-strings have a backslash before them.  COPY reads this in half the time that the server needs to take JSON apart, and
-writes whole pages of new rows with one record in the log.
+strings have a backslash before them.  COPY reads this in half the time that the server needs to
+take JSON apart, and writes whole pages of new rows with one record in the log.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ESCAPE = re.compile(r'\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u[0-9a-
 
 
 class NotAlike(Exception):
-    """An image is not what its set says: it has other columns, or values that are no single ones."""
+    """An image is not what its set says: it has other columns, or is written in another way."""
 
 
 def is_bulk(shape: TableShape, rows: RowSet) -> bool:
