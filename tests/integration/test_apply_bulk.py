@@ -137,7 +137,8 @@ def test_every_value_that_the_server_writes_as_json_comes_back(
     with target.conn.cursor() as cursor:
         cursor.executemany(
             "insert into public.o values (%s, %s, 'a\\', %s::int / 7.0, 'NaN', 'epoch',"
-            " %s::int > 1, '\\x00ff5c22', %s, %s, array[%s, null, 'null'], row(1, %s), 'so, \"so\"')",
+            " %s::int > 1, '\\x00ff5c22', %s, %s, array[%s, null, 'null'],"
+            " row(1, %s), 'so, \"so\"')",
             [(n, v, x, x, j, j, v, v) for n, v, x, j in rows],
         )
     # As capture has it: documents, arrays and all else that JSON knows otherwise are texts.

@@ -14,6 +14,7 @@ take JSON apart, and writes whole pages of new rows with one record in the log.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +25,9 @@ from londiste.engine.applyspec import RowSet, Verb
 
 #: Rows from which on it gains more than the round trip that it takes.
 FROM_ROWS = 500
+
+#: Characters of a line or a pack up to which it may be held several times while it becomes CSV.
+_LONGEST = 2 << 20
 
 #: Characters that are turned into CSV at a time: the server works on some while others are made.
 _CHARACTERS = 64 << 10
@@ -50,6 +54,7 @@ def is_bulk(shape: TableShape, rows: RowSet) -> bool:
         and bool(rows.columns)
         and all(map(_NAME.fullmatch, rows.columns))
         and not any(shape.by_name[name].generated for name in rows.columns)
+        and max(map(len, itertools.chain(rows.lines, rows.packs))) <= _LONGEST
     )
 
 
