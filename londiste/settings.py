@@ -198,6 +198,14 @@ class WorkerSettings(NodeSettings):
     copy_chunk_bytes: int = Field(
         128 * 1024 * 1024, ge=8192, description="Size of one chunk of a copied table, in bytes."
     )
+    copy_index_jobs: int = Field(
+        2, ge=1, description="Indexes of copied tables that are built at a time."
+    )
+    copy_index_memory: int = Field(
+        512 * 1024 * 1024,
+        ge=1024 * 1024,
+        description="Memory in bytes that these builds together may take for sorting.",
+    )
     copy_max_source_sessions: int = Field(
         0, ge=0, description="Copies go slower while more sessions work on the provider; 0: never."
     )

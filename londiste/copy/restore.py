@@ -15,7 +15,7 @@ from psycopg import sql
 from londiste.copy.prepare import find
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
-from londiste.errors import EventError, from_database
+from londiste.errors import EventError, LondisteError, from_database
 from londiste.replication import tables
 from londiste.replication.types import ReplicatedTable
 
@@ -46,16 +46,23 @@ def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
             conn.execute(now.dropped_ddl.encode())
             tables.local_set_table_struct(conn, queue, table.name, None)
     except psycopg.Error as error:
-        if error.sqlstate in _NOT_UNIQUE:
-            raise EventError(
-                f"table {table.dest}: {error.diag.message_primary}",
-                detail=error.diag.message_detail or "",
-                hint="correct the rows in the table here; the index is tried again by itself",
-                queue=queue,
-            ) from error
-        raise from_database(error, where=whereabouts(conn)) from error
+        raise not_built(conn, queue, table, error) from error
     log.info("%s: indexes are built, %.1f s", table.dest, time.monotonic() - started)
     return True
+
+
+def not_built(
+    conn: Connection, queue: str, table: ReplicatedTable, error: psycopg.Error
+) -> LondisteError:
+    """The error of ours for an index or key that could not be made."""
+    if error.sqlstate in _NOT_UNIQUE:
+        return EventError(
+            f"table {table.dest}: {error.diag.message_primary}",
+            detail=error.diag.message_detail or "",
+            hint="correct the rows in the table here; the index is tried again by itself",
+            queue=queue,
+        )
+    return from_database(error, where=whereabouts(conn))
 
 
 def more_sort_memory(conn: Connection) -> None:

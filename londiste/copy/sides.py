@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import psycopg
 from psycopg import conninfo
@@ -20,6 +21,33 @@ from londiste.replication.types import ReplicatedTable
 
 _NAME_BYTES = 63
 
+#: The least that the server takes for building an index.
+_LEAST_MEMORY = 1024 * 1024
+
+
+class Builds:
+    """How many indexes all tables of the process build at a time, and with how much memory each.
+
+    jobs -- builds at a time; memory -- bytes for one, so that together they have the budget.
+    """
+
+    def __init__(self, jobs: int = 2, budget: int = 512 * 1024 * 1024) -> None:
+        self.jobs = jobs
+        self.memory = max(_LEAST_MEMORY, budget // jobs)
+        self._places = threading.BoundedSemaphore(jobs)
+
+    @contextlib.contextmanager
+    def place(self, stopping: Callable[[], bool]) -> Iterator[bool]:
+        """Waits for its turn; false when the process shall end."""
+        while not self._places.acquire(timeout=0.2):
+            if stopping():
+                yield False
+                return
+        try:
+            yield True
+        finally:
+            self._places.release()
+
 
 @dataclass(frozen=True)
 class Job:
@@ -30,6 +58,7 @@ class Job:
     remote_extra -- added to the provider's location.
     parallel -- chunks of one table at a time.
     chunk_bytes -- see ``split``.
+    builds -- for the indexes of all tables.
     """
 
     db: str
@@ -41,6 +70,7 @@ class Job:
     chunk_bytes: int = 128 * 1024 * 1024
     lock_timeout_ms: int = 10_000
     delay: float = 1.0
+    builds: Builds = field(default_factory=Builds)
 
     @property
     def copy_prefix(self) -> str:

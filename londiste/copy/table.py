@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from londiste.cascade import nodes
 from londiste.cascade.progress import NodeProgress
-from londiste.copy import attempts, steps
+from londiste.copy import attempts, indexes, steps
 from londiste.copy.restore import analyze, restore
 from londiste.copy.rows import RowCopy
 from londiste.copy.sides import Job, Sides, Stopping
@@ -107,7 +107,18 @@ class TableCopy:
         """Indexes, if any were taken off; statistics, once."""
         node = self.sides.here
         if table.dropped_ddl:
-            with steps.step(node, self.queue, table.name, steps.INDEXES):
+            rest = steps.INDEXES
+            wanted = indexes.worth_it(self.sides, table)
+            if wanted:
+                with steps.step(node, self.queue, table.name, steps.INDEXES) as tally:
+                    indexes.build(self.sides, table, wanted, tally)
+                rest = steps.KEYS
+            with (
+                self.job.builds.place(self.stopping) as admitted,
+                steps.step(node, self.queue, table.name, rest),
+            ):
+                if not admitted:
+                    raise Stopping("the copy process ends")
                 restore(node, self.queue, table)
         if table.dropped_ddl or not self._analyzed:
             with steps.step(node, self.queue, table.name, steps.ANALYZE):

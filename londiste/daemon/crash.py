@@ -44,6 +44,8 @@ POINTS: dict[str, str] = {
     "copy.after-chunk": "a chunk and its done-mark are committed",
     "copy.all-chunks": "every chunk is committed, the state is still in-copy",
     "copy.catching-up": "the state is catching-up with the snapshot, indexes are not built",
+    "copy.mid-index": "an index of several is built, not committed",
+    "copy.after-index": "an index is committed, and no longer among those to build",
     "copy.restored": "indexes are built again, no event is replayed",
     "copy.mid-catch-up": "one batch of the catch-up is committed",
     "copy.wanna-sync": "the state is wanna-sync",

@@ -6,11 +6,14 @@ constraints.  What stays: NOT NULL, check constraints, triggers, rules, inherita
 that belong to a partitioned parent, and invalid indexes.
 
 The statements to put back are plain SQL text, because they are stored in the database
-(``table_info.dropped_ddl``) where other programs can run them too.
+(``table_info.dropped_ddl``) where other programs can run them too.  Comments between them tell
+where an index to build begins and ends, so that several can be built at once.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,11 +23,35 @@ from londiste.db.names import TableName, quote
 
 @dataclass(frozen=True)
 class Removable:
-    """One index or constraint: how to drop it, and how to make it again."""
+    """One index or constraint: how to drop it, and how to make it again.
+
+    build -- what makes the index; other sessions may read the table and build other indexes on
+        it meanwhile.
+    finish -- what follows: keys, comments, marks; needs the table alone, and takes no time, but
+        for an exclusion constraint.
+    """
 
     name: str
     drop: str
-    restore: tuple[str, ...]
+    build: tuple[str, ...]
+    finish: tuple[str, ...]
+
+    @property
+    def restore(self) -> tuple[str, ...]:
+        """All of it, in order."""
+        return (*self.build, *self.finish)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a stored text that can be run for itself, in the order of the pieces.
+
+    name -- of the index that it builds; None for a part that needs the table alone.
+    text -- exactly the part.
+    """
+
+    name: str | None
+    text: str
 
 
 def removable(
@@ -46,8 +73,34 @@ def removable(
 
 
 def script(items: Sequence[Removable]) -> str:
-    """The text to store; ``statements`` of it in one transaction put everything back."""
-    return "".join(f"{statement};\n" for item in items for statement in item.restore)
+    """The text to store; run in one transaction it puts everything back."""
+    return "".join(
+        _marked(kind, item.name, "".join(f"{statement};\n" for statement in statements))
+        for item in items
+        for kind, statements in (("build", item.build), ("finish", item.finish))
+        if statements
+    )
+
+
+def _marked(kind: str, name: str, text: str) -> str:
+    # The length, because a string constant in a statement may hold a line that looks like this.
+    return f"-- {len(text)} characters: {kind} {json.dumps(name, ensure_ascii=False)}\n{text}"
+
+
+_MARK = re.compile(r'-- ([0-9]+) characters: (build|finish) ("[^\n]*")\n')
+
+
+def pieces(text: str) -> list[Piece]:
+    """The parts of a stored text.  What is not marked (by other programs) is one part."""
+    result = []
+    at = 0
+    while at < len(text):
+        found = _MARK.match(text, at)
+        end = len(text) if found is None else found.end() + int(found[1])
+        name = json.loads(found[3]) if found is not None and found[2] == "build" else None
+        result.append(Piece(name, text[at:end]))
+        at = end
+    return result
 
 
 def _plain(table: TableName, index: Index) -> Removable:
@@ -55,35 +108,38 @@ def _plain(table: TableName, index: Index) -> Removable:
     return Removable(
         index.name,
         f"drop index {name}",
-        (*_in_tablespace(index, index.definition), *_attributes(table, index)),
+        _in_tablespace(index, index.definition),
+        _attributes(table, index),
     )
 
 
 def _behind_constraint(table: TableName, index: Index, constraint: Constraint) -> Removable:
     alter = f"alter table only {table.quoted}"
     name = quote(constraint.name)
+    build: tuple[str, ...] = ()
     if constraint.by_index:
         # Through its index: a constraint's own definition does not show fillfactor and the like.
         kind = "primary key" if constraint.kind == "p" else "unique"
         timing = ""
         if constraint.deferrable:
             timing = " deferrable initially " + ("deferred" if constraint.deferred else "immediate")
-        restore = (
-            *_in_tablespace(index, index.definition),
+        build = _in_tablespace(index, index.definition)
+        finish: tuple[str, ...] = (
             f"{alter} add constraint {name} {kind} using index {quote(index.name)}{timing}",
         )
     else:
-        restore = _in_tablespace(index, f"{alter} add constraint {name} {constraint.definition}")
+        finish = _in_tablespace(index, f"{alter} add constraint {name} {constraint.definition}")
         if index.options:
-            restore += (_set_options(index),)
+            finish += (_set_options(index),)
     if constraint.comment is not None:
-        restore += (
+        finish += (
             f"comment on constraint {name} on {table.quoted} is {_literal(constraint.comment)}",
         )
     return Removable(
         constraint.name,
         f"{alter} drop constraint {name}",
-        (*restore, *_attributes(table, index)),
+        build,
+        (*finish, *_attributes(table, index)),
     )
 
 

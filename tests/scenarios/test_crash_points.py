@@ -51,6 +51,8 @@ COPY = (
     "copy.mid-chunk",
     "copy.after-chunk",
     "copy.all-chunks",
+    "copy.mid-index",
+    "copy.after-index",
     "copy.restored",
     "copy.catching-up",
     "copy.mid-catch-up",

@@ -14,7 +14,7 @@ from londiste import engine
 from londiste.cli import options, output
 from londiste.copy import progress
 from londiste.copy.backoff import Limits
-from londiste.copy.sides import Job
+from londiste.copy.sides import Builds, Job
 from londiste.copy.worker import CopyProcess
 from londiste.daemon.child import die_with_parent
 from londiste.daemon.logging import Target
@@ -61,6 +61,7 @@ def run(
         chunk_bytes=settings.copy_chunk_bytes,
         lock_timeout_ms=round(settings.lock_timeout * 1000),
         delay=settings.loop_delay,
+        builds=Builds(settings.copy_index_jobs, settings.copy_index_memory),
     )
     work = CopyProcess(
         job,
