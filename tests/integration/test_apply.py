@@ -311,6 +311,16 @@ def test_what_is_missing_is_named_with_its_table_and_key(target: Target) -> None
         assert "secret" not in caught.value.detail
 
 
+def test_rows_that_should_be_one_are_named_with_their_table_and_key(target: Target) -> None:
+    target.database.execute("create table t (id int, v text); insert into t values (1), (1), (2)")
+    for change in (target.u(id="1", v="x"), target.d(id="1"), target.s(id="1", v="x")):
+        with pytest.raises(EventError, match=r"public\.t.*2 rows have its key") as caught:
+            target.apply(target.u(id="2", v="y"), change)
+        assert caught.value.event_id == change.event_id
+        assert caught.value.detail.startswith("key (id) = (1), SQL: ")
+        assert target.rows() == [(1, None), (1, None), (2, None)]
+
+
 def test_numbers_keep_every_digit(target: Target) -> None:
     target.database.execute("create table t (id int8 primary key, n numeric, f float8, r float4)")
     values = {
