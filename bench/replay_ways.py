@@ -156,13 +156,21 @@ class Native(Way):
 class Program(Way):
     """A way whose work is done by a program of its own.
 
-    Time and CPU count from its first session on the source, as the subscription's from its start:
-    a worker is started once and runs for months.
+    Time and CPU count from its first session on the source, as the subscription's from its start,
+    until the source knows that the last tick is done: a worker is started once and runs for months.
     """
+
+    consumer: str
 
     def catch_up(self) -> Run:
         with common.connect(self.source, self.key) as src:
             used = [cpu.of_tree(pid) for pid in self._trees()]
+            row = src.execute(
+                "select max(tick_id) from pgq.tick join pgq.queue on queue_id = tick_queue"
+                " where queue_name = %s",
+                [QUEUE],
+            ).fetchone()
+            assert row is not None
             running = self.start()
             common.wait_until(
                 "select count(*) > 1 from pg_stat_activity where datname = current_database()"
@@ -170,8 +178,8 @@ class Program(Way):
                 src,
             )
             started, before = time.perf_counter(), cpu.of_tree(running.pid)
-            memory = after = 0.0
-            while not self.finished(running, src):
+            memory, after = 0.0, before
+            while not self.finished(running, src, row[0]):
                 # Of a program that has ended nobody can ask it any more.
                 with contextlib.suppress(OSError, ProcessLookupError):
                     memory, after = (
@@ -191,9 +199,17 @@ class Program(Way):
         """Starts the program on the backlog."""
         raise NotImplementedError
 
-    def finished(self, running: subprocess.Popen[bytes], src: psycopg.Connection) -> bool:
-        """Whether the backlog is applied."""
-        raise NotImplementedError
+    def finished(
+        self, running: subprocess.Popen[bytes], src: psycopg.Connection, last_tick: int
+    ) -> bool:
+        """Whether the backlog is applied, up to this tick."""
+        if running.poll() not in (None, 0):
+            raise AssertionError(f"the worker ended with {running.returncode}")
+        row = src.execute(
+            "select bool_and(last_tick >= %s) from pgq.get_consumer_info(%s, %s)",
+            [last_tick, QUEUE, self.consumer],
+        ).fetchone()
+        return row == (True,)
 
     def stop(self, running: subprocess.Popen[bytes]) -> None:
         """Ends the program if it is still there."""
@@ -208,6 +224,7 @@ class Ours(Program):
 
     name = "londiste worker"
     key = "ours"
+    consumer = "leaf"
     form: str | None = None
 
     def replicate(self) -> None:
@@ -240,11 +257,9 @@ class Ours(Program):
     def start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self.command("leaf", "worker", "--once"))
 
-    def finished(self, running: subprocess.Popen[bytes], src: psycopg.Connection) -> bool:
-        code = running.poll()
-        if code not in (None, 0):
-            raise AssertionError(f"the worker ended with {code}")
-        return code == 0
+    def stop(self, running: subprocess.Popen[bytes]) -> None:
+        if running.wait() != 0:
+            raise AssertionError(f"the worker ended with {running.returncode}")
 
 
 class Londiste3(Program):
@@ -252,6 +267,7 @@ class Londiste3(Program):
 
     name = "Londiste 3"
     key = "original"
+    consumer = "leaf3"
     program: Path
 
     def replicate(self) -> None:
@@ -283,24 +299,7 @@ class Londiste3(Program):
             raise AssertionError(f"{self.program} {' '.join(args)}: {done.stdout}{done.stderr}")
 
     def start(self) -> subprocess.Popen[bytes]:
-        with common.connect(self.source, self.key) as conn:
-            row = conn.execute(
-                "select max(tick_id) from pgq.tick join pgq.queue on queue_id = tick_queue"
-                " where queue_name = %s",
-                [QUEUE],
-            ).fetchone()
-        assert row is not None
-        self._last_tick = row[0]
         return subprocess.Popen([self.program, "-q", self.folder / "leaf3.ini", "worker"])
-
-    def finished(self, running: subprocess.Popen[bytes], src: psycopg.Connection) -> bool:
-        if running.poll() is not None:
-            raise AssertionError(f"the worker ended with {running.returncode}")
-        row = src.execute(
-            "select bool_and(last_tick >= %s) from pgq.get_consumer_info(%s, 'leaf3')",
-            [self._last_tick, QUEUE],
-        ).fetchone()
-        return row == (True,)
 
     def stop(self, running: subprocess.Popen[bytes]) -> None:
         running.send_signal(signal.SIGTERM)
