@@ -62,6 +62,7 @@ class TableStatus:
     builds -- indexes that are being built.
     analyze -- (phase, blocks done, blocks in all) while statistics are made.
     behind -- while it catches up.
+    waits -- what it waits for, to go on by itself.
     error -- why it does not go on.
     """
 
@@ -73,6 +74,7 @@ class TableStatus:
     builds: tuple[Build, ...] = ()
     analyze: tuple[str, int, int] | None = None
     behind: Behind | None = None
+    waits: str = ""
     error: str = ""
 
 
@@ -123,6 +125,7 @@ def collect(conn: Connection, queue: str, consumer: str, *, remote_extra: str = 
                 builds=tuple(builds.get(table.dest, ())),
                 analyze=analyzes.get(table.dest),
                 behind=behind.get(own),
+                waits=(step.waits or "") if step else "",
                 error=errors.get(own, ""),
             )
         )

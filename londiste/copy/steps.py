@@ -37,6 +37,7 @@ class Step:
     tasks -- pieces it had (chunks, indexes, batches).
     busy -- seconds of work of all of them together, None when nobody has counted.
     rows, bytes -- what it has moved; catch-up: events.
+    waits -- what it waits for, to go on by itself; None when it gets on.
     """
 
     table: str
@@ -48,6 +49,7 @@ class Step:
     busy: float | None
     rows: int | None
     bytes: int | None
+    waits: str | None
 
     @property
     def concurrency(self) -> float | None:
@@ -124,6 +126,7 @@ def copy_steps(conn: Connection, queue: str) -> list[Step]:
             busy=row["busy"],
             rows=row["rows"],
             bytes=row["bytes"],
+            waits=row["waits"],
         )
         for row in call.rows(conn, "londiste.copy_steps", queue)
     ]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import psycopg
 
 from londiste.cascade import nodes
+from londiste.copy import steps
 from londiste.copy.backoff import Limits, LoadWatch
 from londiste.copy.sides import Job, Sides
 from londiste.copy.table import TableCopy
@@ -91,6 +92,7 @@ class CopyProcess:
     _running: dict[TableName, threading.Thread] = field(default_factory=dict)
     _end: threading.Event = field(default_factory=threading.Event)
     _waiting: set[TableName] = field(default_factory=set)
+    _noted: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A thread that has waited goes on when there is a place again.
@@ -133,6 +135,24 @@ class CopyProcess:
                 for thread in self._running.values():
                     thread.join(max(0.0, deadline - time.monotonic()))
 
+    def _say_what_waits(self, conn: Connection) -> None:
+        """Tasks wait for space where nobody reads their log: they leave a note, which is said here.
+
+        ``londiste status`` shows it as the error of the table's copy.
+        """
+        if not self._running:
+            return
+        now = {s.table: s.waits for s in steps.copy_steps(conn, self.job.queue) if s.waits}
+        for table in {**self._noted, **now}:
+            if now.get(table) != self._noted.get(table):
+                if table in now:
+                    log.warning("%s: %s", table, now[table])
+                else:
+                    log.info("%s: goes on", table)
+                consumer = self.job.copy_consumer(TableName.parse(table))
+                nodes.set_consumer_error(conn, self.job.queue, consumer, now.get(table))
+        self._noted = now
+
     def _provider(self) -> str:
         with contextlib.closing(Sides(self.job, TableName("", ""), self._end.is_set)) as sides:
             return sides.location
@@ -142,6 +162,7 @@ class CopyProcess:
         for name, thread in list(self._running.items()):
             if not thread.is_alive():
                 del self._running[name]
+        self._say_what_waits(conn)
         left = self._to_do(conn)
         for name in left:
             if len(self._running.keys() - self._waiting) >= self.parallel:

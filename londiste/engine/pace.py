@@ -7,15 +7,18 @@ twice a second, in a session of its own, and only when its chunk takes that long
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
+import psycopg
+
 from londiste.db import call
 from londiste.db.connection import Connection, connect
 from londiste.engine.bucket import Bucket
-from londiste.errors import StateError
+from londiste.errors import DiskFull, LondisteError, StateError
 
 R = TypeVar("R")
 
@@ -23,6 +26,8 @@ R = TypeVar("R")
 LOOK = 0.5
 #: Seconds after which a waiting task asks again whether its copy is still wanted.
 _STILL_WANTED = 5.0
+#: Longest pause in seconds between two tries of a chunk for which there was no space.
+_LONGEST = 10.0
 
 
 class NotYet(StateError):
@@ -37,12 +42,15 @@ class Pace:
     """The orders for one task.
 
     dsn, queue -- whose orders; name -- application_name of the session that looks.
+    table -- what is copied, by its name in the queue.
     """
 
-    def __init__(self, dsn: str, queue: str, name: str) -> None:
+    def __init__(self, dsn: str, queue: str, name: str, table: str) -> None:
         self._dsn = dsn
         self._queue = queue
         self._name = name
+        self._table = table
+        self._refused = 0
         self._conn: Connection | None = None
         self._bucket = Bucket()
         self._looked = 0.0
@@ -79,6 +87,31 @@ class Pace:
             if call.row(self._session(), "londiste.copy_turn", self._queue)["may_begin"]:
                 return
 
+    def no_space(self, error: LondisteError) -> None:
+        """Waits, longer from time to time, because the disk of the target is full.
+
+        The blocks of the chunk that was rolled back stay with the table, for later rows: no
+        VACUUM frees them here, because it would read the whole table.  A try while the disk is
+        full takes no more of it.
+        """
+        self._refused += 1
+        # On a disk that is full this may fail, too.
+        with contextlib.suppress(LondisteError, psycopg.Error):
+            self._waits(f"{error.message}; it goes on by itself when there is space")
+        time.sleep(min(_LONGEST, 0.5 * 2.0 ** min(self._refused - 1, 10)))
+
+    def went_on(self) -> None:
+        """The chunk is there: it does not wait for space any more."""
+        if self._refused:
+            self._refused = 0
+            with contextlib.suppress(LondisteError, psycopg.Error):
+                self._waits(None)
+
+    def _waits(self, reason: str | None) -> None:
+        call.value(
+            self._session(), "londiste.copy_step_waits", self._queue, self._table, "load", reason
+        )
+
     def moved(self, total: int) -> None:
         """To be called by the pipe after every block: waits as long as the limit asks for.
 
@@ -111,12 +144,22 @@ class Pace:
 
 
 def in_turn(pace: Pace, attempt: Callable[[Pace], R]) -> R:
-    """Runs ``attempt`` until it was allowed to run to its end; other errors are raised.
+    """Runs ``attempt`` until it was allowed, and had the disk space, to run to its end.
+
+    Other errors are raised.
 
     ``attempt`` calls ``pace.begin`` in its transaction, and rolls back when that raises.
     """
     while True:
         try:
-            return attempt(pace)
+            result = attempt(pace)
         except (NotYet, BrokenOff):
             pace.wait()
+        except DiskFull as error:
+            # Memory and connections are the same class; only space is worth a long wait.
+            if not isinstance(error.__cause__, psycopg.errors.DiskFull):
+                raise
+            pace.no_space(error)
+        else:
+            pace.went_on()
+            return result

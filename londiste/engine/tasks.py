@@ -55,7 +55,8 @@ def copy_chunk(task: ChunkTask) -> ChunkDone:
     table was rewritten, and the error of the side that failed; then nothing is left behind.
     """
     spec = task.spec
-    with Pace(spec.target, spec.queue, task_name(spec.queue, spec.name)) as pace:
+    name = task_name(spec.queue, spec.name)
+    with Pace(spec.target, spec.queue, name, spec.name) as pace:
         return in_turn(pace, lambda pace: _copy_chunk(task, pace))
 
 

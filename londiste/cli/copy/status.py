@@ -95,8 +95,8 @@ def _show(found: CopyStatus, *, as_json: bool, watching: bool) -> None:
         return
     output.table(_COLUMNS, [_row(item) for item in items])
     for item in items:
-        if item.error:
-            output.message(f"{item.table}: {item.error}")
+        if item.waits or item.error:
+            output.message(f"{item.table}: {item.waits or item.error}")
 
 
 def _row(item: TableStatus) -> list[Any]:
@@ -110,7 +110,9 @@ def _row(item: TableStatus) -> list[Any]:
         more.append(f"analyze: {phase} {_share(blocks, total)}")
     if item.behind:
         more.append(f"{item.behind.ticks} ticks, {item.behind.events or 0} events behind")
-    if item.error:
+    if item.waits:
+        more.append("waits, see below")
+    elif item.error:
         more.append("failed, see below")
     return [
         item.table,

@@ -19,7 +19,8 @@ begin
         tasks = coalesce(i_tasks, 1),
         busy = i_busy,
         rows = i_rows,
-        bytes = i_bytes
+        bytes = i_bytes,
+        waits = null
     where s.queue_name = i_queue_name
         and s.table_name = i_table_name
         and s.step = i_step

@@ -34,7 +34,8 @@ begin
         tasks = 1,
         busy = null,
         rows = null,
-        bytes = null
+        bytes = null,
+        waits = null
     where s.seconds is not null;
 end;
 $$;

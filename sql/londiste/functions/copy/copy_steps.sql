@@ -8,7 +8,8 @@ create or replace function londiste.copy_steps(
     out tasks int4,
     out busy float8,
     out rows int8,
-    out bytes int8
+    out bytes int8,
+    out waits text
 )
 returns setof record
 language sql
@@ -30,7 +31,8 @@ as $$
         s.tasks,
         s.busy,
         s.rows,
-        s.bytes
+        s.bytes,
+        s.waits
     from londiste.copy_step s
     join londiste.table_info t
         on t.queue_name = s.queue_name

@@ -12,6 +12,7 @@ create table if not exists londiste.copy_step (
     busy float8,
     rows int8,
     bytes int8,
+    waits text,
     constraint copy_step_pkey primary key (queue_name, table_name, step),
     constraint copy_step_table_fkey foreign key (queue_name, table_name)
         references londiste.table_info (queue_name, table_name) on delete cascade
@@ -31,6 +32,8 @@ comment on column londiste.copy_step.busy is
     'Seconds of work of all pieces together; divided by seconds: how many worked at a time';
 comment on column londiste.copy_step.rows is 'Rows, or events, that it has moved';
 comment on column londiste.copy_step.bytes is 'Bytes that it has moved';
+comment on column londiste.copy_step.waits is
+    'What it waits for, to go on by itself; NULL while it gets on';
 
 create table if not exists londiste.copy_control (
     queue_name text not null,

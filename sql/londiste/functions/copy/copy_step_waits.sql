@@ -1,0 +1,24 @@
+create or replace function londiste.copy_step_waits(
+    i_queue_name text, i_table_name text, i_step text, i_waits text
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes what a step that is not finished waits for; NULL: it gets on.
+ */
+begin
+    update londiste.copy_step s
+    set waits = i_waits
+    where s.queue_name = i_queue_name
+        and s.table_name = i_table_name
+        and s.step = i_step
+        and s.seconds is null
+        and s.waits is distinct from i_waits;
+end;
+$$;
+
+revoke all on function londiste.copy_step_waits(text, text, text, text) from public;
+grant execute on function londiste.copy_step_waits(text, text, text, text) to londiste_writer;

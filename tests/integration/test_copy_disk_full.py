@@ -1,0 +1,92 @@
+"""A copy whose disk is full waits, and goes on by itself when there is space."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from londiste.copy import status
+from londiste.embedded.account import server_account
+from londiste.embedded.postgres import Cluster
+from tests.integration.test_copy_process import (  # noqa: F401 -- fixtures
+    A,
+    B,
+    Nodes,
+    fill,
+    local_engine,
+    nodes,
+    same,
+)
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def small(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:  # noqa: F811
+    """A tablespace of 12 MB in the leaf's server: the statement that gives half of it free."""
+    if os.geteuid() != 0 or not isinstance(nodes.leaf.cluster, Cluster):
+        pytest.skip("a file system of a given size needs root, and a server of this host")
+    place = Path("/tmp") / f"londiste-small-{os.getpid()}"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=12m,mode=0755", "tmpfs", str(place)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        place.rmdir()
+        pytest.skip("this host mounts no file systems")
+    try:
+        data = place / "data"
+        data.mkdir()
+        server_account().own(data, 0o700)
+        leaf = nodes.leaf
+        leaf.execute(f"create tablespace small location '{data}'")
+        leaf.execute(
+            "create table public.ballast tablespace small as"
+            " select repeat('x', 1000) from generate_series(1, 7000)"
+        )
+        leaf.execute("alter table public.a set tablespace small")
+        yield "drop table public.ballast"
+        nodes.stop()
+        leaf.execute("drop table public.a; drop table if exists public.ballast")
+        leaf.execute("checkpoint")
+        leaf.execute("drop tablespace small")
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+        place.rmdir()
+
+
+def test_a_copy_without_space_waits_and_goes_on_while_others_are_copied(
+    nodes: Nodes,  # noqa: F811
+    small: str,
+) -> None:
+    fill(nodes, A, 60_000)
+    fill(nodes, B)
+    nodes.add(A, B)
+    nodes.start()
+    with nodes.leaf.connect() as conn:
+
+        def waits() -> str:
+            return next(
+                (t.waits for t in status.collect(conn, "q", "w2").tables if t.table == str(A)), ""
+            )
+
+        reason = wait_for(waits, what="the copy to wait for space")
+        assert "No space left on device" in reason
+        assert "goes on by itself" in reason
+        wait_for(lambda: "No space" in nodes.error(A), what="the reason to be in the status")
+        attempt = nodes.leaf.value("select attempt from londiste.copy_attempt")
+        done = nodes.leaf.value("select count(*) from londiste.copy_chunk")
+        assert done > 1
+        wait_for(lambda: nodes.state(B) == "ok", what="the other table")
+        assert nodes.state(A) == "in-copy"
+        nodes.leaf.execute(small)
+        # What is there is not copied again.
+        assert nodes.leaf.value("select attempt from londiste.copy_attempt") == attempt
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+    assert same(nodes, A)
