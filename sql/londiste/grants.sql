@@ -21,8 +21,7 @@ grant execute on function
     londiste.find_table_oid(text),
     londiste.find_seq_oid(text),
     londiste.find_column_types(text),
-    londiste.is_replica_func(oid),
-    londiste._key_signature(oid, text[])
+    londiste.is_replica_func(oid)
 to public;
 
 grant execute on function

@@ -76,6 +76,36 @@ KINDS: dict[str, Kind] = {
             " n int4, v text)",
         ),
     ),
+    "one key among many rows is changed": Kind(
+        (
+            "insert into app.t select g, g, 'x' from generate_series(21, 1300) as g",
+            "update app.t set n = n + 1, id = case id when 5 then -5 else id end",
+            "update app.t set n = n + 1, id = case id when 15 then -15 else id end",
+            "update app.t set n = n + 1, id = case id when 900 then -900 else id end",
+            "update app.t set n = 0",
+        ),
+    ),
+    "keys are handed on": Kind(
+        (
+            "insert into app.t select g, g, 'x' from generate_series(21, 1000) as g",
+            "delete from app.t where id < 10",
+            "update app.t set id = id - 1",
+            "update app.t set n = n + 1, id = case when id > 900 then id + 1000 else id end",
+        ),
+    ),
+    "keys of text and number": Kind(
+        (
+            "update app.t set v = 'same'",
+            "insert into app.t select g, g, 'x' from generate_series(21, 700) as g",
+            "update app.t set n = -n where id > 2",
+            "update app.t set code = upper(code) where id in (4, 600)",
+            "update app.t set code = upper(code), n = 1",
+        ),
+        made=(
+            "create table app.t (id int4, n int4, v text, code text default 'a',"
+            " primary key (code, id))",
+        ),
+    ),
     "a key is changed by a BEFORE trigger": Kind(
         ("update app.t set n = 5 where id < 6",),
         made=(FRUIT, trigger("before update", "new.id := new.id + 50;")),
@@ -127,6 +157,14 @@ KINDS: dict[str, Kind] = {
     "the same with a key whose text does not tell a row": Kind(
         HANDED_ON,
         made=("create table app.t (id float8 primary key, n int4 unique, v text)",),
+    ),
+    "CTE that changes keys and inserts them again": Kind(
+        (
+            "with gone as (update app.t set id = id + 100 where id < 15 returning id - 100 as id)"
+            " insert into app.t select id, 7, 'again' from gone",
+            "with gone as (update app.t set id = id + 200 where id < 15 returning id - 200 as id)"
+            " insert into app.t select id, 7, 'again' from gone limit 1",
+        )
     ),
     "CTE that inserts, updates and deletes": Kind(
         (

@@ -140,7 +140,8 @@ def test_a_column_may_have_the_name_of_anything_in_the_function(
         "select prosrc from pg_proc where proname ~ '^_capture_.*words'"
     ).fetchone()
     words = {word for word in re.findall(r"[a-z_]+", str(source)) if word != "id"}
-    assert {"v_txid", "v_table", "tg_op", "new", "ev_txid", "r"} <= words
+    own = {"row": {"v_table", "new"}, "statement": {"v_way", "v_done", "new_rows"}}
+    assert {"v_txid", "tg_op", "ev_txid", "r"} | own[chosen] <= words
     # A row holds about so many columns that are not null.
     assert len(words) < 1000
     app.execute("drop table words cascade")
@@ -270,7 +271,42 @@ def test_maintenance_renews_the_capture_of_a_changed_table_without_a_lock_on_it(
         "INSERT",
         "UPDATE",
     ]
-    # Without a key there is another set of triggers: that is left to refresh_capture().
     app.execute("alter table plain drop constraint plain_pkey")
     app.execute("select londiste.periodic_maintenance()")
-    assert app.execute(stale).fetchone() == ((1,) if asked == "statement" else (0,))
+    assert app.execute(stale).fetchone() == (0,)
+
+
+def test_triggers_that_know_other_transition_tables_are_left_to_a_refresh(app: Session) -> None:
+    app.execute("select londiste.create_capture('q', 'plain')")
+    app.execute("insert into plain values (1, 'a')")
+    function = app.execute(
+        "select distinct tgfoid::regproc::text from pg_trigger"
+        " where tgrelid = 'plain'::regclass and tgfoid::regproc::text ~ '_capture_'"
+    ).fetchone()
+    assert function is not None
+    app.execute("drop trigger _londiste_q on plain")
+    app.execute(
+        "create trigger _londiste_q after update on plain referencing new table as new_rows"
+        f" for each statement execute function {function[0]}('q', 'public.plain')"
+    )
+    app.execute("alter table plain add more int4")
+    before = app.execute("select prosrc from pg_proc where oid = %s::regproc", function).fetchone()
+    app.execute("select londiste.periodic_maintenance()")
+    after = app.execute("select prosrc from pg_proc where oid = %s::regproc", function).fetchone()
+    assert before == after
+    app.execute("select londiste.refresh_capture('q', 'plain')")
+    take_events(app)
+    app.execute("update plain set more = 1")
+    assert [event_type(event)["op"] for event in take_events(app)] == ["UPDATE"]
+
+
+def test_the_statement_form_has_no_trigger_for_rows_and_the_plain_name_on_one(app: Session) -> None:
+    for ops, events in (("IUD", {16, 4, 8, 32}), ("ID", {4, 8, 32}), ("D", {8, 32})):
+        app.execute("select londiste.create_capture('q', 'plain', array['ops=' || %s])", [ops])
+        found = app.execute(
+            "select tgname, tgtype from pg_trigger where tgrelid = 'plain'::regclass"
+        ).fetchall()
+        assert {kind for _, kind in found} == events
+        assert "_londiste_q" in {name for name, _ in found}
+        app.execute("insert into plain values (1, 'a'); delete from plain")
+        assert "DELETE" in {event_type(event)["op"] for event in take_events(app)}

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from londiste.changes.decode import decode_all
-from londiste.changes.types import RowChange
+from londiste.changes.types import Op, RowChange
 from tests.fix_cluster import Database
 from tests.sql.queue_events import Fields, as_event, take_events, writer
 
@@ -91,6 +91,39 @@ def test_a_queue_for_foreign_consumers_has_no_packed_events(app: Session) -> Non
         "DELETE",
         "INSERT",
     ]
+
+
+@pytest.mark.parametrize("place", [1, 9, 20, 700])
+@pytest.mark.parametrize("setting", ["", "packed_events=false", "per_tx_limit=9000"])
+def test_a_changed_key_among_many_is_told_by_the_states_of_all_keys_before_and_after(
+    app: Session, place: int, setting: str
+) -> None:
+    app.execute("insert into t select g, 'x' from generate_series(1, 1200) as g")
+    take_events(app)
+    if setting:
+        app.execute("select pgq.set_queue_config('q', %s, %s)", setting.split("="))
+    app.execute("update t set v = 'y', id = case id when %s then -id else id end", [place])
+    told: dict[str, RowChange] = {}
+    for event in take_events(app):
+        for change in decode_all(as_event(event)):
+            assert isinstance(change, RowChange)
+            told[str(change.image["id"])] = change
+    assert told.keys() == {str(n) for n in [*range(1, 1201), -place]}
+    assert [key for key, c in told.items() if c.op is Op.DELETE] == [str(place)]
+    assert all(c.image["v"] == "y" for c in told.values() if c.op is not Op.DELETE)
+    assert told[str(place)].state and told[str(-place)].state
+
+
+def test_keys_far_behind_are_compared_where_the_rows_are_wide(app: Session) -> None:
+    app.execute("insert into t select g, repeat('x', 100000) from generate_series(1, 60) as g")
+    take_events(app)
+    app.execute("update t set v = v || 'y'")
+    events = take_events(app)
+    assert {json.loads(event.type or "")["op"] for event in events} == {"UPDATE"}
+    assert keys(events) == [str(n) for n in range(1, 61)]
+    assert max(len(event.data or "") for event in packed(events)) < 1_400_000
+    app.execute("update t set v = 'z', id = case id when 50 then 500 else id end")
+    assert {"50", "500"} <= set(keys(take_events(app)))
 
 
 def test_the_limit_per_transaction_counts_rows(app: Session) -> None:

@@ -12,34 +12,108 @@ as $$
  * arguments, i_direct says that it may write into the event tables itself.
  *
  * The first eight rows of a statement become events of their own, the others go into packed ones.
- * The same function is the row trigger that fires when an UPDATE has changed a key.  Static SQL,
- * and everything qualified, as in _capture_row_body(): variables too where columns of the table are
+ * Static SQL, and everything qualified, as in _capture_row_body(): variables too where columns of the table are
  * visible, for a column may have the name of a variable.
  */
 declare
     v_pieces record := londiste._capture_pieces(i_relid, i_args, 'n', 'o');
-    v_rows record := londiste._capture_pieces(i_relid, i_args, 'new', 'old');
     v_queue pgq.queue;
     v_settings text[] := londiste._capture_settings(i_relid, i_args);
     v_pins record := londiste._capture_pins(v_settings);
     v_flag text := quote_literal('londiste.resolve_' || i_relid);
-    v_raise text := format(E'perform pg_catalog.set_config(%s, ''1'', true);', v_flag);
+    v_raise text := format('perform pg_catalog.set_config(%s, ''1'', true);', v_flag);
     v_changed text := format('londiste._capture_signature(%1$L::pg_catalog.regclass)'
         || ' operator(pg_catalog.<>) %2$L or pg_catalog.has_column_privilege('
         || '%1$L::pg_catalog.regclass::pg_catalog.oid, %3$s::pg_catalog.int2, ''select'') is not null',
         i_relid, londiste._capture_signature(i_relid),
         (select c.relnatts + 1 from pg_class as c where c.oid = i_relid));
-    v_guard text := 'perform londiste._capture_needs_key(tg_op, tg_argv[0:]) where exists (select from %s);';
     v_has_key bool := v_pieces.on_update is not null;
+    v_deferrable bool := londiste._capture_deferrable(i_relid, v_pieces.key_columns);
+    v_old_keys text;
+    v_new_keys text;
+    v_same text := londiste._capture_keys_same(i_relid, v_pieces.key_columns);
+    v_state_of_old text := 'select e.* from old_rows as o cross join lateral ('
+        || v_pieces.state_of_old || ') as e';
+    v_state_of_new text := 'select e.* from new_rows as n cross join lateral ('
+        || v_pieces.state_of_new || ') as e';
+    v_states text := '';
+    v_look text := '';
     v_store text := '';
-    v_state text := '';
+    v_tables text[] := '{}';
+    v_columns constant text := '(ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data,'
+        ' ev_extra1, ev_extra2, ev_extra3, ev_extra4)';
+    v_head text;
     v_from text;
     v_event text;
     v_lines text;
+    v_pack text;
+    v_plain text;
+    v_packs text;
     v_op text;
     v_nr int4;
 begin
     select * into v_queue from pgq.queue where queue_name = i_args[1];
+    if i_direct then
+        v_tables := array(
+            select pgq.quote_fqname(v_queue.queue_data_pfx || '_' || n.nr)
+            from generate_series(0, v_queue.queue_ntables - 1) as n (nr)
+            order by n.nr);
+        v_head := format('pg_catalog.nextval(%L::pg_catalog.regclass), pg_catalog.now(),',
+            pgq.quote_fqname(v_queue.queue_event_seq));
+    end if;
+    if v_has_key then
+        v_old_keys := format('open v_keys no scroll for select null::pg_catalog.text, %s from old_rows as o',
+            v_pieces.gone_key);
+        v_new_keys := format('open v_lines no scroll for select null::pg_catalog.text, %s from new_rows as n',
+            v_pieces.line_key);
+        v_states := format($source$
+            select pg_catalog.count(*), %1$s into v_rows, v_same
+            from (select from new_rows as n limit 9) as r;
+            if v_rows operator(pg_catalog.>) 0 then
+                %2$s
+                if v_rows operator(pg_catalog.>) 8 then
+                    -- Planned for as many rows as there are now.
+                    execute %3$L;
+                elsif not v_same then
+                    %4$s
+                end if;
+                %5$s
+            end if;$source$,
+            v_same,
+            v_raise,
+            format('select pg_catalog.count(londiste._log_state(%L, e.a, e.b, e.c, e.d, e.e, e.f, e.g, e.h))'
+                    || ' from old_rows as o cross join lateral (%s) as e (a, b, c, d, e, f, g, h)'
+                    || ' where not exists (select from new_rows as n where %s operator(pg_catalog.=) %s)',
+                i_args[1], v_pieces.state_of_old, v_pieces.line_key, v_pieces.gone_key),
+            londiste._capture_call('londiste._log_state', i_args[1], v_state_of_old, 8),
+            londiste._capture_call('londiste._log_state', i_args[1], v_state_of_new, 8));
+        if not v_deferrable then
+            -- Another part of the same query may have inserted the key again, and have been told
+            -- before: then a state is told, for the row is there by now.  If it is told next, the order
+            -- is right.  Without an INSERT in this transaction there is nothing to look for.
+            v_look := format($source$
+        if (pg_catalog.pg_stat_get_xact_tuples_inserted(%1$s) operator(pg_catalog.<>) 0
+                or pg_catalog.current_setting('track_counts') operator(pg_catalog.<>) 'on')
+            and pg_catalog.has_table_privilege(%1$s::pg_catalog.oid, 'select')
+        then
+            if exists (select from old_rows as o cross join lateral (
+                    select from %2$s as t where %3$s limit 1) as t)
+                and londiste._capture_may_look(%1$s)
+            then
+                %4$s
+                %5$s
+                %6$s
+            end if;
+        end if;$source$,
+                i_relid,
+                londiste._capture_from(i_relid),
+                londiste._capture_same(i_relid, v_pieces.key_columns, 't', 'o'),
+                v_raise,
+                londiste._capture_call('londiste._log_state', i_args[1], v_state_of_old, 8),
+                v_pins.leave);
+        end if;
+    end if;
+
     foreach v_op in array '{UPDATE,INSERT,DELETE}'::text[] loop
         v_from := case v_op when 'DELETE' then 'old_rows as o' else 'new_rows as n' end;
         v_event := case v_op
@@ -47,33 +121,15 @@ begin
             when 'UPDATE' then v_pieces.on_update
             else v_pieces.on_gone
         end;
-        v_store := v_store || format(E'%s tg_op operator(pg_catalog.=) %L then\n        ',
-            case v_op when 'UPDATE' then 'if' else '    elsif' end, v_op);
+        v_store := v_store || format(E'%s tg_op operator(pg_catalog.=) %L then',
+            case v_op when 'UPDATE' then 'if' else E'\n    elsif' end, v_op);
         if v_event is null then
-            v_store := v_store || format(v_guard, v_from) || E'\n';
+            v_store := v_store || format(E'\n        perform londiste._capture_needs_key(tg_op, tg_argv[0:])'
+                || ' where exists (select from %s);', v_from);
             continue;
         end if;
-        v_state := v_state || format(E'%s tg_op operator(pg_catalog.=) %L then\n                %s\n',
-            case v_op when 'UPDATE' then 'if' else '            elsif' end, v_op,
-            londiste._capture_call('londiste._log_state', i_args[1],
-                format('select e.* from %s cross join lateral (%s) as e', v_from,
-                    case v_op when 'DELETE' then v_pieces.state_of_old
-                        else v_pieces.state_of_new end), 8));
-        if v_op = 'DELETE' and not londiste._capture_deferrable(i_relid, v_pieces.key_columns) then
-            -- Another part of the same query may have inserted the key again, and have been told
-            -- before, or be told next: then as a state too, for the row is there by then.
-            v_store := v_store || format(E'if exists (select from old_rows as o join %s as t on %s)'
-                    || E' and londiste._capture_may_look(%s)\n        then\n            %s\n            %s\n            %s\n        els',
-                londiste._capture_from(i_relid),
-                londiste._capture_same(i_relid, v_pieces.key_columns, 't', 'o'),
-                i_relid,
-                v_raise,
-                londiste._capture_call('londiste._log_state', i_args[1],
-                    format('select e.* from %s cross join lateral (%s) as e', v_from,
-                        v_pieces.state_of_old), 8),
-                v_pins.leave);
-        end if;
-        v_lines := format('select %s, %s from %s%s offset 8',
+        v_event := format('from %s cross join lateral (%s) as e', v_from, v_event);
+        v_lines := format('open v_lines no scroll for select %s, %s from %s%s offset 8',
             case v_op when 'DELETE' then v_pieces.gone else v_pieces.line end,
             case when v_op = 'DELETE' then v_pieces.gone_key
                 when v_has_key then v_pieces.line_key
@@ -82,44 +138,91 @@ begin
             coalesce(' cross join lateral ' || nullif(
                 case v_op when 'DELETE' then v_pieces.gone_source else v_pieces.line_source end,
                 ''), ''));
-        for v_nr in 0 .. v_queue.queue_ntables - 1 loop
-            continue when not i_direct;
-            v_store := v_store || format('%1$s v_table operator(pg_catalog.=) %2$L then
-            insert into %3$s (ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data, ev_extra1,
-                ev_extra2, ev_extra3, ev_extra4)
-            select pg_catalog.nextval(%4$L::pg_catalog.regclass), pg_catalog.now(), capture.v_txid,
-                null::pg_catalog.int4, null::pg_catalog.int4, e.*
-            from %5$s cross join lateral (%6$s) as e
-            limit coalesce((select case when q.queue_packed_events then 8
-                else 9223372036854775807 end from pgq.queue as q where %10$s), 0);
+        v_pack := format('%s capture.v_txid, null::pg_catalog.int4, null::pg_catalog.int4,'
+                || ' %L::pg_catalog.text, p.data, %L::pg_catalog.text, null::pg_catalog.text, p.keys,'
+                || ' null::pg_catalog.text from londiste.%s as p;',
+            v_head,
+            v_pieces.pack_types[array_position('{INSERT,UPDATE,DELETE}'::text[], v_op)],
+            i_args[2],
+            case v_op when 'UPDATE' then '_pack_updates(v_lines, v_keys, ' || v_flag else '_pack_lines(v_lines' end || ')');
+        v_plain := '';
+        v_packs := '';
+        for v_nr in 1 .. cardinality(v_tables) loop
+            -- All columns in their order: otherwise the plan has a level more.
+            v_plain := v_plain || format('%s v_way operator(pg_catalog.>>) 1 operator(pg_catalog.=) %s then
+            insert into %s %s
+            select %s capture.v_txid, null::pg_catalog.int4, null::pg_catalog.int4, e.*
+            %s%s
+            limit 8;
             get diagnostics v_done = row_count;
-            if v_done operator(pg_catalog.=) 8 then
-                open v_lines no scroll for %7$s;
-                insert into %3$s (ev_id, ev_time, ev_txid, ev_type, ev_data, ev_extra1, ev_extra3)
-                select pg_catalog.nextval(%4$L::pg_catalog.regclass), pg_catalog.now(), v_txid,
-                    %8$L, p.data, %9$L, p.keys
-                from londiste._pack_lines(v_lines) as p;
-                close v_lines;
+            if v_done operator(pg_catalog.<) 8%s then
+                %s
             end if;
         ',
-                case v_nr when 0 then 'if' else 'elsif' end,
-                v_nr,
-                pgq.quote_fqname(v_queue.queue_data_pfx || '_' || v_nr),
-                pgq.quote_fqname(v_queue.queue_event_seq),
-                v_from,
+                case v_nr when 1 then 'if' else 'elsif' end, v_nr - 1,
+                v_tables[v_nr], v_columns, v_head,
                 v_event,
-                v_lines,
-                v_pieces.pack_types[array_position('{INSERT,UPDATE,DELETE}'::text[], v_op)],
-                i_args[2],
-                londiste._capture_table_is(v_queue.queue_id, v_nr));
+                case v_op when 'UPDATE' then ' where ' || v_same else '' end,
+                case v_op when 'UPDATE' then ' and v_done operator(pg_catalog.<>) 0' else '' end,
+                v_pins.leave);
+            v_packs := v_packs || format('
+            %s v_way operator(pg_catalog.>>) 1 operator(pg_catalog.=) %s then
+                insert into %s %s
+                select %s',
+                case v_nr when 1 then 'if' else 'elsif' end, v_nr - 1,
+                v_tables[v_nr], v_columns, v_pack);
         end loop;
-        v_event := londiste._capture_call('pgq.insert_event', i_args[1],
-            format('select e.* from %s cross join lateral (%s) as e', v_from, v_event), 6);
-        v_store := v_store || case when i_direct and v_queue.queue_ntables > 0
-            then format(E'elsif v_looked then\n            %s\n        end if;\n', v_event)
-            when v_op = 'DELETE' and not londiste._capture_deferrable(i_relid, v_pieces.key_columns)
-            then format(E'e\n            %s\n        end if;\n', v_event)
-            else v_event || E'\n' end;
+        v_store := v_store || case v_op when 'DELETE' then v_look else '' end;
+        if v_plain <> '' then
+            v_store := v_store || format(E'\n        %send if;\n        if v_done operator(pg_catalog.=) 8'
+                || E' and v_way operator(pg_catalog.&) 1 operator(pg_catalog.=) 1 then\n            %s;%s%s\n'
+                || E'            end if;\n            close v_lines;%s\n        els',
+                v_plain,
+                v_lines,
+                case v_op when 'UPDATE' then E'\n            ' || v_old_keys || ' offset 8;' else '' end,
+                v_packs,
+                case v_op when 'UPDATE' then format(E'\n            close v_keys;\n'
+                        || E'            if coalesce(pg_catalog.current_setting(%s, true), '''')'
+                        || E' operator(pg_catalog.<>) ''1'' then\n                %s\n            end if;',
+                    v_flag, v_pins.leave) else '' end);
+        else
+            v_store := v_store || E'\n        ';
+        end if;
+        -- Without packs: the rows after the eighth, and all of them where the way is not known.
+        v_plain := case when v_tables = '{}' then '' else format(E'
+                if v_done operator(pg_catalog.=) 8 then
+                    execute pg_catalog.concat(''insert into '', (%L::pg_catalog.text[])[
+                        (v_way operator(pg_catalog.>>) 1) operator(pg_catalog.+) 1], %L) using v_txid;
+                    %s
+                end if;',
+                v_tables,
+                format(' %s select %s $1, null::pg_catalog.int4, null::pg_catalog.int4, e.* %s offset 8',
+                    v_columns, v_head, v_event),
+                v_pins.leave) end
+            || E'\n                ' || londiste._capture_call('pgq.insert_event', i_args[1],
+                'select e.* ' || v_event, 6);
+        if v_op <> 'UPDATE' then
+            v_store := v_store || format(case when v_tables = '{}' then '%s' else E'e%s\n        end if;' end,
+                v_plain);
+            continue;
+        end if;
+        v_store := v_store || format($source$if v_done is null or v_done operator(pg_catalog.=) 8 then
+            -- Keys have to be compared first.
+            %1$s;
+            %2$s;
+            v_same := londiste._same_keys(v_lines, v_keys);
+            close v_lines;
+            close v_keys;
+            if v_same then%3$s
+                %4$s
+            end if;
+        end if;
+        -- Keys have changed.
+        if not londiste._capture_may_look(%5$s) then
+            execute londiste._capture_changed_rows(%5$s, tg_argv[0:], tg_op);
+        else%6$s
+        end if;$source$,
+            v_new_keys, v_old_keys, v_plain, v_pins.leave, i_relid, v_states);
     end loop;
 
     return format($source$
@@ -129,90 +232,71 @@ begin
 <<capture>>
 declare
     -- Rows that have changed gave the transaction its id; without one there are none.  The id comes
-    -- before the look at the current table, as in pgq.insert_event().
+    -- before the look at the way, as in pgq.insert_event().
     v_txid pg_catalog.int8 := pg_catalog.txid_current_if_assigned();
-    -- The table that this session used last: a guess, which the INSERT checks.
-    v_table pg_catalog.text := pg_catalog.current_setting('pgq.table_of_%8$s', true);
-    v_done pg_catalog.int8 := 0;
-    v_looked pg_catalog.bool := %15$s;
+    v_way pg_catalog.int8 := %2$s;
+    v_done pg_catalog.int8;
+    v_rows pg_catalog.int8;
+    v_same pg_catalog.bool;
     v_lines pg_catalog.refcursor;
-%11$sbegin
-%12$s    if v_txid is null then
-        %13$s
+    v_keys pg_catalog.refcursor;
+%3$sbegin
+%4$s    if v_txid is null then
+        %5$s
     elsif pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
         or pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1
-        or pg_catalog.current_setting(%2$s, true) operator(pg_catalog.=) '1'
-        or %3$s%4$s
+        or pg_catalog.current_setting(%6$s, true) operator(pg_catalog.=) '1'
+        or %7$s%8$s
     then
         if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local' then
-            %13$s
+            %5$s
         elsif tg_op operator(pg_catalog.=) 'TRUNCATE' then
             null;
-        elsif %3$s then
-            if tg_level operator(pg_catalog.=) 'ROW' then
-                perform londiste._capture_changed_row(%5$s, tg_argv[0:], 'KEY', new, old);
-            else
-                execute londiste._capture_changed_statement(%5$s, tg_argv[0:], tg_op);
-            end if;
-            %13$s
-        %6$send if;
+        elsif %7$s then
+            execute londiste._capture_changed_rows(%9$s, tg_argv[0:], tg_op);
+            %5$s
+        %10$send if;
     end if;
-    %7$sloop
-    %9$s    else
-        %10$s
-        exit;
+    %11$s
+    else
+        %12$s
     end if;
-    exit when v_done operator(pg_catalog.>) 0 or v_looked;
-    v_looked := true;
-    select q.queue_cur_table::pg_catalog.text into v_table
-    from pgq.queue as q
-    where q.queue_id operator(pg_catalog.=) %8$s
-        and not q.queue_disable_insert
-        and q.queue_per_tx_limit is null;
-    perform pg_catalog.set_config('pgq.table_of_%8$s', coalesce(v_table, ''), false);
-    end loop;
-%14$s    return null;
+%13$s    return null;
 end;
 $source$,
         coalesce(
             nullif(array_to_string(v_settings, ', '), ''), 'nothing'),
+        case when i_direct then londiste._capture_way(i_args[1]) else 'null' end,
+        v_pins.declared,
+        v_pins.entered,
+        v_pins.leave,
         v_flag,
         v_changed,
         case when londiste._capture_always_state(i_relid, v_pieces.key_columns)
             then E'\n        or true' else '' end,
         i_relid,
         case when not v_has_key then '' else format($source$elsif londiste._capture_may_look(%1$s) then
-            if tg_level operator(pg_catalog.=) 'ROW' then
-                %2$s
-                found := true;
-            els%3$s            end if;
-            if found then
-                %4$s
+            if tg_op operator(pg_catalog.=) 'UPDATE' then%2$s
+            else
+                if tg_op operator(pg_catalog.=) 'INSERT' then
+                    %3$s
+                else
+                    %4$s
+                end if;
+                if found then
+                    %5$s
+                end if;
             end if;
-            %5$s
+            %6$s
         $source$,
-            i_relid, londiste._capture_call('londiste._log_state', i_args[1], v_rows.state_of_old, 8),
-            v_state, v_raise, v_pins.leave) end,
-        case when not v_has_key then '' else format($source$if tg_level operator(pg_catalog.=) 'ROW' then
-        if londiste._capture_may_look(%1$s) then
-            %2$s
-            %3$s
-        else
-            %4$s
-            %5$s
-        end if;
-        %6$s
-    end if;
-    $source$,
-            i_relid, v_raise,
-            londiste._capture_call('londiste._log_state', i_args[1], v_rows.state_of_old, 8),
-            londiste._capture_call('pgq.insert_event', i_args[1], v_rows.on_delete, 6),
-            londiste._capture_call('pgq.insert_event', i_args[1], v_rows.on_insert, 6),
+            i_relid,
+            v_states,
+            londiste._capture_call('londiste._log_state', i_args[1], v_state_of_new, 8),
+            londiste._capture_call('londiste._log_state', i_args[1], v_state_of_old, 8),
+            v_raise,
             v_pins.leave) end,
-        coalesce(v_queue.queue_id, 0),
         v_store,
         londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_truncate, 6),
-        v_pins.declared, v_pins.entered, v_pins.leave, v_pins.restored,
-        case when i_direct then 'false' else 'true' end);
+        v_pins.restored);
 end;
 $$;

@@ -1,6 +1,5 @@
 create or replace function londiste._capture_triggers(
     i_relid oid,
-    i_table_name text,
     i_args text[],
     i_owner oid,
     out name text,
@@ -13,16 +12,14 @@ as $$
 /*
  * The triggers of a capture in its form: names, and definitions with %s for the table.
  *
- * A trigger for the rows, the one of the plain name, is always among them: in the statement form it
- * is the one for changed keys, whose WHEN clause is evaluated while rows are written.  Only
- * where no key can change it is one that never fires.
+ * The first one has the plain name, which stands for the capture.  In the row form it is the one for the rows, in
+ * the statement form that of the first kind of changes.
  */
 declare
     v_options record := londiste._capture_options(i_args[3:]);
-    v_key text[] := londiste._capture_key_columns(i_relid, i_args);
     v_events text[] := array(
         select e.event
-        from (values ('I', 'insert'), ('U', 'update'), ('D', 'delete')) as e (letter, event)
+        from (values ('U', 'update'), ('I', 'insert'), ('D', 'delete')) as e (letter, event)
         where position(e.letter in v_options.ops) > 0);
     v_event text;
 begin
@@ -31,16 +28,16 @@ begin
         definition := 'after ' || array_to_string(v_events, ' or ') || ' on %s for each row';
         return next;
     else
-        definition := 'after update on %s for each row when ('
-            || case when v_key <> '{}' and 'update' = any (v_events)
-                then format('londiste.%I(new.*, old.*)', londiste._key_changed_name(i_args[1], i_table_name))
-                else 'false' end
-            || ')';
-        return next;
         foreach v_event in array v_events loop
-            name := londiste.trigger_name(i_args[1], v_event);
+            if v_event <> v_events[1] then
+                name := londiste.trigger_name(i_args[1], v_event);
+            end if;
             definition := 'after ' || v_event || ' on %s referencing '
-                || case v_event when 'delete' then 'old table as old_rows' else 'new table as new_rows' end
+                || case v_event
+                    when 'insert' then 'new table as new_rows'
+                    when 'update' then 'old table as old_rows new table as new_rows'
+                    else 'old table as old_rows'
+                end
                 || ' for each statement';
             return next;
         end loop;

@@ -8,18 +8,32 @@ as $$
  * at most 500 rows and, unless one row alone is longer, not much more than a megabyte.
  *
  * A cursor, because nothing else takes rows in their order without sorting or keeping them all.
+ * Wide rows are told apart before anything is put together, so that memory stays bounded.
  */
 begin
     loop
         return query
-        select string_agg(l.line, E'\n' order by l.nr), string_agg(l.key, E'\n' order by l.nr)
+        with f as materialized (
+            select l.line, l.key from londiste._fetch_lines(i_lines, 500) as l
+        ), s as materialized (
+            select sum(octet_length(f.line)) <= 1000000 as small from f
+        )
+        select string_agg(f.line, E'\n'), string_agg(f.key, E'\n')
+        from f
+        where (select s.small from s)
+        having count(*) > 0
+        union all
+        select w.data, w.keys
         from (
-            select f.line, f.key, f.nr,
-                sum(octet_length(f.line)) over (order by f.nr rows unbounded preceding)
-                    / 1000000 as part
-            from londiste._fetch_lines(i_lines, 500) with ordinality as f (line, key, nr)) as l
-        group by l.part
-        order by l.part;
+            select string_agg(l.line, E'\n' order by l.nr) as data,
+                string_agg(l.key, E'\n' order by l.nr) as keys
+            from (
+                select f.line, f.key, row_number() over () as nr,
+                    sum(octet_length(f.line)) over (rows unbounded preceding) / 1000000 as part
+                from f
+                where not (select s.small from s)) as l
+            group by l.part
+            order by l.part) as w;
         exit when not found;
     end loop;
 end;

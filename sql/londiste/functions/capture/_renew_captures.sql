@@ -12,11 +12,10 @@ as $$
 declare
     v_capture record;
     v_form text;
-    v_has_key bool;
     v_count int4 := 0;
 begin
     for v_capture in
-        select c.relid, c.table_name, c.args, p.prosrc
+        select c.relid, c.table_name, c.function_id, c.args, p.prosrc
         from londiste._captures(null) as c
             join pg_proc as p on p.oid = c.function_id
         where p.proowner = current_user::regrole
@@ -26,19 +25,13 @@ begin
         begin
             v_form := (londiste._capture_form_of(
                 v_capture.relid, v_capture.args, current_user::regrole)).form;
-            v_has_key := londiste._capture_key_columns(v_capture.relid, v_capture.args) <> '{}';
             continue when v_form is distinct from substring(v_capture.prosrc from 'Form: (row|statement)');
-            if v_form = 'statement' then
-                continue when v_has_key is distinct from exists (
-                    select from pg_proc as p
-                    where p.pronamespace = 'londiste'::regnamespace
-                        and p.proname = londiste._key_changed_name(
-                            v_capture.args[1], v_capture.table_name));
-                if v_has_key then
-                    perform londiste._install_key_changed(
-                        v_capture.relid, v_capture.table_name, v_capture.args);
-                end if;
-            end if;
+            -- Triggers of before know other transition tables than the function would read.
+            continue when exists (
+                select from pg_trigger as t
+                where t.tgfoid = v_capture.function_id
+                    and v_form = 'statement'
+                    and (t.tgtype & 1 <> 0 or t.tgtype & 16 <> 0 and t.tgoldtable is null));
             perform londiste._install_capture(
                 v_capture.relid, v_capture.table_name, v_capture.args);
             v_count := v_count + 1;

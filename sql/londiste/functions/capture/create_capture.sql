@@ -8,7 +8,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Captures every change of a table into a queue; returns the name of the row trigger.
+ * Captures every change of a table into a queue; returns the name of its (first) trigger.
  *
  * i_table_name is the table in this database, i_event_table the name its events carry when
  * that is another one.  i_options: pkey=a,b  ignore=a,b  when=EXPR  ev_extra2=EXPR (to
@@ -59,16 +59,11 @@ begin
 
     perform londiste.drop_capture(i_queue_name, i_table_name);
     v_function := londiste._install_capture(v_relid, i_table_name, v_args);
-    if (londiste._capture_form_of(v_relid, v_args, current_user::regrole)).form = 'statement'
-        and londiste._capture_key_columns(v_relid, v_args) <> '{}'
-    then
-        perform londiste._install_key_changed(v_relid, i_table_name, v_args);
-    end if;
     select string_agg(quote_literal(a.value), ', ' order by a.place) into v_arguments
     from unnest(v_args) with ordinality as a (value, place);
     for v_trigger in
         select t.name, t.definition
-        from londiste._capture_triggers(v_relid, i_table_name, v_args, current_user::regrole) as t
+        from londiste._capture_triggers(v_relid, v_args, current_user::regrole) as t
     loop
         execute format('create trigger %I %s execute function %s(%s)',
             v_trigger.name, format(v_trigger.definition, v_relid::regclass), v_function, v_arguments);
