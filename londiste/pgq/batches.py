@@ -99,7 +99,7 @@ def finish_and_next(
 
     from_tick, max_count -- without a minimum: where the consumer stands, and how many events at
         most, roughly, may be put together from ticks that have piled up.
-    durable -- False: a crash of the server may forget that a batch was opened.
+    durable -- False: a crash of the server may forget that a batch was finished or opened.
 
     Otherwise as ``finish_batch`` and ``next_batch``; after an error neither has happened.
     """
@@ -125,6 +125,7 @@ def opening(
     conn: Connection,
     queue: str,
     consumer: str,
+    finish: int | None,
     *,
     min_lag: timedelta | None,
     from_tick: int,
@@ -132,14 +133,14 @@ def opening(
 ) -> Iterator[list[Opened]]:
     """Opens the next batch while the with block asks another database; it is there behind it.
 
-    As ``finish_and_next`` that finishes nothing and is not durable; the list stays empty when
-    there is no next batch.
+    As ``finish_and_next`` that is not durable; the list stays empty when there is no next batch.
+    When the block fails, nobody knows whether the batch was finished: it may be handed out again.
     """
     found: list[Opened] = []
     with call.meanwhile(
         conn,
         "pgq.finish_and_next",
-        *(queue, consumer, None, min_lag, None, None, from_tick, max_count, False),
+        *(queue, consumer, finish, min_lag, None, None, from_tick, max_count, False),
     ) as rows:
         yield found
     batch = _batch(rows[0], queue, consumer)

@@ -123,6 +123,26 @@ def prove(
     return Known(source, facts.generation, facts.registration, tick, facts.tick_time)
 
 
+def forgotten(known: Known | None, facts: Facts, source: str, tick: int) -> bool:
+    """Whether the queue takes the consumer to be further back than its data are, and is wrong.
+
+    Pure; for what ``prove`` has let pass.  A server that crashes forgets batches whose end was not
+    told durably.  The position in the data is the true one then, if the tick there is the one that was
+    noted with the data, in the same generation and the same registration of the consumer: so all that
+    lies between is in the data.  Anything else that is behind must be looked at by somebody.
+    """
+    return (
+        known is not None
+        and known.source == source
+        and known.tick == tick
+        and facts.tick_time == known.tick_time
+        and facts.generation == known.generation
+        and facts.registration == known.registration
+        and facts.finished_tick is not None
+        and facts.finished_tick < tick
+    )
+
+
 def same_tick(known: Known | None, batch: Batch) -> bool:
     """Whether the tick that ends a batch can be the one noted under its number."""
     return known is None or known.tick != batch.tick_id or known.tick_time == batch.tick_time
@@ -176,6 +196,7 @@ __all__ = [
     "Known",
     "decide",
     "forget",
+    "forgotten",
     "look",
     "moved",
     "moving",

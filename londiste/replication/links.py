@@ -19,7 +19,7 @@ from londiste.db.alone import become_the_one
 from londiste.db.connection import Connection, connect, place
 from londiste.db.notify import Listener
 from londiste.errors import BadOption, NodeBusy, StateError
-from londiste.pgq import continuity
+from londiste.pgq import batches, continuity
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +87,9 @@ def provider(location: str, extra: str, *, name: str, queue: str, node: str) -> 
 def prove_continuity(source: Connection, target: Connection, state: WorkerState) -> None:
     """Makes sure that the provider's queue is still the one that this node has read so far.
 
+    A provider that has crashed may have forgotten batches that were finished: it is told again where
+    this node stands.
+
     Raises PositionLost when it was restored or made anew, or the worker registered anew.
     """
     queue, worker, tick = state.queue, state.worker, state.completed_tick
@@ -97,6 +100,17 @@ def prove_continuity(source: Connection, target: Connection, state: WorkerState)
     )
     if found is not None and found != known:
         continuity.note(target, queue, worker, found)
+    if continuity.forgotten(known, facts, state.provider, tick):
+        # A branch may still have to make the tick of its last batch, which is handed out again then.
+        stands = tick if state.queue_top is None else min(tick, state.queue_top)
+        if stands > (facts.finished_tick or 0):
+            log.info(
+                "node %s takes this node to be at tick %s, it is at tick %d: told again",
+                state.provider,
+                facts.finished_tick,
+                stands,
+            )
+            batches.register_consumer_at(source, queue, worker, stands)
 
 
 def listen(conn: Connection) -> Listener:

@@ -8,7 +8,8 @@ One unit of work, repeated for ever:
     run        rows and position, one transaction here             batch
     report     how far this node and those below it are            watermark
     finish     the provider may forget the batch, and              pgq.finish_and_next
-               opens the next: the events between two ticks
+               opens the next: the events between two ticks;
+               at the same time as the next look
 
 Everything it knows is in the two databases; what is lost with the process is read again.  The
 root has no provider: its worker publishes watermark and sequences.
@@ -16,6 +17,7 @@ root has no provider: its worker publishes watermark and sequences.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -80,10 +82,12 @@ class Source:
     collects: bool
     #: Knows up to how many events ticks that have piled up are taken together.
     ahead: ReadAhead
-    #: The batch that came with the end of the last one; for the very next unit or nobody.
-    opened: Opened | None = None
+    #: The batch that is done here and not finished there: that goes along with the next look.
+    done: Batch | None = None
     #: The tick behind which the consumer stands, when the next batch may be asked for unseen.
     standing: int | None = None
+    #: Whether ticks may be joined then.
+    joins: bool = True
 
 
 class Worker:
@@ -282,20 +286,27 @@ class Worker:
         source = self._source
         if source is None:
             return tables.look(target, queue, worker), None, False
-        opened, source.opened = source.opened, None
-        if opened is not None or source.standing is None or not usable(source.conn):
-            return tables.look(target, queue, worker), opened, False
+        if source.standing is None or not usable(source.conn):
+            return tables.look(target, queue, worker), None, False
         # What arrives from here on is looked at after the batch.
         source.listener.drain()
+        done, source.done = source.done, None
+        if done is not None:
+            crash.point("worker.before-finish")
         with batches.opening(
             source.conn,
             queue,
             worker,
+            None if done is None else done.id,
             min_lag=source.keep_lag,
             from_tick=source.standing,
-            max_count=source.ahead.sizes.max_count,
+            max_count=source.ahead.sizes.max_count if source.joins else None,
         ) as found:
             look = tables.look(target, queue, worker)
+        if done is not None:
+            crash.point("worker.after-finish")
+        if not source.joins:
+            source.standing = None
         return look, (found[0] if found else None), True
 
     def _process(
@@ -344,10 +355,8 @@ class Worker:
             )
             self._report(source, state, duty, batch)
             self._make_foreign_keys(outlook)
-            crash.point("worker.before-finish")
-            more = self._finish(source, state, outlook, batch)
-            crash.point("worker.after-finish")
-        return more
+            self._finish(source, outlook, batch)
+        return True
 
     def _interest(self, outlook: Outlook) -> Interest:
         """What the worker applies; the same one as long as the tables stand as they stood."""
@@ -355,27 +364,22 @@ class Worker:
             self._interests = outlook.tables, Interest.main(outlook.tables)
         return self._interests[1]
 
-    def _finish(self, source: Source, state: WorkerState, outlook: Outlook, batch: Batch) -> bool:
-        """Tells the provider that the batch is done; whether there may be another.
+    @staticmethod
+    def _finish(source: Source, outlook: Outlook, batch: Batch) -> None:
+        """Has the provider told that the batch is done, with the next look at this node.
 
         The next one is opened in the same call, unless a minimum is asked of it: whether that
-        may be waited for is known only after the next look at this node.
+        may be waited for is known only after the look.
         """
         if source.collects:
+            crash.point("worker.before-finish")
             batches.finish_batch(source.conn, batch.id)
-            return True
-        source.opened = batches.finish_and_next(
-            source.conn,
-            state.queue,
-            state.worker,
-            batch.id,
-            min_lag=source.keep_lag,
-            from_tick=batch.tick_id,
-            max_count=source.ahead.sizes.max_count if not outlook.one_by_one else None,
-        )
+            crash.point("worker.after-finish")
+            return
+        source.done = batch
+        source.standing = batch.tick_id
         # While a copy waits for the worker, ticks must not be joined before that is seen.
-        source.standing = None if outlook.one_by_one else batch.tick_id
-        return source.opened is not None or self._heard_of(source, state.queue)
+        source.joins = not outlook.one_by_one
 
     @staticmethod
     def _heard_of(source: Source, queue: str) -> bool:
@@ -554,9 +558,14 @@ class Worker:
             self._engine = None
 
     def _close_source(self) -> None:
-        if self._source is not None:
-            self._source.conn.close()
-            self._source = None
+        source, self._source = self._source, None
+        if source is None:
+            return
+        if source.done is not None and usable(source.conn):
+            # Otherwise it is handed out again, and seen to be done.
+            with contextlib.suppress(LondisteError):
+                batches.finish_batch(source.conn, source.done.id)
+        source.conn.close()
 
     def _files(self) -> Sequence[int]:
         return [self._source.listener.fileno()] if self._source is not None else ()

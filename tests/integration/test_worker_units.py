@@ -80,11 +80,11 @@ def test_a_leaf_takes_ticks_that_piled_up_in_one_batch(bench: Bench) -> None:
 def test_a_batch_of_joined_ticks_that_is_open_does_not_lead_past_a_hold(bench: Bench) -> None:
     ticks = [bench.tick(row) for row in range(2, 7)]
     at = bench.line.position(bench.leaf)
-    bench.source.opened = batches.finish_and_next(
+    opened = batches.finish_and_next(
         bench.source.conn, QUEUE, "leaf_worker", from_tick=at, max_count=JOIN_EVENTS
     )
-    assert bench.source.opened is not None
-    assert bench.source.opened.batch.tick_id == ticks[-1]
+    assert opened is not None
+    assert opened.batch.tick_id == ticks[-1]
     with bench.leaf.database.connect() as conn:
         nodes.set_consumer_hold(conn, QUEUE, "leaf_worker", ticks[1], 60, "test")
         bench.settle()
@@ -100,7 +100,7 @@ def test_a_worker_that_is_paused_with_an_open_batch_stands_still_and_goes_on(
 ) -> None:
     at = bench.line.position(bench.leaf)
     last = bench.tick(2)
-    bench.source.opened = batches.finish_and_next(bench.source.conn, QUEUE, "leaf_worker")
+    batches.finish_and_next(bench.source.conn, QUEUE, "leaf_worker")
     with bench.leaf.database.connect() as conn:
         nodes.set_consumer_paused(conn, QUEUE, "leaf_worker", True)
         assert bench.worker.unit() is False

@@ -31,18 +31,20 @@ as $$
  * i_min_lag, i_min_count, i_min_interval -- see next_batch_custom().
  * i_from_tick, i_max_count -- without a minimum: the consumer is behind this tick, and ticks that have
  *     piled up since become one batch of about so many events at most.
- * i_durable -- false: a crash of the server may forget that the batch was opened, and the commit need not
- *     wait for the disk.  For a transaction that does nothing else, and finishes no batch.
+ * i_durable -- false: a crash of the server may forget that a batch was finished or opened, and the commit
+ *     need not wait for the disk.  For a transaction that does nothing else, of a consumer that knows what
+ *     it has done: batches that it has finished may be handed out again.
  * finished -- what finish_batch() answers; null when there was nothing to finish.
  * event_sql -- the query, good while the batch is open; null, like the rest, without a next batch.
  */
 declare
     v_min_count int4 := i_min_count;
 begin
+    if not i_durable then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
     if i_finish is not null then
         finished := pgq.finish_batch(i_finish);
-    elsif not i_durable then
-        perform set_config('synchronous_commit', 'off', true);
     end if;
     if i_max_count is not null and i_min_count is null and i_min_interval is null then
         v_min_count := pgq._joined_count(i_queue_name, i_from_tick, i_max_count);
