@@ -12,13 +12,19 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import FrameType
 
 #: A second SIGINT within this many seconds ends the process without finishing anything.
 IMPATIENCE = 1.0
 
 EXIT_INTERRUPTED = 130
+
+#: Waits shorter than this many seconds are exact.
+_SHORT = 0.02
+
+#: File numbers from here on are not for select.
+_SELECT_LIMIT = 1024
 
 
 class Interrupted(KeyboardInterrupt):
@@ -85,12 +91,7 @@ class Signals:
 
         Returns those of ``files`` that have input.
         """
-        # poll instead of select: file numbers above 1023 are fine.
-        poll = select.poll()
-        poll.register(self._reader, select.POLLIN)
-        for file in files:
-            poll.register(file, select.POLLIN)
-        ready = [file for file, _ in poll.poll(max(0, seconds) * 1000)]
+        ready = _readable([self._reader, *files], max(0.0, seconds))
         if self._reader in ready:
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._reader, 4096):
@@ -148,3 +149,14 @@ class Signals:
         # Again until it is heard: code may catch it where it cannot stop.
         signal.setitimer(signal.ITIMER_REAL, self.stop_timeout)
         raise Interrupted
+
+
+def _readable(files: Sequence[int], seconds: float) -> Sequence[int]:
+    """Those of the files that have input, as soon as there is one, or none when the time is over."""
+    if seconds < _SHORT and max(files) < _SELECT_LIMIT:
+        # poll counts in whole milliseconds.
+        return select.select(files, (), (), seconds)[0]
+    poll = select.poll()
+    for file in files:
+        poll.register(file, select.POLLIN)
+    return [file for file, _ in poll.poll(seconds * 1000)]

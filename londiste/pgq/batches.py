@@ -76,10 +76,14 @@ def next_batch(
 
 @dataclass(frozen=True)
 class Opened:
-    """An open batch and the query of its events, good while it is open."""
+    """An open batch and the query of its events, good while it is open.
+
+    followed -- there was a tick behind it when it was opened.
+    """
 
     batch: Batch
     query: str
+    followed: bool
 
 
 def finish_and_next(
@@ -117,7 +121,7 @@ def finish_and_next(
         durable,
     )
     batch = _batch(row, queue, consumer)
-    return None if batch is None else Opened(batch, row["event_sql"])
+    return None if batch is None else Opened(batch, row["event_sql"], row["is_followed"])
 
 
 @contextlib.contextmanager
@@ -145,7 +149,7 @@ def opening(
         yield found
     batch = _batch(rows[0], queue, consumer)
     if batch is not None:
-        found.append(Opened(batch, rows[0]["event_sql"]))
+        found.append(Opened(batch, rows[0]["event_sql"], rows[0]["is_followed"]))
 
 
 @dataclass(frozen=True)

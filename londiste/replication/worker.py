@@ -37,7 +37,7 @@ from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, place, usable
 from londiste.db.notify import Listener
 from londiste.engine.base import Engine
-from londiste.errors import LondisteError, StateError, Superseded, UsageError
+from londiste.errors import LondisteError, PositionLost, StateError, Superseded, UsageError
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
@@ -63,6 +63,8 @@ COPY_DELAY = 0.2
 FOREIGN_KEY_PERIOD = 30.0
 #: Seconds without a large batch after which its engine is closed: it is half a gigabyte.
 ENGINE_IDLE = 60.0
+#: Seconds of quiet after which the provider is told of the last batch; otherwise with the next.
+FINISH_DELAY = 0.05
 #: Copy processes in a row that may die before ``--once`` gives up.
 ONCE_FAILURES = 4
 
@@ -290,7 +292,9 @@ class Worker:
             return tables.look(target, queue, worker), None, False
         # What arrives from here on is looked at after the batch.
         source.listener.drain()
+        # After an error nothing is taken for granted: a batch that is open is handed out again.
         done, source.done = source.done, None
+        standing, source.standing = source.standing, None
         if done is not None:
             crash.point("worker.before-finish")
         with batches.opening(
@@ -299,14 +303,14 @@ class Worker:
             worker,
             None if done is None else done.id,
             min_lag=source.keep_lag,
-            from_tick=source.standing,
+            from_tick=standing,
             max_count=source.ahead.sizes.max_count if source.joins else None,
         ) as found:
             look = tables.look(target, queue, worker)
         if done is not None:
             crash.point("worker.after-finish")
-        if not source.joins:
-            source.standing = None
+        if source.joins:
+            source.standing = standing
         return look, (found[0] if found else None), True
 
     def _process(
@@ -356,7 +360,11 @@ class Worker:
             self._report(source, state, duty, batch)
             self._make_foreign_keys(outlook)
             self._finish(source, outlook, batch)
-        return True
+        if source.collects or opened.followed or self._heard_of(source, state.queue):
+            return True
+        if not self._busy_copying:
+            self._loop.delay = min(self._loop.delay, FINISH_DELAY)
+        return False
 
     def _interest(self, outlook: Outlook) -> Interest:
         """What the worker applies; the same one as long as the tables stand as they stood."""
@@ -582,7 +590,9 @@ class Worker:
 
     def _recover(self, error: LondisteError) -> None:
         """Closes what may be broken, and leaves the error where status finds it."""
-        if self._source is not None and not usable(self._source.conn):
+        # Whether both databases fit each other is looked at with a new session.
+        lost = isinstance(error, PositionLost)
+        if self._source is not None and (lost or not usable(self._source.conn)):
             self._close_source()
         if self._target is not None and not usable(self._target):
             self._target.close()

@@ -16,7 +16,8 @@ create or replace function pgq.finish_and_next(
     out prev_tick_time timestamptz,
     out cur_tick_event_seq int8,
     out prev_tick_event_seq int8,
-    out event_sql text
+    out event_sql text,
+    out is_followed boolean
 )
 returns record
 language plpgsql
@@ -36,6 +37,7 @@ as $$
  *     it has done: batches that it has finished may be handed out again.
  * finished -- what finish_batch() answers; null when there was nothing to finish.
  * event_sql -- the query, good while the batch is open; null, like the rest, without a next batch.
+ * is_followed -- the queue has a tick behind the batch already.
  */
 declare
     v_min_count int4 := i_min_count;
@@ -70,6 +72,12 @@ begin
     ) as n;
     if batch_id is not null then
         event_sql := pgq.batch_event_sql(batch_id);
+        is_followed := exists (
+            select 1
+            from pgq.queue q
+            join pgq.tick t on t.tick_queue = q.queue_id
+            where q.queue_name = i_queue_name and t.tick_id > cur_tick_id
+        );
     end if;
 end;
 $$;
