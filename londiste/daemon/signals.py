@@ -152,7 +152,7 @@ class Signals:
 
 
 def _readable(files: Sequence[int], seconds: float) -> Sequence[int]:
-    """Those of the files that have input, as soon as there is one, or none when the time is over."""
+    """Those of the files that have input, as soon as there is one; none when the time is over."""
     if seconds < _SHORT and max(files) < _SELECT_LIMIT:
         # poll counts in whole milliseconds.
         return select.select(files, (), (), seconds)[0]

@@ -126,10 +126,11 @@ def prove(
 def forgotten(known: Known | None, facts: Facts, source: str, tick: int) -> bool:
     """Whether the queue takes the consumer to be further back than its data are, and is wrong.
 
-    Pure; for what ``prove`` has let pass.  A server that crashes forgets batches whose end was not
-    told durably.  The position in the data is the true one then, if the tick there is the one that was
-    noted with the data, in the same generation and the same registration of the consumer: so all that
-    lies between is in the data.  Anything else that is behind must be looked at by somebody.
+    Pure; for what ``prove`` has let pass.  A server that crashes forgets batches whose end was
+    not told durably.  The position in the data is the true one then, if the tick there is the one
+    that was noted with the data, in the same generation and the same registration of the
+    consumer: so all that lies between is in the data.  Anything else that is behind must be
+    looked at by somebody.
     """
     return (
         known is not None

@@ -87,8 +87,8 @@ def provider(location: str, extra: str, *, name: str, queue: str, node: str) -> 
 def prove_continuity(source: Connection, target: Connection, state: WorkerState) -> None:
     """Makes sure that the provider's queue is still the one that this node has read so far.
 
-    A provider that has crashed may have forgotten batches that were finished: it is told again where
-    this node stands.
+    A provider that has crashed may have forgotten batches that were finished: it is told again
+    where this node stands.
 
     Raises PositionLost when it was restored or made anew, or the worker registered anew.
     """
@@ -101,7 +101,7 @@ def prove_continuity(source: Connection, target: Connection, state: WorkerState)
     if found is not None and found != known:
         continuity.note(target, queue, worker, found)
     if continuity.forgotten(known, facts, state.provider, tick):
-        # A branch may still have to make the tick of its last batch, which is handed out again then.
+        # A branch may still have to make the tick of its last batch, which then comes again.
         stands = tick if state.queue_top is None else min(tick, state.queue_top)
         if stands > (facts.finished_tick or 0):
             log.info(

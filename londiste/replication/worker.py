@@ -37,7 +37,7 @@ from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, place, usable
 from londiste.db.notify import Listener
 from londiste.engine.base import Engine
-from londiste.errors import LondisteError, PositionLost, StateError, Superseded, UsageError
+from londiste.errors import LondisteError, StateError, Superseded, UsageError
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
@@ -590,9 +590,7 @@ class Worker:
 
     def _recover(self, error: LondisteError) -> None:
         """Closes what may be broken, and leaves the error where status finds it."""
-        # Whether both databases fit each other is looked at with a new session.
-        lost = isinstance(error, PositionLost)
-        if self._source is not None and (lost or not usable(self._source.conn)):
+        if self._source is not None and not usable(self._source.conn):
             self._close_source()
         if self._target is not None and not usable(self._target):
             self._target.close()

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from londiste.cascade.types import NodeType
+from londiste.embedded.postgres import Cluster
 from londiste.pgq import rebase
 from tests.fix_line import QUEUE, Line, LineNode
 
@@ -108,3 +113,67 @@ def test_a_worker_goes_on_after_a_rebase_where_the_dump_has_its_tick(line: Line)
     assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,)]
     known = "select ks_generation from pgq.known_source"
     assert leaf.database.value(known) == rebased.generation
+
+
+POSITION = (
+    "select sub_last_tick from pgq.subscription join pgq.consumer on co_id = sub_consumer"
+    " where co_name = %s"
+)
+FINISHED = f"{POSITION} and sub_batch is null"
+
+
+def test_a_worker_whose_provider_has_forgotten_finished_batches_goes_on(line: Line) -> None:
+    root, leaf = pair(line)
+    before = line.position(leaf)
+    for number in (2, 3, 4):
+        write(line, root, number)
+        line.once(leaf)
+    # What a crash leaves that forgets the ends of batches.
+    back = "select pgq.register_consumer_at(%s, 'leaf_worker', %s)"
+    root.database.execute(back, QUEUE, before)
+    last = write(line, root, 5)
+    line.once(leaf)
+    assert leaf.database.execute(CONTENTS) == [(number,) for number in (1, 2, 3, 4, 5)]
+    assert root.database.value(FINISHED, "leaf_worker") == line.position(leaf) == last
+
+
+def test_a_worker_without_a_proof_refuses_a_provider_that_is_behind(line: Line) -> None:
+    root, leaf = pair(line)
+    before = line.position(leaf)
+    for number in (2, 3, 4):
+        write(line, root, number)
+        line.once(leaf)
+    root.database.execute(f"select pgq.register_consumer_at('{QUEUE}', 'leaf_worker', {before})")
+    leaf.database.execute("select pgq.forget_known_sources(%s, null)", QUEUE)
+    refused(line, leaf, "the provider hands out ticks")
+    assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,), (4,)]
+
+
+@pytest.mark.timeout(200)
+def test_a_provider_that_crashes_forgets_finished_batches_and_nothing_comes_twice(
+    new_cluster: Callable[..., Cluster], line: Line
+) -> None:
+    # Nobody flushes what a commit did not flush.
+    server = new_cluster("root", settings={"wal_writer_delay": "10s", "autovacuum": "off"})
+    schema = "create table a (id int primary key)"
+    root = line.node("root", NodeType.ROOT, schema=schema, on=server)
+    # A branch takes tick by tick, however many wait.
+    branch = line.node("branch", NodeType.BRANCH, root, schema=schema)
+    line.add(root, "public.a")
+    line.tick()
+    line.once(branch)
+    line.add(branch, "public.a")
+    ticks = [write(line, root, number) for number in range(1, 8)]
+    worker = line.start(branch)
+    line.wait(lambda: root.database.value(FINISHED, "branch_worker") == ticks[-1], "all batches")
+    worker.kill()
+    server.restart("immediate")
+    assert root.database.value(POSITION, "branch_worker") < ticks[-2], "several are forgotten"
+    worker = line.start(branch)
+    last = write(line, root, 8)
+    line.wait_position(branch, last)
+    line.wait(lambda: root.database.value(FINISHED, "branch_worker") == last, "the last one")
+    worker.stop()
+    assert branch.database.execute(CONTENTS) == [(number,) for number in range(1, 9)]
+    made = "select tick_id, tick_time from pgq.tick where tick_id >= %s order by tick_id"
+    assert branch.database.execute(made, ticks[0]) == root.database.execute(made, ticks[0])

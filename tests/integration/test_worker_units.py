@@ -44,7 +44,7 @@ class Bench:
         return int(self.leaf.database.value("select count(*) from t"))
 
     def settle(self) -> None:
-        while self.worker.unit():
+        while self.worker.unit() or self.source.done is not None:
             pass
 
 

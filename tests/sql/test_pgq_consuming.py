@@ -548,6 +548,38 @@ def test_ticks_that_piled_up_become_one_batch_of_a_size(pgq_db: Database) -> Non
     assert not any(sizes[2:])
 
 
+@pytest.mark.parametrize("durable", [True, False])
+def test_the_end_of_a_batch_waits_for_the_disk_where_it_is_asked_to(
+    pgq_db: Database, durable: bool
+) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    conn.execute("select pgq.force_tick('q'), pgq.ticker('q')")
+    opened = batches.finish_and_next(conn, "q", "c")
+    assert opened is not None
+    with conn.transaction():
+        batches.finish_and_next(conn, "q", "c", opened.batch.id, durable=durable)
+        assert value(conn, "show synchronous_commit") == ("on" if durable else "off")
+    assert value(conn, "show synchronous_commit") == "on"
+    assert value(conn, "select last_tick from pgq.get_consumer_info('q', 'c')") == (
+        opened.batch.tick_id
+    )
+
+
+def test_a_batch_says_whether_a_tick_follows_it(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    for _ in range(2):
+        conn.execute("select pgq.force_tick('q')")
+        queues.ticker(conn, "q")
+    first = batches.finish_and_next(conn, "q", "c")
+    assert first is not None and first.followed
+    second = batches.finish_and_next(conn, "q", "c", first.batch.id)
+    assert second is not None and not second.followed
+
+
 def test_many_small_ticks_that_piled_up_become_one_batch(pgq_db: Database) -> None:
     conn = pgq_db.connect()
     queues.create_queue(conn, "q")

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from londiste.errors import PositionLost
-from londiste.pgq.continuity import Facts, Known, decide, prove
+from londiste.pgq.continuity import Facts, Known, decide, forgotten, prove
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 OLD, NEW = uuid4(), uuid4()
@@ -52,6 +52,29 @@ def test_the_first_time_and_at_another_source_things_are_taken_as_they_are() -> 
         proved = prove("q", "c", "provider", 100, known, SAME, hint="do")
         assert proved == KNOWN
     assert prove("q", "c", "p", 100, None, replace(SAME, registration=None), hint="do") is None
+
+
+@pytest.mark.parametrize(
+    ("known", "facts", "expected"),
+    [
+        (KNOWN, replace(SAME, finished_tick=90), True),
+        (KNOWN, replace(SAME, finished_tick=99), True),
+        (KNOWN, SAME, False),
+        (KNOWN, replace(SAME, finished_tick=101), False),
+        (KNOWN, replace(SAME, finished_tick=None, registration=None), False),
+        (KNOWN, replace(SAME, finished_tick=90, registration=8), False),
+        (KNOWN, replace(SAME, finished_tick=90, generation=NEW, valid_until=100), False),
+        (KNOWN, replace(SAME, finished_tick=90, tick_time=NOON.replace(hour=13)), False),
+        (KNOWN, replace(SAME, finished_tick=90, tick_time=None), False),
+        (replace(KNOWN, tick=95), replace(SAME, finished_tick=90), False),
+        (replace(KNOWN, source="other"), replace(SAME, finished_tick=90), False),
+        (None, replace(SAME, finished_tick=90), False),
+    ],
+)
+def test_a_queue_has_forgotten_only_what_is_proved_to_be_in_the_data(
+    known: Known | None, facts: Facts, expected: bool
+) -> None:
+    assert forgotten(known, facts, "provider", 100) is expected
 
 
 def test_a_lost_position_says_why_and_what_to_do() -> None:
