@@ -22,6 +22,9 @@ create or replace function pgq.finish_and_next(
 returns record
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set jit = off
 as $$
 /*
  * Finishes a batch, opens the next and answers the query of its events: one call instead of three.
@@ -72,12 +75,15 @@ begin
     ) as n;
     if batch_id is not null then
         event_sql := pgq.batch_event_sql(batch_id);
-        is_followed := exists (
-            select 1
-            from pgq.queue q
-            join pgq.tick t on t.tick_queue = q.queue_id
-            where q.queue_name = i_queue_name and t.tick_id > cur_tick_id
-        );
+        -- A plan made while the table was empty must not stay a scan of it: hence the settings above.
+        is_followed := (
+            select t.tick_id
+            from pgq.tick t
+            where t.tick_queue = (select queue_id from pgq.queue where queue_name = i_queue_name)
+                and t.tick_id > cur_tick_id
+            order by t.tick_queue, t.tick_id
+            limit 1
+        ) is not null;
     end if;
 end;
 $$;
