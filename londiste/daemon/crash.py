@@ -33,6 +33,7 @@ POINTS: dict[str, str] = {
     "worker.read-ahead": "the batch is done here, the next is read, the provider knows neither",
     "worker.before-finish": "the batch is done here, the provider does not know it",
     "worker.after-finish": "the provider knows that the batch is finished, until it crashes",
+    "large.begun": "an attempt at a large batch is committed, its tasks are on their way",
     "large.mid-slice": "a task of a large batch has staged its slice, not committed",
     "large.after-slice": "a task's slice and its mark are committed",
     "large.mid-merge": "the rows of one slice are written into the tables, not committed",

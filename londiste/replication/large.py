@@ -182,7 +182,9 @@ class LargeBatches:
         )
         # It counts as failed until the batch is done.
         self._failed = {batch.id: failures + 1}
-        return Job(self.engine, spec, parts, self.parallel)
+        job = Job(self.engine, spec, parts, self.parallel)
+        crash.point("large.begun")
+        return job
 
 
 @dataclass

@@ -9,7 +9,7 @@ key or emptied in between need no rule of their own.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,14 +35,15 @@ class Slice:
     None: there is no bound on that side.
 
     events -- their number.
-    pages -- by event table the first and the last page on which they lie.
+    pages -- by event table the first and the last page on which they lie; None: so many others lie
+        there that it is better to look for these.
     """
 
     number: int
     first: int | None
     end: int | None
     events: int
-    pages: Mapping[str, tuple[int, int]]
+    pages: Mapping[str, tuple[int, int]] | None
 
     @property
     def condition(self) -> str:
@@ -187,9 +188,10 @@ def cut(spread: Sequence[Stretch], parallel: int, slice_events: int = SLICE_EVEN
     ]
 
 
-def _pages(stretches: Iterable[Stretch]) -> dict[str, tuple[int, int]]:
+def _pages(stretches: Sequence[Stretch]) -> dict[str, tuple[int, int]] | None:
     pages: dict[str, tuple[int, int]] = {}
     for one in stretches:
         first, last = pages.get(one.table, (one.first_page, one.last_page))
         pages[one.table] = min(first, one.first_page), max(last, one.last_page)
-    return pages
+    count = sum(last - first for first, last in pages.values())
+    return pages if count <= sum(one.events for one in stretches) else None

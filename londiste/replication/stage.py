@@ -93,7 +93,9 @@ class _Stager:
         """Reads the slice to its end.  Raises EventError."""
         accumulator = Accumulator(self._spec.interest)
         batch, part = self._spec.batch, self._task.slice
-        query = batches.batch_page_sql(source, batch.id, part.pages)
+        query = None
+        if part.pages is not None:
+            query = batches.batch_page_sql(source, batch.id, part.pages)
         where = part.condition or None
         for block in batches.stream(source, batch, query=query, where=where):
             if not accumulator.has_room(block, self._spec.flush_bytes):

@@ -61,6 +61,7 @@ COPY = (
     "copy.after-ok",
 )
 LARGE = (
+    "large.begun",
     "large.mid-slice",
     "large.after-slice",
     "large.mid-merge",
@@ -176,7 +177,7 @@ def _kill_large(cascade: Cascade, cluster16: Server, point: str) -> None:
             " update scenario.bulk set filler = 'changed' where id = i; end loop; end $$"
         )
         cascade.wait_crash(point)
-        if point == "large.mid-merge":
+        if point in {"large.begun", "large.mid-merge"}:
             assert worker.wait() == -signal.SIGKILL
             cascade.start_worker(leaf)
         cascade.wait_progress(leaf)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,8 @@ from tests.fix_cluster import Database
 from tests.fix_line import QUEUE, Line, LineNode
 
 LIMIT_MB = 300
+#: The heap that Spark is given by default, and what a JVM needs besides.
+JVM_MB = 512 + 384
 SMALL = 40_000
 HUGE = 10_000_000
 KEYS = 20_000
@@ -64,9 +68,20 @@ def test_a_batch_of_any_size_becomes_visible_at_once_and_costs_no_memory(
     with watched(leaf) as seen:
         worker = line.start(leaf)
         memory: dict[int, int] = {}
+        jvms: set[int] = set()
+
+        started = told = time.monotonic()
 
         def applied() -> bool:
+            nonlocal told
             memory.update(peaks(worker.pid))
+            jvms.update(programs(worker.pid, "java"))
+            if time.monotonic() - told > 20:
+                told = time.monotonic()
+                done = leaf.database.value(
+                    "select count(*) from londiste.large_batch_slice where result is not null"
+                )
+                print(f"{told - started:.0f} s: {done} slices, {worker.pid}: {memory}", flush=True)
             return line.position(leaf) >= last
 
         line.wait(applied, "the batch", 3000)
@@ -76,9 +91,14 @@ def test_a_batch_of_any_size_becomes_visible_at_once_and_costs_no_memory(
     assert seen.values == {(0, 0), (final, -final)}
     found = leaf.database.execute("select way, events from londiste.large_batch")
     assert found == ([(way, count)] if way else [])
-    print(f"{count} events by {way or 'the worker'} ({engine}): {sorted(memory.values())} MB")
+    java = {pid: memory.pop(pid) for pid in jvms & memory.keys()}
+    print(
+        f"{count} events by {way or 'the worker'} ({engine}): {time.monotonic() - started:.0f} s,"
+        f" worker {memory[worker.pid]} MB, all {sorted(memory.values())}, JVM {java}"
+    )
     assert memory[worker.pid] < LIMIT_MB
     assert max(memory.values()) < LIMIT_MB
+    assert max(java.values(), default=0) < JVM_MB
 
 
 def write_events(database: Database, count: int) -> None:
@@ -148,20 +168,33 @@ def watched(node: LineNode) -> Iterator[Seen]:
 
 
 def peaks(pid: int) -> dict[int, int]:
-    """The most memory of a process and of the Python processes below it, by pid, in MB."""
+    """The most memory of a process and of those below it so far, by pid, in MB."""
     found: dict[int, int] = {}
+    for one in below(pid):
+        with contextlib.suppress(OSError):
+            text = Path(f"/proc/{one}/status").read_text()
+            facts = dict(row.split(":\t", 1) for row in text.splitlines() if ":\t" in row)
+            if "VmHWM" in facts:
+                found[one] = int(facts["VmHWM"].split()[0]) // 1024
+    return found
+
+
+def programs(pid: int, name: str) -> set[int]:
+    """The process and those below it that run a program of this name."""
+    found = set()
+    for one in below(pid):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{one}/comm").read_text().strip() == name:
+                found.add(one)
+    return found
+
+
+def below(pid: int) -> Iterator[int]:
+    """A process and its descendants."""
     waiting = [pid]
     while waiting:
         one = waiting.pop()
-        try:
-            folder = Path(f"/proc/{one}")
-            status = (folder / "status").read_text()
-            for task in (folder / "task").iterdir():
-                children = (task / "children").read_text()
-                waiting += map(int, children.split())
-        except OSError:
-            continue
-        facts = dict(row.split(":\t", 1) for row in status.splitlines() if ":\t" in row)
-        if facts["Name"].startswith(("python", "londiste")) and "VmHWM" in facts:
-            found[one] = int(facts["VmHWM"].split()[0]) // 1024
-    return found
+        yield one
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{one}/task").iterdir():
+                waiting += map(int, (task / "children").read_text().split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from psycopg import sql
 
 from londiste.db.connection import Connection
@@ -84,6 +85,54 @@ def test_a_batch_costs_what_it_holds_behind_a_backlog_and_beside_a_long_transact
     assert sum(map(len, batches.stream(conn, late))) == 101
 
 
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("backlog", [100_000, pytest.param(5_000_000, marks=pytest.mark.slow)])
+def test_ten_thousand_events_cost_the_same_before_any_backlog_beside_a_long_transaction(
+    pgq_db: Database, backlog: int
+) -> None:
+    conn, long = pgq_db.connect(), pgq_db.connect(autocommit=False)
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    insert(long, "of the long transaction")
+    bulk(conn, 10_000)
+    first = next_batch(conn)
+    alone, before = pages(conn, first), milliseconds(conn, first)
+    for _ in range(backlog // 10_000):
+        bulk(conn, 10_000)
+    behind = pages(conn, first), milliseconds(conn, first)
+    assert behind[0] <= alone * 1.2 + 10
+    # The one at the end, with everything in front of it.
+    batches.register_consumer_at(conn, "q", "c", first.tick_id + backlog // 10_000 - 1)
+    end = next_batch(conn)
+    at_end = pages(conn, end), milliseconds(conn, end)
+    assert at_end[0] <= alone * 2 + 10
+    assert sum(map(len, batches.stream(conn, end))) == 10_000
+    print(
+        f"10,000 events: {alone} pages, {before:.1f} ms; with {backlog} behind them {behind[0]},"
+        f" {behind[1]:.1f} ms; with as many before them {at_end[0]}, {at_end[1]:.1f} ms"
+    )
+
+
+def bulk(conn: Connection, count: int) -> None:
+    """Events as captured rows are long, in one statement, and a tick."""
+    table = queues.current_event_table(conn, "q")
+    conn.execute(
+        f"insert into {table} (ev_time, ev_type, ev_data)"
+        f" select now(), 't', repeat('x', 100) from generate_series(1, {count})"
+    )
+    queues.force_tick(conn, "q")
+    assert queues.ticker(conn, "q") is not None
+
+
+def milliseconds(conn: Connection, batch: Batch) -> float:
+    """What the server needs for the query of a batch; the best of some."""
+    query = value(conn, "select pgq.batch_event_sql(%s)", batch.id)
+    plans = [
+        value(conn, f"explain (analyze, timing off, format json) {query}")[0] for _ in range(7)
+    ]
+    return float(min(plan["Execution Time"] for plan in plans))
+
+
 def test_the_parts_of_a_large_batch_cost_together_what_the_batch_costs(pgq_db: Database) -> None:
     conn, long = pgq_db.connect(), pgq_db.connect(autocommit=False)
     queues.create_queue(conn, "q")
@@ -106,6 +155,7 @@ def test_the_parts_of_a_large_batch_cost_together_what_the_batch_costs(pgq_db: D
     assert len(parts) == 6
     events, touched = [], 0
     for part in parts:
+        assert part.pages is not None
         query = batches.batch_page_sql(conn, batch.id, part.pages)
         touched += pages_of(conn, query)
         found = [

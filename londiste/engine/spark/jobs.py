@@ -8,6 +8,7 @@ turn the error into a Java stack trace.
 
 from __future__ import annotations
 
+import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,8 @@ from londiste.errors import LondisteError, TransientError
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -59,14 +62,21 @@ def run(
     except Exception as error:
         raise translated(error) from error
     for row in rows:
-        results, failure = pickle.loads(bytes(row[0]))
+        results, failure, attempt = pickle.loads(bytes(row[0]))
+        if attempt:
+            log.warning(
+                "a task of Spark was lost %d times and ran again: its process or executor was"
+                " killed, or a connection broke off",
+                attempt,
+            )
         yield from results
         if failure is not None:
             raise failure
 
 
 def perform(payload: bytes) -> bytes:
-    """In the executor: the tasks of one partition; (results, our error or None), pickled.
+    """In the executor: the tasks of one partition; (results, our error or None, number of the
+    attempt), pickled.
 
     An error that may go away is raised, so that Spark tries the partition again, but for the
     last time.
@@ -90,7 +100,7 @@ def perform(payload: bytes) -> bytes:
         failure = tasks.failed(error)
         if failure.retry and attempt < ATTEMPTS - 1:
             raise failure from error
-    return pickle.dumps((results, failure))
+    return pickle.dumps((results, failure, attempt))
 
 
 def translated(error: Exception) -> LondisteError:

@@ -37,10 +37,12 @@ begin
         end if;
         v_sql := replace(
             v_sql,
-            format(' from only %s where ', v_table),
-            format(' from only %s where %s and ', v_table, v_pages)
+            format(' from only %s where ev_txid ', v_table),
+            -- Not for the index: without statistics that would seem the better way.
+            format(' from only %s where %s and ev_txid + 0 ', v_table, v_pages)
         );
     end loop;
+    v_sql := replace(v_sql, ' and ev_txid <= ', ' and ev_txid + 0 <= ');
     return v_sql;
 end;
 $$;

@@ -1,0 +1,253 @@
+"""kill -9 of whatever takes part in a large batch: it is applied once, and the log says why."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from londiste.cascade.types import NodeType
+from londiste.daemon import crash
+from londiste.errors import LondisteError
+from tests.engine.test_large_batches import (
+    LARGE,
+    SCHEMA,
+    SOME_CHANGES,
+    contents,
+    staged,
+    tables,
+    way,
+)
+from tests.fix_line import Line, LineNode
+from tests.fix_process import ROOT
+from tests.scenarios.processes import Process
+
+#: Where the worker dies with all that it has started.
+WORKER = (
+    "worker.before-batch",
+    "worker.after-next-batch",
+    "large.begun",
+    "large.mid-merge",
+    "worker.mid-apply",
+    "worker.before-commit",
+    "worker.after-commit",
+    "worker.before-finish",
+    "worker.after-finish",
+)
+#: Where a task dies, and the worker lives on.
+TASK = ("large.mid-slice", "large.after-slice")
+BY_SPARK = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(900)]
+QUICK = ("large.begun", "worker.before-commit")
+
+
+def waiting(line: Line, engine: str) -> tuple[LineNode, LineNode, int]:
+    """A root, a leaf for which a large batch waits, and its tick."""
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, engine=engine)
+    tables(line, root)
+    line.tick()
+    line.once(leaf)
+    tables(line, leaf)
+    line.configure(leaf, engine=engine, spark_from_events=LARGE)
+    root.database.execute(SOME_CHANGES)
+    return root, leaf, line.tick()
+
+
+def is_done(line: Line, root: LineNode, leaf: LineNode, tick: int) -> None:
+    assert line.position(leaf) == tick
+    # A row of the table without a key would be there twice.
+    assert contents(leaf) == contents(root)
+    assert way(leaf) == ("job", "")
+    assert staged(leaf) == []
+
+
+def _points(engine: str) -> list[object]:
+    return [
+        pytest.param(
+            engine,
+            point,
+            marks=BY_SPARK if engine == "spark" else [] if point in QUICK else [pytest.mark.slow],
+        )
+        for point in (*WORKER, *TASK)
+    ]
+
+
+def test_every_crash_point_of_large_batches_is_here() -> None:
+    points = {point for point in crash.POINTS if point.startswith("large.")}
+    assert points == {point for point in (*WORKER, *TASK) if point.startswith("large.")}
+
+
+@pytest.mark.parametrize(("engine", "point"), [*_points("local"), *_points("spark")])
+def test_a_worker_with_a_large_batch_killed_at(
+    engine: str, point: str, line: Line, tmp_path: Path
+) -> None:
+    root, leaf, tick = waiting(line, engine)
+    mark = tmp_path / "mark"
+    worker = line.start(leaf, LONDISTE_CRASH=point, LONDISTE_CRASH_MARK=str(mark))
+    line.wait(mark.exists, point, 120)
+    if point in WORKER:
+        assert worker.wait() == -signal.SIGKILL
+        worker = line.start(leaf)
+    line.wait_position(leaf, tick, 300)
+    # The last thing of a batch is that what was staged is swept.
+    line.wait(lambda: not staged(leaf), "the end of the batch", 60)
+    assert worker.stop() == 0
+    is_done(line, root, leaf, tick)
+    if point in TASK:
+        assert re.search("was killed|was lost 1 times", worker.said())
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_jvm_killed_in_the_middle_of_a_job_is_followed_by_another(
+    line: Line, tmp_path: Path
+) -> None:
+    root, leaf, tick = waiting(line, "spark")
+    worker = line.start(leaf, **_standing(tmp_path))
+    (task,) = _stopped(line, tmp_path)
+    (jvm,) = line.processes.find("org.apache.spark.deploy.SparkSubmit")
+    os.kill(jvm, signal.SIGKILL)
+    line.wait_position(leaf, tick, 300)
+    assert worker.running()
+    _end(task)
+    line.wait(lambda: not staged(leaf), "the end of the batch", 60)
+    assert worker.stop() == 0
+    assert "the connection to Spark broke off" in worker.said()
+    is_done(line, root, leaf, tick)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_an_executor_of_a_cluster_killed_in_the_middle_of_a_job_is_made_up_for(
+    line: Line, tmp_path: Path
+) -> None:
+    root, leaf, tick = waiting(line, "spark")
+    master = _cluster(line, tmp_path, _standing(tmp_path))
+    settings = ["--set", f"spark.master={master}", "--set", "spark.executor.memory=512m"]
+    worker = line.processes.start("leaf_worker", line._argv(leaf, *settings, "worker"))
+    (task,) = _stopped(line, tmp_path)
+    executors = line.processes.find("org.apache.spark.executor.CoarseGrainedExecutorBackend")
+    assert len(executors) == 2
+    (executor,) = set(executors) & _ancestors(task)
+    os.kill(executor, signal.SIGKILL)
+    _end(task)
+    line.wait_position(leaf, tick, 300)
+    line.wait(lambda: not staged(leaf), "the end of the batch", 60)
+    assert worker.stop() == 0
+    assert "a task of Spark was lost" in worker.said()
+    is_done(line, root, leaf, tick)
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_a_cluster_that_is_gone_costs_time_and_nothing_else(line: Line, tmp_path: Path) -> None:
+    root, leaf, tick = waiting(line, "spark")
+    master = _cluster(line, tmp_path, _standing(tmp_path))
+    settings = ["--set", f"spark.master={master}", "--set", "spark.executor.memory=512m"]
+    worker = line.processes.start("leaf_worker", line._argv(leaf, *settings, "worker"))
+    (task,) = _stopped(line, tmp_path)
+    for name in (
+        "org.apache.spark.deploy.master.Master",
+        "org.apache.spark.deploy.worker.Worker",
+        "org.apache.spark.executor.CoarseGrainedExecutorBackend",
+    ):
+        for pid in line.processes.find(name):
+            _end(pid)
+    _end(task)
+    line.wait_position(leaf, tick, 400)
+    line.wait(lambda: not staged(leaf), "the end of the batch", 60)
+    assert worker.stop() == 0
+    assert contents(leaf) == contents(root)
+    assert way(leaf)[0] == "worker"
+    assert "applied in the ordinary way" in worker.said()
+
+
+def _standing(directory: Path) -> dict[str, str]:
+    """The first task that has staged its slice stands still before it commits."""
+    return {
+        "LONDISTE_CRASH": "large.mid-slice",
+        "LONDISTE_CRASH_MARK": str(directory / "stopped"),
+        "LONDISTE_CRASH_SIGNAL": "STOP",
+    }
+
+
+def _stopped(line: Line, directory: Path) -> list[int]:
+    """Waits for it; its process."""
+    line.wait((directory / "stopped").exists, "a task in the middle of its slice", 180)
+
+    def found() -> list[int]:
+        return [pid for pid in line.processes.living() if _stat(pid)[0] == "T"]
+
+    found_ = line.wait(found, "its process", 30)
+    assert isinstance(found_, list)
+    return found_
+
+
+def _end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _stat(pid: int) -> list[str]:
+    """State, parent and what follows."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["", "0"]
+
+
+def _ancestors(pid: int) -> set[int]:
+    found: set[int] = set()
+    while pid > 1:
+        pid = int(_stat(pid)[1])
+        found.add(pid)
+    return found
+
+
+def _cluster(line: Line, directory: Path, env: dict[str, str]) -> str:
+    """Starts a master and two workers of Spark's own, each with one core; the master's address.
+
+    env -- of the executors.
+    """
+    pyspark = pytest.importorskip("pyspark")
+    from londiste.embedded.java import find_java
+
+    try:
+        java = find_java()
+    except LondisteError as missing:
+        pytest.skip(str(missing))
+    program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    common = {"JAVA_HOME": str(java), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT)}
+
+    def start(name: str, kind: str, *options: str) -> Process:
+        argv = [program, f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", *options]
+        return line.processes.start(name, argv, {**common, **env})
+
+    def said(process: Process, pattern: str) -> Callable[[], str]:
+        def look() -> str:
+            if not process.running():
+                pytest.skip(f"a cluster of Spark does not start here: {process.said()[-500:]}")
+            found = re.search(pattern, process.said())
+            return found[0] if found else ""
+
+        return look
+
+    master = start("master", "master.Master", "--port", "0", "--webui-port", "0")
+    address = str(line.wait(said(master, r"spark://127\.0\.0\.1:\d+"), "the master", 180))
+    for number in (1, 2):
+        one = start(
+            f"spark_{number}",
+            "worker.Worker",
+            *("--webui-port", "0", "--cores", "1", "--memory", "1g"),
+            *("--work-dir", str(directory / f"work{number}"), address),
+        )
+        line.wait(said(one, "Successfully registered with master"), f"worker {number}", 180)
+    return address
