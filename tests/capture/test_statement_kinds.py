@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import psycopg
 import pytest
 
-from tests.capture.cases import Case, Copy, Mark, Statement, Undone, Write
+from tests.capture.cases import Alter, Case, Copy, Mark, Statement, Undone, Write
 from tests.capture.pair import Differs, Pair
 
 FRUIT = "create table app.t (id int4 primary key, n int4, v text)"
@@ -420,6 +420,17 @@ def test_keys_are_swapped_whose_rows_have_another_unique_value(
     kept = pair.target.execute("select count(*) from app.t where doc = id::text").fetchone()
     # A key whose text does not tell the row is told to be gone first, so its row starts anew.
     assert kept == (20 if key == "int4" else 0,)
+
+
+@pytest.mark.parametrize("form", ["row", "statement"])
+@pytest.mark.parametrize("kind", [k for k in KINDS if "told last" in k or "same keys" in k])
+def test_parts_of_a_query_end_right_behind_a_capture_that_is_stale(
+    pair: Pair, kind: str, form: str
+) -> None:
+    case = case_of(KINDS[kind], (f"form={form}",))
+    added = "alter table app.t add more text"
+    steps = (*case.steps[:2], Alter(added, before=added), *case.steps[2:])
+    pair.run(replace(case, steps=steps))
 
 
 def test_an_error_of_the_application_stays_its_own(pair: Pair) -> None:

@@ -30,6 +30,7 @@ declare
             || ' then londiste._log_state(%L, e.a, e.b, e.c, e.d, e.e, e.f, e.g, e.h)::text end'
             || ' from %%s cross join lateral (%%s) as e (a, b, c, d, e, f, g, h) where %%s',
         v_flag, i_args[1]);
+    v_again text;
     v_gone text;
     v_come text;
     v_changed text;
@@ -43,6 +44,15 @@ begin
             return format(v_log, v_from,
                 case i_op when 'DELETE' then v_pieces.state_of_old else v_pieces.state_of_new end,
                 'true');
+        end if;
+        if i_op = 'DELETE' and v_may_look then
+            -- Another part of the same query may have inserted a key again, and have been told before:
+            -- as in _capture_statement_body().
+            v_again := format('(select exists (select from old_rows as o join %s as t on %s))',
+                londiste._capture_from(i_relid),
+                londiste._capture_same(i_relid, v_pieces.key_columns, 't', 'o'));
+            return format(v_log, v_from, v_pieces.state_of_old, v_again) || ' union all '
+                || format(v_event, v_from, v_pieces.on_gone, 'not ' || v_again);
         end if;
         return format(v_event, v_from,
             case i_op when 'DELETE' then v_pieces.on_gone else v_pieces.on_insert end, 'true');
