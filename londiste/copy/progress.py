@@ -18,7 +18,7 @@ from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.errors import from_database
+from londiste.errors import TransientError, from_database
 from londiste.replication import tables
 
 #: Bytes of the text of a row for a byte of it on disk, until the first chunk tells.
@@ -129,13 +129,29 @@ def copy_chunk_times(conn: Connection, queue: str) -> dict[str, ChunkTimes]:
     }
 
 
-def load_tally(conn: Connection, queue: str, table: TableName) -> Tally:
-    """What the finished chunks of a table's running copy have moved, and what they took."""
-    times = copy_chunk_times(conn, queue).get(str(table))
-    if times is None:
-        return Tally()
-    rows = sum(a.rows for a in copy_progress(conn, queue) if a.table == str(table))
-    return Tally(times.count, times.seconds, rows, times.bytes)
+def all_done(conn: Connection, queue: str, table: TableName, attempt: int) -> Tally:
+    """What the chunks of an attempt have moved and what they took, when all of them are there.
+
+    To be called in the transaction that stores that the rows are here.  Chunks are committed
+    without waiting for the disk, so a server that crashes may lose the last of them, each with its
+    done-mark, although their tasks have ended well.  So the marks decide, not the tasks; and once
+    that transaction, which does wait, is on disk, so is all that it has seen: a commit that was
+    seen lies in front of it in the WAL.
+
+    Raises TransientError when marks are missing: the attempt is to be begun again, or gone on with.
+    """
+    times = copy_chunk_times(conn, queue).get(str(table), ChunkTimes(0, 0, 0.0, None))
+    for found in copy_progress(conn, queue):
+        if found.table == str(table) and found.attempt == attempt:
+            if found.chunks < found.total_chunks:
+                raise TransientError(
+                    f"copy {attempt} of {table} has lost chunks:"
+                    f" {found.chunks} of {found.total_chunks} are there",
+                    detail="the server of this node has crashed meanwhile",
+                    hint="the copy goes on by itself",
+                )
+            return Tally(times.count, times.seconds, found.rows, times.bytes)
+    return Tally()
 
 
 def _in_flight(conn: Connection) -> dict[TableName, InFlight]:

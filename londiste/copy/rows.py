@@ -20,7 +20,7 @@ from londiste.copy import attempts, steps
 from londiste.copy.columns import Pairing, pair
 from londiste.copy.control import get_copy_control
 from londiste.copy.prepare import find, prepare
-from londiste.copy.progress import load_tally
+from londiste.copy.progress import all_done
 from londiste.copy.sides import Sides, Stopping
 from londiste.copy.split import split
 from londiste.daemon import crash, logcontext
@@ -118,7 +118,7 @@ class RowCopy:
         node = self.sides.here
         after = sync.next_state(InCopy(), Seen(By.COPY, copied=True))
         with node.transaction():
-            tally = load_tally(node, self.job.queue, table.name)
+            tally = all_done(node, self.job.queue, table.name, attempt)
             steps.copy_step_end(node, self.job.queue, table.name, steps.LOAD, tally)
             if not attempts.copy_end(node, self.job.queue, table.name, attempt):
                 raise Superseded(f"copy {attempt} of {table.name} is superseded")

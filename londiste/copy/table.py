@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from londiste.cascade import nodes
 from londiste.cascade.progress import NodeProgress
-from londiste.copy import attempts, indexes, steps
+from londiste.copy import attempts, indexes, sequences, steps
 from londiste.copy.restore import analyze, restore
 from londiste.copy.rows import RowCopy
 from londiste.copy.sides import Job, Sides, Stopping
@@ -123,8 +123,19 @@ class TableCopy:
         if table.dropped_ddl or not self._analyzed:
             with steps.step(node, self.queue, table.name, steps.ANALYZE):
                 analyze(node, table)
+            self._sequences(table)
         self._analyzed = True
         crash.point("copy.restored")
+
+    def _sequences(self, table: ReplicatedTable) -> None:
+        """Where the source's are now, which is behind all rows that were copied."""
+        if not sequences.owned(self.sides.here, table.dest):
+            return
+        for found in tables.get_table_list(self.sides.provider, self.queue):
+            if found.name == table.name:
+                sequences.advance(
+                    self.sides.provider, found.dest, self.sides.here, table.dest, self.queue
+                )
 
     def _catch_up(self, table: ReplicatedTable) -> None:
         """Replays batches until none is waiting and the copy's snapshot is spent."""

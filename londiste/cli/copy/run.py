@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -12,7 +12,8 @@ import psycopg
 
 from londiste import engine
 from londiste.cli import options, output
-from londiste.copy import progress
+from londiste.cli.copy.status import summary
+from londiste.copy import progress, steps
 from londiste.copy.backoff import Limits
 from londiste.copy.sides import Builds, Job
 from londiste.copy.worker import CopyProcess
@@ -79,8 +80,18 @@ def run(
         ) as signals:
             with _shown(settings, as_json=as_json, bars=not of_worker and not context.quiet):
                 work.run(signals)
+            if output.on_terminal() and not (of_worker or as_json or context.quiet):
+                _summary(settings, wanted)
     finally:
         carrier.close()
+
+
+def _summary(settings: WorkerSettings, wanted: Sequence[TableName]) -> None:
+    """What each step took, as ``londiste copy status --done`` prints it."""
+    with session(settings.db, name="londiste copy run", autocommit=True) as conn:
+        names = {str(name) for name in wanted}
+        found = steps.copy_steps(conn, settings.queue_name)
+        summary([step for step in found if not names or step.table in names])
 
 
 def die_with_parent_if_child() -> bool:

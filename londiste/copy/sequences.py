@@ -1,0 +1,95 @@
+"""Sequences of a copied table's own columns: not behind the rows that have come.
+
+A serial or identity column of the copy would hand out values that the rows have already, to
+whoever writes here one day.  So after the copy its sequence is where the source's is, never further
+back than it was.  Sequences that are replicated are the worker's.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import from_database
+from londiste.replication import tables
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OwnSequence:
+    """The sequence of a column; ``last_value`` None when it was never used or is not shown."""
+
+    column: str
+    name: TableName
+    increment: int
+    last_value: int | None
+
+
+def owned(conn: Connection, table: TableName) -> list[OwnSequence]:
+    """The sequences of a table's columns that this role may read."""
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(query("owned_sequences"), {"schema": table.schema, "name": table.name})
+            return [
+                OwnSequence(
+                    row["column"],
+                    TableName(row["schema"], row["name"]),
+                    row["increment"],
+                    row["last_value"],
+                )
+                for row in cursor.fetchall()
+            ]
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+
+
+def advance(
+    provider: Connection, source: TableName, here: Connection, dest: TableName, queue: str
+) -> list[TableName]:
+    """Moves the sequences of ``dest`` to where those of the same columns of ``source`` are.
+
+    The names of those that were moved.  One that may not be set is a warning: no replicated row
+    depends on it.  ``here`` in autocommit mode.
+    """
+    ours = owned(here, dest)
+    if not ours:
+        return []
+    replicated = {s.name for s in tables.get_seq_list(here, queue) if s.local}
+    theirs = {s.column: s for s in owned(provider, source)}
+    moved = []
+    for sequence in ours:
+        found = theirs.get(sequence.column)
+        if found is None or found.last_value is None or sequence.name in replicated:
+            continue
+        try:
+            if _set(here, sequence, found.last_value):
+                moved.append(sequence.name)
+        except psycopg.Error as error:
+            log.warning(
+                "sequence %s of table %s stays behind that of the source: %s",
+                sequence.name,
+                dest,
+                error.diag.message_primary or error,
+            )
+    return moved
+
+
+def _set(conn: Connection, sequence: OwnSequence, value: int) -> bool:
+    """In one statement, so that a value that was taken meanwhile is not handed out again."""
+    statement = sql.SQL(
+        "select pg_catalog.setval({name}::pg_catalog.regclass, %(value)s) from {sequence}"
+        " where not is_called or last_value {before} %(value)s"
+    ).format(
+        name=sql.Literal(sequence.name.quoted),
+        sequence=sequence.name.sql,
+        before=sql.SQL("<" if sequence.increment > 0 else ">"),
+    )
+    return conn.execute(statement, {"value": value}).rowcount > 0
