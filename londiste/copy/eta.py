@@ -57,13 +57,13 @@ def remaining(done: ChunkTimes, left: float, running: int) -> Remaining | None:
     """The time of the chunks that are left.
 
     left -- chunks, those in flight as the fraction that is still to come.
-    running -- tasks at a time, from now on.
+    running -- tasks at work now; taken for the number from now on.
 
     None when no chunk is finished: then only what is in flight can tell.
     """
     if done.count < 1:
         return None
-    tasks = max(1, min(running, math.ceil(left)))
+    tasks = max(1, running)
     mean = done.seconds / done.count
     total = left * mean
     if done.count < 2 or done.deviation is None:

@@ -86,10 +86,13 @@ class CopyStatus:
     tables: list[TableStatus]
 
 
-def collect(conn: Connection, queue: str, consumer: str, *, remote_extra: str = "") -> CopyStatus:
+def collect(
+    conn: Connection, queue: str, consumer: str, *, remote_extra: str = "", lag: bool = True
+) -> CopyStatus:
     """The tables of a node that are not in step, in the order of adding.
 
     consumer -- the worker's consumer; remote_extra -- added to the provider's location.
+    lag -- ask the provider how far catch-ups are behind.
 
     Raises UnknownNode.  A provider that does not answer is no error: nothing is known of the lag.
     """
@@ -107,7 +110,7 @@ def collect(conn: Connection, queue: str, consumer: str, *, remote_extra: str = 
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
     builds, analyzes = _builds(conn), _analyzes(conn)
     behind: dict[str, Behind] = {}
-    if any(isinstance(sync.from_text(t.state), sync.CatchingUp) for t in on_the_way):
+    if lag and any(isinstance(sync.from_text(t.state), sync.CatchingUp) for t in on_the_way):
         extra = conninfo.conninfo_to_dict(remote_extra)
         behind = _behind(conninfo.make_conninfo(state.provider_location, **extra), queue)
     result = []

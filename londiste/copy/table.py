@@ -89,6 +89,7 @@ class TableCopy:
     def note_error(self, error: LondisteError) -> None:
         """Stores why the table does not go on, for status."""
         text = error.message + (f" ({error.detail})" if error.detail else "")
+        text += f"; {error.hint or 'correct it, then the copy goes on by itself'}"
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
             nodes.set_consumer_error(conn, self.queue, self.consumer, text)
 

@@ -32,10 +32,10 @@ def test_equal_chunks_leave_no_doubt() -> None:
     assert (found.seconds, found.low, found.high) == (4.0, 4.0, 4.0)
 
 
-def test_more_tasks_than_chunks_left_do_not_help() -> None:
-    found = remaining(times([2.0, 2.0]), 1, 8)
+def test_two_tasks_in_the_middle_of_the_last_chunks_share_what_is_left() -> None:
+    found = remaining(times([2.0, 2.0]), 1, 2)
     assert found is not None
-    assert found.seconds == 2.0
+    assert found.seconds == 1.0
 
 
 def test_the_band_is_narrower_the_more_chunks_are_finished() -> None:

@@ -1,0 +1,171 @@
+"""The progress of copies while they run: JSON documents, bars on a terminal, or lines in a log.
+
+All show the same: ``entries`` turns what the status says into one entry per table, and per
+index that is built.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from londiste.cli import output
+from londiste.copy import progress
+from londiste.copy.status import TableStatus, collect
+from londiste.db.connection import session
+from londiste.errors import LondisteError
+from londiste.settings import WorkerSettings
+
+#: Seconds between looks at the progress, and between lines of it where no terminal is.
+_LOOK = 0.5
+_LINE = 10.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that goes on: what, how far (0 to 1, None when nobody knows), and in words."""
+
+    what: str
+    fraction: float | None
+    text: str
+
+
+def entries(items: Sequence[TableStatus]) -> list[Entry]:
+    """What happens now; nothing for tables that wait for their turn."""
+    result = []
+    for item in items:
+        if item.load is not None and item.state == "in-copy":
+            text = progress.line(item.load).removeprefix(f"{item.table}: ")
+            if item.waits:
+                text = f"{item.waits}; {text}"
+            result.append(Entry(item.table, item.load.fraction, text))
+        for build in item.builds:
+            total = build.blocks_total
+            result.append(
+                Entry(
+                    f"{item.table}: index {build.index}".rstrip(),
+                    min(1.0, build.blocks_done / total) if total else None,
+                    build.phase + (f", block {build.blocks_done} of {total}" if total else ""),
+                )
+            )
+        if item.analyze is not None:
+            phase, done, total = item.analyze
+            result.append(
+                Entry(f"{item.table}: analyze", min(1.0, done / total) if total else None, phase)
+            )
+        if item.step in ("catch-up", "hand-over"):
+            seconds = f"{item.seconds or 0:.0f} s so far"
+            behind = item.behind
+            lag = f", {behind.ticks} ticks, {behind.events or 0} events behind" if behind else ""
+            result.append(Entry(f"{item.table}: {item.step}", None, seconds + lag))
+    return result
+
+
+@contextlib.contextmanager
+def shown(settings: WorkerSettings, *, as_json: bool, bars: bool) -> Iterator[None]:
+    """Shows the progress meanwhile."""
+    if as_json:
+        show: Any = _Json()
+    elif bars and output.on_terminal():
+        show = _Bars()
+    else:
+        show = _Lines()
+    end = threading.Event()
+    thread = threading.Thread(target=_look, args=(settings, show, end), daemon=True)
+    with show:
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join(2)
+
+
+def _look(settings: WorkerSettings, show: Any, end: threading.Event) -> None:
+    while not end.wait(show.period):
+        # Showing is no reason to fail: the copies themselves report what is wrong.
+        with contextlib.suppress(LondisteError, psycopg.Error):
+            with session(settings.db, name="londiste copy progress", autocommit=True) as conn:
+                while True:
+                    found = collect(
+                        conn,
+                        settings.queue_name,
+                        settings.consumer,
+                        remote_extra=settings.remote_extra_connstr,
+                        lag=show.lag,
+                    )
+                    show(found.tables)
+                    if end.wait(show.period):
+                        return
+
+
+class _Json(contextlib.AbstractContextManager["_Json", None]):
+    period = _LOOK
+    lag = False
+
+    def __exit__(self, *exc: object) -> None:
+        return
+
+    def __call__(self, items: list[TableStatus]) -> None:
+        for item in items:
+            if item.load is not None:
+                output.as_json(item.load)
+
+
+class _Lines(contextlib.AbstractContextManager["_Lines", None]):
+    period = _LINE
+    lag = True
+
+    def __exit__(self, *exc: object) -> None:
+        return
+
+    def __call__(self, items: list[TableStatus]) -> None:
+        for entry in entries(items):
+            output.message(f"{entry.what}: {entry.text}")
+
+
+class _Bars:
+    """One bar per entry, on stderr; it goes away when the thing is done."""
+
+    period = _LOOK
+    #: That would be a session on the provider twice a second.
+    lag = False
+
+    def __init__(self) -> None:
+        # Imported here: only a terminal needs it.
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[words]}", markup=False),
+            console=Console(stderr=True),
+        )
+        self._bars: dict[str, Any] = {}
+
+    def __enter__(self) -> _Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._progress.stop()
+
+    def __call__(self, items: list[TableStatus]) -> None:
+        now = {entry.what: entry for entry in entries(items)}
+        for what, entry in now.items():
+            if what not in self._bars:
+                self._bars[what] = self._progress.add_task(what, total=None, words="")
+            self._progress.update(
+                self._bars[what],
+                completed=entry.fraction or 0.0,
+                total=None if entry.fraction is None else 1.0,
+                words=entry.text,
+            )
+        for what in self._bars.keys() - now.keys():
+            self._progress.remove_task(self._bars.pop(what))

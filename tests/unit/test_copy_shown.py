@@ -1,0 +1,62 @@
+"""What the bars and the lines of a running copy say."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from londiste.cli.copy import shown
+from londiste.cli.copy.shown import Entry, entries
+from londiste.copy.attempts import Attempt
+from londiste.copy.eta import ChunkTimes
+from londiste.copy.progress import InFlight, progress
+from londiste.copy.status import Behind, Build, TableStatus
+
+ATTEMPT = Attempt("public.a", 1, 30.0, False, 40_000_000, 1000, 4, 2, 500, 20_000_000)
+LOAD = progress(ATTEMPT, InFlight(250, 10_000_000, 2), ChunkTimes(2, 20_000_000, 20.0, 1.0))
+ITEMS = [
+    TableStatus("public.a", "in-copy", "load", 30.0, load=LOAD),
+    TableStatus(
+        "public.b",
+        "catching-up",
+        "indexes",
+        builds=(Build("b_pkey", "building index: scanning table", 50, 200, 0, 0, 1.0),),
+    ),
+    TableStatus("public.c", "catching-up", "analyze", analyze=("acquiring sample rows", 1, 4)),
+    TableStatus("public.d", "catching-up", "catch-up", 12.0, behind=Behind(3, 400)),
+    TableStatus("public.e", None),
+]
+
+
+def test_every_step_has_its_words() -> None:
+    assert entries(ITEMS) == [
+        Entry(
+            "public.a",
+            0.75,
+            "750 rows, 30.0 of about 40.0 MB, 75%, chunks 2+2/4, 2.0 MB/s, 5 s (1 to 9) left",
+        ),
+        Entry("public.b: index b_pkey", 0.25, "building index: scanning table, block 50 of 200"),
+        Entry("public.c: analyze", 0.25, "acquiring sample rows"),
+        Entry("public.d: catch-up", None, "12 s so far, 3 ticks, 400 events behind"),
+    ]
+
+
+def test_a_copy_without_space_says_so_first() -> None:
+    item = TableStatus("public.a", "in-copy", "load", 30.0, load=LOAD, waits="no space")
+    assert entries([item])[0].text.startswith("no space; 750 rows")
+
+
+def test_bars_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(
+        "rich.console.Console",
+        lambda **_: Console(file=written, force_terminal=True, width=200),
+    )
+    with shown._Bars() as bars:
+        bars(ITEMS)
+        assert len(bars._bars) == 4
+        bars(ITEMS[:1])
+        assert list(bars._bars) == ["public.a"]
+    assert "750 rows" in written.getvalue()
