@@ -7,14 +7,10 @@ TOML, or the INI files that people have from earlier versions, with the same key
 
 from __future__ import annotations
 
-import configparser
 import difflib
 import logging
 import os
 import re
-import socket
-import stat
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -22,6 +18,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from londiste import configfile
 from londiste.errors import BadOption
 
 log = logging.getLogger(__name__)
@@ -460,34 +457,26 @@ class _Value:
 
 
 def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise BadOption(
-            f"{file}: no such file", hint="londiste config worker prints one to start from"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadOption(f"{file}: cannot be read: {error}", hint="check the file") from None
-    sections = _ini(file, text) if file.suffix == ".ini" else _toml_sections(file, text)
+    text, sections = configfile.read(file)
     known = {name for cls in (*_kinds(), kind) for name in cls.sections} | {"spark"}
     for section in sections:
         if section and section not in known:
             raise BadOption(
-                f"{file}:{_line(text, section, None)}: unknown section [{section}]",
+                f"{file}:{configfile.line(text, section, None)}: unknown section [{section}]",
                 hint=f"the sections are {', '.join(sorted(known))}",
             )
     spark: dict[str, str] = {}
     for section, keys in sections.items():
         own = not section or section in kind.sections
         for key, value in keys.items():
-            where = f"{file}:{_line(text, section, key)}"
+            where = f"{file}:{configfile.line(text, section, key)}"
             key = _OTHER_NAMES.get(key, key)
             if section == "spark" or key.startswith("spark."):
                 name = key if key.startswith("spark.") else f"spark.{key}"
                 spark[name] = "true" if value is True else "false" if value is False else str(value)
                 continue
             if key in kind.model_fields and (own or key in {"db", "lock_timeout"}):
-                refuse_readable_password(file, key, value, where)
+                configfile.refuse_readable_password(file, key, value, where)
                 yield key, _Value(value, where)
             elif not own:
                 continue
@@ -505,89 +494,6 @@ def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
             yield "base_connstr", _Value("", str(file))
     if spark and "spark" in kind.model_fields:
         yield "spark", _Value(spark, str(file))
-
-
-def _toml_sections(file: Path, text: str) -> dict[str, dict[str, Any]]:
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise BadOption(f"{file}: not TOML: {error}", hint="correct the line it names") from None
-    result: dict[str, dict[str, Any]] = {"": {}}
-    for key, value in document.items():
-        if isinstance(value, dict):
-            result[key] = dict(_flat(value))
-        else:
-            result[""][key] = value
-    return result
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
-def _ini(file: Path, text: str) -> dict[str, dict[str, Any]]:
-    new_style = re.search(r"(?m)^\s*config_format\s*=\s*2\s*$", text) is not None
-    parser = configparser.ConfigParser(
-        interpolation=configparser.ExtendedInterpolation()
-        if new_style
-        else configparser.BasicInterpolation(),
-        strict=True,
-        inline_comment_prefixes=None,
-    )
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
-    built_in = {
-        "job_name": file.stem,
-        "service_name": file.stem,
-        "host_name": socket.gethostname(),
-        "config_dir": str(file.resolve().parent),
-        "config_file": str(file.resolve()),
-    }
-    try:
-        parser.read_string(text, source=str(file))
-        own = {name: list(parser[name]) for name in parser.sections()}
-        parser.read_dict({parser.default_section: _escaped(built_in, new_style)})
-        return {
-            name: {key: _unquoted(parser[name][key]) for key in keys} for name, keys in own.items()
-        }
-    except configparser.InterpolationError as error:
-        sign = "$" if new_style else "%"
-        first = str(error).splitlines()[0]
-        raise BadOption(
-            f"{file}:{_line(text, error.section, error.option)}: {error.option}: {first}",
-            hint=f"write {sign}{sign} for a {sign} that means itself",
-        ) from None
-    except configparser.Error as error:
-        first = str(error).splitlines()[0]
-        raise BadOption(f"{file}: not an INI file: {first}", hint="correct the line") from None
-
-
-def _escaped(values: Mapping[str, str], new_style: bool) -> dict[str, str]:
-    sign = "$" if new_style else "%"
-    return {key: value.replace(sign, sign * 2) for key, value in values.items()}
-
-
-def _unquoted(value: str) -> Any:
-    return value.strip() if value.strip() else None
-
-
-def _line(text: str, section: str, key: str | None) -> int:
-    """The line of a section's head, or of a key in it; 1 when it cannot be told."""
-    current = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        head = re.match(r"\s*\[\s*\"?([^\]\"]+?)\"?\s*\]", line)
-        if head:
-            current = head.group(1)
-            if key is None and current.split(".")[0] == section:
-                return number
-        elif key is not None and current.split(".")[0] == section:
-            name = re.match(r"\s*\"?([^\s=\":]+)\"?\s*[=:]", line)
-            if name and key.endswith(name.group(1).strip('"')):
-                return number
-    return 1
 
 
 def _kinds() -> list[type[Settings]]:
@@ -632,19 +538,6 @@ def _bad_value(
         detail=description or "",
         hint=f"correct the value of {key}",
     )
-
-
-def refuse_readable_password(file: Path, key: str, value: Any, where: str) -> None:
-    """Raises BadOption for a password in a file that others can read."""
-    if not isinstance(value, str) or not re.search(
-        r"(?i)\bpassword\s*=|://[^/@\s]*:[^/@\s]*@", value
-    ):
-        return
-    if stat.S_IMODE(file.stat().st_mode) & 0o077:
-        raise BadOption(
-            f"{where}: a password in {key}, in a file that others can read",
-            hint=f"chmod 600 {file}, or better keep it in ~/.pgpass or a service file",
-        )
 
 
 def _toml(value: Any) -> str:

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from londiste.configfile import refuse_readable_password
 from londiste.daemon import logcontext
 from londiste.errors import BadOption
-from londiste.settings import refuse_readable_password
 
 #: A file as it was read.
 Source: TypeAlias = dict[str, Any] | configparser.ConfigParser

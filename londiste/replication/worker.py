@@ -17,39 +17,31 @@ root has no provider: its worker publishes watermark and sequences.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import timedelta
 
 from londiste import engine
 from londiste.cascade import nodes
-from londiste.cascade.forward import Forwarder
-from londiste.cascade.progress import NodeProgress
-from londiste.cascade.roles import Duties, Forward, duties
+from londiste.cascade.roles import Duties, duties
 from londiste.cascade.types import Hold, WorkerState
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, describe
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, place, usable
-from londiste.db.notify import Listener
 from londiste.engine.base import Engine
 from londiste.errors import LondisteError, StateError, Superseded, UsageError
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
 from londiste.replication import links, tables
-from londiste.replication.ahead import FIRST_JOIN, ReadAhead, Sizes
-from londiste.replication.batch import BatchRunner
 from londiste.replication.copies import Copies
-from londiste.replication.handover import Handover, Outlook, restore_foreign_keys
+from londiste.replication.handover import Outlook, restore_foreign_keys
 from londiste.replication.large import LargeBatches
 from londiste.replication.plan import Interest
+from londiste.replication.source import Source, open_source
 from londiste.replication.statistics import Statistics
-from londiste.replication.system import SystemEvents
 from londiste.replication.types import ReplicatedTable
 from londiste.settings import WorkerSettings
 
@@ -67,29 +59,6 @@ ENGINE_IDLE = 60.0
 FINISH_DELAY = 0.05
 #: Copy processes in a row that may die before ``--once`` gives up.
 ONCE_FAILURES = 4
-
-
-@dataclass
-class Source:
-    """The session on the provider, and what works on it."""
-
-    location: str
-    conn: Connection
-    listener: Listener
-    handover: Handover
-    runner: BatchRunner
-    keep_lag: timedelta | None
-    collect_interval: timedelta | None
-    #: Whether a minimum is asked of batches.
-    collects: bool
-    #: Knows up to how many events ticks that have piled up are taken together.
-    ahead: ReadAhead
-    #: The batch that is done here and not finished there: that goes along with the next look.
-    done: Batch | None = None
-    #: The tick behind which the consumer stands, when the next batch may be asked for unseen.
-    standing: int | None = None
-    #: Whether ticks may be joined then.
-    joins: bool = True
 
 
 class Worker:
@@ -288,29 +257,11 @@ class Worker:
         source = self._source
         if source is None:
             return tables.look(target, queue, worker), None, False
-        if source.standing is None or not usable(source.conn):
+        standing = source.standing
+        if standing is None or not usable(source.conn):
             return tables.look(target, queue, worker), None, False
-        # What arrives from here on is looked at after the batch.
-        source.listener.drain()
-        # After an error nothing is taken for granted: a batch that is open is handed out again.
-        done, source.done = source.done, None
-        standing, source.standing = source.standing, None
-        if done is not None:
-            crash.point("worker.before-finish")
-        with batches.opening(
-            source.conn,
-            queue,
-            worker,
-            None if done is None else done.id,
-            min_lag=source.keep_lag,
-            from_tick=standing,
-            max_count=source.ahead.sizes.max_count if source.joins else None,
-        ) as found:
+        with source.asking(standing) as found:
             look = tables.look(target, queue, worker)
-        if done is not None:
-            crash.point("worker.after-finish")
-        if source.joins:
-            source.standing = standing
         return look, (found[0] if found else None), True
 
     def _process(
@@ -343,7 +294,10 @@ class Worker:
                 opened, asked = None, False
         crash.point("worker.before-batch")
         if opened is None and not asked:
-            opened = self._next_batch(source, state, outlook, hold)
+            # Of a single tick when somebody waits for this worker at a tick.
+            opened = source.next_batch(
+                state.completed_tick, joined=hold is None and not outlook.one_by_one
+            )
         if opened is None:
             return self._without_batch(source, state, duty, outlook)
         batch = opened.batch
@@ -359,8 +313,8 @@ class Worker:
             )
             self._report(source, state, duty, batch)
             self._make_foreign_keys(outlook)
-            self._finish(source, outlook, batch)
-        if source.collects or opened.followed or self._heard_of(source, state.queue):
+            source.finish(batch, one_by_one=outlook.one_by_one)
+        if source.collects or opened.followed or source.heard():
             return True
         if not self._busy_copying:
             self._loop.delay = min(self._loop.delay, FINISH_DELAY)
@@ -372,28 +326,6 @@ class Worker:
             self._interests = outlook.tables, Interest.main(outlook.tables)
         return self._interests[1]
 
-    @staticmethod
-    def _finish(source: Source, outlook: Outlook, batch: Batch) -> None:
-        """Has the provider told that the batch is done, with the next look at this node.
-
-        The next one is opened in the same call, unless a minimum is asked of it: whether that
-        may be waited for is known only after the look.
-        """
-        if source.collects:
-            crash.point("worker.before-finish")
-            batches.finish_batch(source.conn, batch.id)
-            crash.point("worker.after-finish")
-            return
-        source.done = batch
-        source.standing = batch.tick_id
-        # While a copy waits for the worker, ticks must not be joined before that is seen.
-        source.joins = not outlook.one_by_one
-
-    @staticmethod
-    def _heard_of(source: Source, queue: str) -> bool:
-        """Whether a tick of the queue was made known since the last call."""
-        return any(name == queue for _, name in source.listener.drain())
-
     def _without_batch(
         self, source: Source, state: WorkerState, duty: Duties, outlook: Outlook
     ) -> bool:
@@ -402,7 +334,7 @@ class Worker:
         self._make_foreign_keys(outlook)
         if time.monotonic() - self._engine_used > ENGINE_IDLE:
             self._close_engine()
-        return self._heard_of(source, state.queue)
+        return source.heard()
 
     def _look_after_copies(self, outlook: Outlook, state: WorkerState) -> None:
         if self.copies.failures:
@@ -422,25 +354,6 @@ class Worker:
         )
         self._seek_left_overs = found
         return found
-
-    def _next_batch(
-        self, source: Source, state: WorkerState, outlook: Outlook, hold: Hold | None
-    ) -> Opened | None:
-        """The next batch; of a single tick when somebody waits for this worker at a tick."""
-        settings = self.settings
-        joined = hold is None and not outlook.one_by_one
-        return batches.finish_and_next(
-            source.conn,
-            state.queue,
-            state.worker,
-            min_lag=source.keep_lag,
-            min_count=settings.pgq_batch_collect_events if joined else None,
-            min_interval=source.collect_interval if joined else None,
-            from_tick=state.completed_tick,
-            max_count=source.ahead.sizes.max_count if joined else None,
-            # Whoever forgets it hands it out again.
-            durable=False,
-        )
 
     def _report(
         self, source: Source, state: WorkerState, duty: Duties, batch: Batch | None
@@ -489,54 +402,7 @@ class Worker:
         if self._source is not None and usable(self._source.conn):
             return self._source
         self._close_source()
-        target, settings = self._node(), self.settings
-        conn = links.provider(
-            state.provider_location,
-            settings.remote_extra_connstr,
-            name=settings.job_name,
-            queue=state.queue,
-            node=state.provider,
-        )
-        try:
-            links.prove_continuity(conn, target, state)
-        except BaseException:
-            conn.close()
-            raise
-        # Whoever reads from a branch finds there the ticks of its provider, every one.
-        joins = None if duty.forward is Forward.ALL else FIRST_JOIN
-        keep_lag = links.interval(target, settings.pgq_keep_lag)
-        collect_interval = links.interval(target, settings.pgq_batch_collect_interval)
-        ahead = ReadAhead(
-            conn,
-            state.queue,
-            state.worker,
-            # Whoever stays behind has nothing to hurry for.
-            limit=settings.read_ahead_bytes if keep_lag is None else 0,
-            sizes=Sizes(settings.pgq_batch_collect_events, collect_interval, joins),
-        )
-        runner = BatchRunner(
-            node=state.name,
-            queue=state.queue,
-            source=conn,
-            target=target,
-            progress=NodeProgress(target, state.queue, state.worker),
-            forwarder=Forwarder(target, state.queue) if duty.forward is Forward.ALL else None,
-            system=SystemEvents(target, state.queue, state.type),
-            ahead=ahead,
-            large=self._large(state),
-        )
-        handover = Handover(conn, target, state.queue, parallel=settings.parallel_copies)
-        self._source = Source(
-            state.provider_location,
-            conn,
-            links.listen(conn),
-            handover,
-            runner,
-            keep_lag,
-            collect_interval,
-            collects=bool(settings.pgq_batch_collect_events or collect_interval),
-            ahead=ahead,
-        )
+        self._source = open_source(self._node(), self.settings, state, duty, self._large(state))
         log.info("reading from node %s at %s", state.provider, place(state.provider_location))
         return self._source
 
@@ -567,13 +433,8 @@ class Worker:
 
     def _close_source(self) -> None:
         source, self._source = self._source, None
-        if source is None:
-            return
-        if source.done is not None and usable(source.conn):
-            # Otherwise it is handed out again, and seen to be done.
-            with contextlib.suppress(LondisteError):
-                batches.finish_batch(source.conn, source.done.id)
-        source.conn.close()
+        if source is not None:
+            source.close()
 
     def _files(self) -> Sequence[int]:
         return [self._source.listener.fileno()] if self._source is not None else ()

@@ -1,0 +1,202 @@
+"""The worker's session on its provider: the next batch, and word of the one that is done.
+
+Finishing a batch waits for no disk and goes along with the question for the next one.  A provider
+that has forgotten it hands the batch out again, and the node's own position says that it is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from londiste.cascade.forward import Forwarder
+from londiste.cascade.progress import NodeProgress
+from londiste.cascade.roles import Duties, Forward
+from londiste.cascade.types import WorkerState
+from londiste.daemon import crash
+from londiste.db.connection import Connection, usable
+from londiste.db.notify import Listener
+from londiste.errors import LondisteError
+from londiste.pgq import batches
+from londiste.pgq.batches import Opened
+from londiste.pgq.types import Batch
+from londiste.replication import links
+from londiste.replication.ahead import FIRST_JOIN, ReadAhead, Sizes
+from londiste.replication.batch import BatchRunner
+from londiste.replication.handover import Handover
+from londiste.replication.large import LargeBatches
+from londiste.replication.system import SystemEvents
+from londiste.settings import WorkerSettings
+
+
+@dataclass
+class Source:
+    """The session on the provider, and what works on it.
+
+    keep_lag -- how far the worker stays behind on purpose; None: not at all.
+    ahead -- reads the next batch meanwhile; knows up to how many events ticks that have piled up
+        are taken together.
+    done -- the batch that is done here and not finished there: that goes along with the next look.
+    standing -- the tick behind which the consumer stands, when the next batch may be asked for
+        before anything else is known.
+    joins -- whether ticks may be joined then.
+    """
+
+    queue: str
+    worker: str
+    location: str
+    conn: Connection
+    listener: Listener
+    handover: Handover
+    runner: BatchRunner
+    keep_lag: timedelta | None
+    ahead: ReadAhead
+    done: Batch | None = None
+    standing: int | None = None
+    joins: bool = True
+
+    @property
+    def collects(self) -> bool:
+        """Whether a minimum is asked of batches."""
+        sizes = self.ahead.sizes
+        return bool(sizes.min_count or sizes.min_interval)
+
+    def next_batch(self, from_tick: int, *, joined: bool) -> Opened | None:
+        """The batch behind ``from_tick``, or None; of a single tick if not ``joined``."""
+        sizes = self.ahead.sizes
+        return batches.finish_and_next(
+            self.conn,
+            self.queue,
+            self.worker,
+            min_lag=self.keep_lag,
+            min_count=sizes.min_count if joined else None,
+            min_interval=sizes.min_interval if joined else None,
+            from_tick=from_tick,
+            max_count=sizes.max_count if joined else None,
+            # Whoever forgets it hands it out again.
+            durable=False,
+        )
+
+    @contextlib.contextmanager
+    def asking(self, standing: int) -> Iterator[Sequence[Opened]]:
+        """Finishes what is done and asks for the batch behind ``standing`` while the block runs.
+
+        Afterwards the list holds the batch, or nothing.
+        """
+        # What arrives from here on is looked at after the batch.
+        self.listener.drain()
+        # After an error nothing is taken for granted: a batch that is open is handed out again.
+        done, self.done = self.done, None
+        self.standing = None
+        if done is not None:
+            crash.point("worker.before-finish")
+        with batches.opening(
+            self.conn,
+            self.queue,
+            self.worker,
+            None if done is None else done.id,
+            min_lag=self.keep_lag,
+            from_tick=standing,
+            max_count=self.ahead.sizes.max_count if self.joins else None,
+        ) as found:
+            yield found
+        if done is not None:
+            crash.point("worker.after-finish")
+        if self.joins:
+            self.standing = standing
+
+    def finish(self, batch: Batch, *, one_by_one: bool) -> None:
+        """Has the provider told that the batch is done, with the next question.
+
+        The next one is opened in the same call, unless a minimum is asked of it: whether that
+        may be waited for is known only after the look at the node.  ``one_by_one``: while a copy
+        waits for the worker, ticks must not be joined before that is seen.
+        """
+        if self.collects:
+            self._finish_now(batch)
+            return
+        self.done = batch
+        self.standing = batch.tick_id
+        self.joins = not one_by_one
+
+    def heard(self) -> bool:
+        """Whether a tick of the queue was made known since the last call."""
+        return any(name == self.queue for _, name in self.listener.drain())
+
+    def close(self) -> None:
+        """Tells of the batch that is done, if that is possible, and ends the session."""
+        if self.done is not None and usable(self.conn):
+            # Otherwise it is handed out again, and seen to be done.
+            with contextlib.suppress(LondisteError):
+                self._finish_now(self.done)
+        self.conn.close()
+
+    def _finish_now(self, batch: Batch) -> None:
+        crash.point("worker.before-finish")
+        batches.finish_batch(self.conn, batch.id)
+        crash.point("worker.after-finish")
+
+
+def open_source(
+    target: Connection,
+    settings: WorkerSettings,
+    state: WorkerState,
+    duty: Duties,
+    large: LargeBatches,
+) -> Source:
+    """A session on the provider of the node in ``target``, with all that works on it.
+
+    Raises what is wrong with the connection, and PositionLost when the provider is not the one
+    that this node has read from (``links.prove_continuity``).
+    """
+    conn = links.provider(
+        state.provider_location,
+        settings.remote_extra_connstr,
+        name=settings.job_name,
+        queue=state.queue,
+        node=state.provider,
+    )
+    try:
+        links.prove_continuity(conn, target, state)
+    except BaseException:
+        conn.close()
+        raise
+    # Whoever reads from a branch finds there the ticks of its provider, every one.
+    joins = None if duty.forward is Forward.ALL else FIRST_JOIN
+    keep_lag = links.interval(target, settings.pgq_keep_lag)
+    ahead = ReadAhead(
+        conn,
+        state.queue,
+        state.worker,
+        # Whoever stays behind has nothing to hurry for.
+        limit=settings.read_ahead_bytes if keep_lag is None else 0,
+        sizes=Sizes(
+            settings.pgq_batch_collect_events,
+            links.interval(target, settings.pgq_batch_collect_interval),
+            joins,
+        ),
+    )
+    runner = BatchRunner(
+        node=state.name,
+        queue=state.queue,
+        source=conn,
+        target=target,
+        progress=NodeProgress(target, state.queue, state.worker),
+        forwarder=Forwarder(target, state.queue) if duty.forward is Forward.ALL else None,
+        system=SystemEvents(target, state.queue, state.type),
+        ahead=ahead,
+        large=large,
+    )
+    return Source(
+        queue=state.queue,
+        worker=state.worker,
+        location=state.provider_location,
+        conn=conn,
+        listener=links.listen(conn),
+        handover=Handover(conn, target, state.queue, parallel=settings.parallel_copies),
+        runner=runner,
+        keep_lag=keep_lag,
+        ahead=ahead,
+    )
