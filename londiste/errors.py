@@ -95,6 +95,10 @@ class PositionLost(StateError):
     """The stored position and the queue do not fit each other."""
 
 
+class NoKey(StateError):
+    """A table of this node has no index to find rows by, as a resumable copy needs it."""
+
+
 class TooFewIds(StateError):
     """The server has not handed out as many transaction ids as a restored queue needs."""
 
@@ -124,6 +128,10 @@ class EventError(LondisteError):
         self.queue = queue
         self.batch_id = batch_id
         self.event_id = event_id
+
+
+class PartialEvent(EventError):
+    """An event does not tell a whole row by its key, as a resumable copy needs it."""
 
 
 class TransientError(LondisteError):

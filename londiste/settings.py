@@ -209,6 +209,11 @@ class WorkerSettings(NodeSettings):
     copy_max_replica_lag: float = Field(
         0.0, ge=0, description="Copies go slower while a standby is more seconds behind; 0: never."
     )
+    copy_resumable_from_bytes: int = Field(
+        10 * 1024 * 1024 * 1024,
+        ge=0,
+        description="Tables from this many bytes on are copied so that another process can go on.",
+    )
     loop_delay: float = Field(
         1.0, gt=0, description="Seconds between looks when nobody wakes the worker."
     )

@@ -19,6 +19,7 @@ from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these 
     pgq_db,
     pgq_db16,
 )
+from tests.fix_copies import copy_engine, nodes  # noqa: F401
 from tests.fix_line import line  # noqa: F401
 from tests.fix_process import program  # noqa: F401
 

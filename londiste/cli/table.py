@@ -11,6 +11,7 @@ from londiste.cascade import nodes
 from londiste.cli import options, output
 from londiste.cli.node import sites
 from londiste.cli.steps import carry_out
+from londiste.copy.attempts import copy_choices
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.replication import add_table as adding
@@ -19,7 +20,7 @@ from londiste.replication import remove_table as removing
 from londiste.replication import resync as resyncing
 from londiste.replication import tables as registered
 from londiste.replication.add_table import Plan
-from londiste.replication.types import ReplicatedTable, TableOptions
+from londiste.replication.types import COPY_MODES, ReplicatedTable, TableOptions
 from londiste.settings import NodeSettings
 
 _names = click.argument("names", nargs=-1, metavar="TABLE...")
@@ -46,6 +47,11 @@ _all = click.option("--all", "every", is_flag=True, help="All of them.")
 )
 @click.option("--trigger-flags", default="", metavar="LETTERS", help="B A, C Q L J, I U D, S.")
 @click.option("--trigger-arg", "trigger_args", multiple=True, metavar="ARG", help="pkey=a,b …")
+@click.option(
+    "--copy-mode",
+    type=click.Choice(COPY_MODES),
+    help="In one snapshot, resumable, or by rule (auto).",
+)
 @click.option("--no-triggers", is_flag=True, help="No trigger on this node.")
 @click.option("--insert-only", is_flag=True, help="Admit tables without key; only INSERT works.")
 @click.option("--skip-non-existing", is_flag=True, help="Skip tables that are missing.")
@@ -66,6 +72,7 @@ def add_table(
     form: str | None,
     trigger_flags: str,
     trigger_args: Sequence[str],
+    copy_mode: str | None,
     no_triggers: bool,
     insert_only: bool,
     skip_non_existing: bool,
@@ -92,6 +99,7 @@ def add_table(
         trigger_args=tuple(trigger_args),
         triggers=not no_triggers,
         insert_only=insert_only,
+        copy_mode=copy_mode or "",
     )
     with sites(settings) as where:
         plan = adding.plan(
@@ -177,6 +185,11 @@ def change_form(
 @options.pass_context
 @_names
 @_all
+@click.option(
+    "--copy-mode",
+    type=click.Choice(COPY_MODES),
+    help="From now on: in one snapshot, resumable, or by rule (auto).",
+)
 @click.option("--wait-sync", is_flag=True, help="Then wait until every table is in step.")
 @click.option("--timeout", type=float, help="Seconds for --wait-sync; no limit without.")
 @options.explain
@@ -185,6 +198,7 @@ def resync(
     context: options.Context,
     names: Sequence[str],
     every: bool,
+    copy_mode: str | None,
     wait_sync: bool,
     timeout: float | None,
     explain: bool,
@@ -193,7 +207,14 @@ def resync(
     """Copy tables again, while replication goes on."""
     settings = context.settings(NodeSettings)
     with sites(settings) as where:
-        plan = resyncing.plan(where, settings.db, settings.queue_name, names, every=every)
+        plan = resyncing.plan(
+            where,
+            settings.db,
+            settings.queue_name,
+            names,
+            every=every,
+            copy_mode=copy_mode or "",
+        )
         _already(plan, "waiting for its copy")
         carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
@@ -233,7 +254,9 @@ def wait_sync(
 @click.command()
 @options.pass_context
 @click.option("--names-only", is_flag=True, help="Only the names.")
-@click.option("-v", "--verbose", is_flag=True, help="Also what captures them, in which form, why.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Also how they are captured and copied, and why."
+)
 @options.json_output
 def tables(context: options.Context, names_only: bool, verbose: bool, as_json: bool) -> None:
     """List the replicated tables of this node and their states."""
@@ -242,6 +265,7 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
         nodes.get_node_info(conn, settings.queue_name)
         found = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
         captured = forms.capturing(conn, settings.queue_name) if verbose else {}
+        choices = copy_choices(conn, settings.queue_name) if verbose else {}
     if names_only:
         if as_json:
             output.as_json([str(t.name) for t in found])
@@ -259,10 +283,17 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
     ]
     columns = ["table", "state", "attributes", "here"]
     if verbose:
-        columns += ["trigger", "form", "reason"]
+        columns += ["trigger", "form", "reason", "copy", "copy_reason"]
         for row, table in zip(rows, found, strict=True):
             how = captured.get(table.dest, forms.Capturing("none"))
-            row.update(trigger=how.trigger, form=how.form, reason=how.reason)
+            way = choices.get(str(table.name))
+            row.update(
+                trigger=how.trigger,
+                form=how.form,
+                reason=how.reason,
+                copy=way.mode if way else None,
+                copy_reason=way.reason if way else None,
+            )
     output.show(columns, rows, json_wanted=as_json)
 
 

@@ -8,7 +8,7 @@ whenever the process dies, the database either has an object or knows how to mak
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psycopg
 from psycopg import sql
@@ -17,7 +17,7 @@ from londiste.copy import attempts
 from londiste.db import catalog, ddl
 from londiste.db.connection import Connection, whereabouts
 from londiste.engine.spec import Chunk
-from londiste.errors import Superseded, from_database
+from londiste.errors import NoKey, Superseded, from_database
 from londiste.replication import tables
 from londiste.replication.types import ReplicatedTable
 
@@ -36,13 +36,29 @@ def drop_foreign_keys(conn: Connection, table: ReplicatedTable) -> int:
     return count
 
 
-def prepare(conn: Connection, queue: str, table: ReplicatedTable, chunks: Sequence[Chunk]) -> int:
+#: Stores more about an attempt in the transaction that begins it: its number, and the statements
+#: that make the key again, which are the first of ``table_info.dropped_ddl``.
+Also = Callable[[int, str], None]
+
+
+def prepare(
+    conn: Connection,
+    queue: str,
+    table: ReplicatedTable,
+    chunks: Sequence[Chunk],
+    *,
+    key: Sequence[str] = (),
+    also: Also | None = None,
+) -> int:
     """Empties the table, takes its indexes off and begins a new attempt: its number.
+
+    key -- a unique index on these columns is to be made again before all others.
+    also -- called at the end of the transaction.
 
     One transaction.  Waits for the tasks of an attempt before, and for whoever uses the table,
     as long as lock_timeout allows.  ``conn`` in autocommit mode, with role replica.
 
-    Raises Superseded when the table is not to be copied any more, LockTimeout.
+    Raises Superseded when the table is not to be copied any more, NoKey, LockTimeout.
     """
     attempts.end_leftovers(conn, queue, table.name)
     drop_foreign_keys(conn, table)
@@ -62,11 +78,25 @@ def prepare(conn: Connection, queue: str, table: ReplicatedTable, chunks: Sequen
             now = find(conn, queue, table)
             if now is None or now.state != "in-copy":
                 raise Superseded(f"table {table.name} is not to be copied any more")
-            dropped = _take_off(conn, table)
-            stored = (now.dropped_ddl or "") + ddl.script(dropped)
-            tables.local_set_table_struct(conn, queue, table.name, stored or None)
+            earlier = now.dropped_ddl or ""
             if "skip_truncate" not in table.attrs:
                 conn.execute(sql.SQL("truncate only {}").format(table.dest.sql))
+                if earlier and key:
+                    # On an empty table that takes no time, and the key finds its place in front.
+                    conn.execute(earlier.encode())
+                    earlier = ""
+            if key and key_index(catalog.indexes(conn, table.dest), key) is None:
+                raise NoKey(
+                    f"table {table.dest} has no unique index on {', '.join(key)}",
+                    hint="make one, or have the table copied in one snapshot:"
+                    f" londiste resync {table.name} --copy-mode snapshot",
+                )
+            first, rest = _take_off(conn, table, key)
+            made_first = ddl.script(first)
+            stored = made_first + earlier + ddl.script(rest)
+            tables.local_set_table_struct(conn, queue, table.name, stored or None)
+            if also is not None:
+                also(attempt, made_first)
     except psycopg.Error as error:
         raise from_database(error, where=whereabouts(conn)) from error
     return attempt
@@ -80,12 +110,18 @@ def find(conn: Connection, queue: str, table: ReplicatedTable) -> ReplicatedTabl
     return None
 
 
-def _take_off(conn: Connection, table: ReplicatedTable) -> list[ddl.Removable]:
-    """Drops what can be dropped; the rest stays and only costs time."""
-    candidates = ddl.removable(
-        table.dest, catalog.indexes(conn, table.dest), catalog.constraints(conn, table.dest)
-    )
-    dropped = []
+def _take_off(
+    conn: Connection, table: ReplicatedTable, key: Sequence[str]
+) -> tuple[list[ddl.Removable], list[ddl.Removable]]:
+    """Drops what can be dropped; the rest stays and only costs time.
+
+    What was dropped: the index of the key, and all others.
+    """
+    indexes = catalog.indexes(conn, table.dest)
+    wanted = key_index(indexes, key)
+    candidates = ddl.removable(table.dest, indexes, catalog.constraints(conn, table.dest))
+    first: list[ddl.Removable] = []
+    dropped: list[ddl.Removable] = []
     for item in candidates:
         try:
             with conn.transaction():
@@ -93,5 +129,13 @@ def _take_off(conn: Connection, table: ReplicatedTable) -> list[ddl.Removable]:
         except psycopg.errors.DependentObjectsStillExist:
             log.info("%s: %s stays during the copy, other objects need it", table.dest, item.name)
         else:
-            dropped.append(item)
-    return dropped
+            (first if wanted is not None and item.index == wanted.name else dropped).append(item)
+    return first, dropped
+
+
+def key_index(indexes: Sequence[catalog.Index], key: Sequence[str]) -> catalog.Index | None:
+    """A unique index on exactly these columns in any order; the primary key before others."""
+    for index in sorted(indexes, key=lambda index: not index.primary):
+        if key and index.unique and index.valid and set(index.key) == set(key):
+            return index
+    return None

@@ -51,6 +51,35 @@ def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
     return True
 
 
+def build_key(conn: Connection, queue: str, table: ReplicatedTable, key_ddl: str) -> bool:
+    """Runs the first of the stored statements, which make the key, and forgets them.
+
+    False when they have been run before.  ``conn`` in autocommit mode.
+
+    Raises EventError when the rows do not fit the key, LockTimeout.
+    """
+    started = time.monotonic()
+    try:
+        with conn.transaction():
+            conn.execute(
+                sql.SQL("lock table only {} in access exclusive mode").format(table.dest.sql)
+            )
+            now = find(conn, queue, table)
+            stored = (now.dropped_ddl if now is not None else None) or ""
+            if not key_ddl or not stored.startswith(key_ddl):
+                return False
+            more_sort_memory(conn)
+            conn.execute(key_ddl.encode())
+            rest = stored.removeprefix(key_ddl)
+            tables.local_set_table_struct(conn, queue, table.name, rest or None)
+            # Whoever looks for a row by its key shall see that the table is not empty.
+            conn.execute(sql.SQL("analyze {}").format(table.dest.sql))
+    except psycopg.Error as error:
+        raise not_built(conn, queue, table, error) from error
+    log.info("%s: the key is built, %.1f s", table.dest, time.monotonic() - started)
+    return True
+
+
 def not_built(
     conn: Connection, queue: str, table: ReplicatedTable, error: psycopg.Error
 ) -> LondisteError:

@@ -59,6 +59,7 @@ class Job:
     parallel -- chunks of one table at a time.
     chunk_bytes -- see ``split``.
     builds -- for the indexes of all tables.
+    resumable_from -- bytes of a table from which on it is copied in the resumable way.
     """
 
     db: str
@@ -71,6 +72,7 @@ class Job:
     lock_timeout_ms: int = 10_000
     delay: float = 1.0
     builds: Builds = field(default_factory=Builds)
+    resumable_from: int = 10 * 1024 * 1024 * 1024
 
     @property
     def copy_prefix(self) -> str:

@@ -31,7 +31,7 @@ def split(
     chunk_bytes -- about so large a chunk gets; a table up to one and a half times of that is
         not split.
     """
-    count = _count(pages, total_bytes, chunk_bytes)
+    count = count_chunks(pages, total_bytes, chunk_bytes)
     if count == 1:
         return (Chunk(table, 0, "", total_bytes, int(rows)),)
     bounds = [pages * number // count for number in range(count)]
@@ -41,7 +41,8 @@ def split(
     )
 
 
-def _count(pages: int, total_bytes: int, chunk_bytes: int) -> int:
+def count_chunks(pages: int, total_bytes: int, chunk_bytes: int) -> int:
+    """How many chunks a table of this size gets."""
     if total_bytes * 2 <= chunk_bytes * 3:
         return 1
     wanted = -(-total_bytes // max(1, chunk_bytes))

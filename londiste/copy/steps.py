@@ -19,8 +19,10 @@ from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 
-LOAD, INDEXES, KEYS, ANALYZE, CATCH_UP, HAND_OVER = (
+LOAD, KEY, STATES, INDEXES, KEYS, ANALYZE, CATCH_UP, HAND_OVER = (
     "load",
+    "key",
+    "states",
     "indexes",
     "keys",
     "analyze",

@@ -3,7 +3,7 @@
 Every step reads the state from the database, does what the state allows, and stores the next
 one with a compare-and-set.  So the process can be killed between any two lines:
 
-    in-copy       everything again, as a new attempt
+    in-copy       everything again, as a new attempt; or on from the chunks that are there
     catching-up   indexes first if they are still missing, then on from the stored position
     wanna-sync    stand still until the main worker has chosen the hand-over tick
     do-sync:M     up to tick M and not further, then ok
@@ -16,21 +16,18 @@ import logging
 from collections.abc import Callable
 
 from londiste.cascade import nodes
-from londiste.cascade.progress import NodeProgress
 from londiste.copy import attempts, indexes, sequences, steps
+from londiste.copy.replay import JOIN_EVENTS, Replay
 from londiste.copy.restore import analyze, restore
 from londiste.copy.rows import RowCopy
 from londiste.copy.sides import Job, Sides, Stopping
-from londiste.daemon import crash, logcontext
+from londiste.daemon import crash
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
-from londiste.errors import LondisteError, UnknownConsumer
-from londiste.pgq import batches, queues
-from londiste.pgq.types import Batch
+from londiste.errors import LondisteError
+from londiste.pgq import batches
 from londiste.replication import sync, tables
-from londiste.replication.batch import BatchRunner
-from londiste.replication.handover import tick_snapshot
 from londiste.replication.plan import Interest
 from londiste.replication.sync import By, CatchingUp, DoSync, InCopy, Seen, WannaSync
 from londiste.replication.types import ReplicatedTable
@@ -39,8 +36,6 @@ log = logging.getLogger(__name__)
 
 #: Seconds between looks at a state that somebody else has to change.
 _LOOK = 0.1
-#: Events up to which ticks are taken together while a copy catches up.
-JOIN_EVENTS = 2000
 
 
 class TableCopy:
@@ -143,11 +138,10 @@ class TableCopy:
         self._restore(table)
         steps.copy_step_start(self.sides.here, self.queue, self.name, steps.CATCH_UP)
         self._tally = steps.Tally()
-        runner, progress = self._runner()
+        replay, interest = Replay(self.sides, self._tally), Interest.copy(table)
         copied = Snapshot.parse(table.snapshot) if table.snapshot else None
-        forced = False
         while not self.stopping():
-            batch = self._replay(runner, table, joins=True)
+            batch = replay.next(interest, joins=True)
             if batch is not None:
                 crash.point("copy.mid-catch-up")
                 if self.sides.state() != table.state:
@@ -155,25 +149,22 @@ class TableCopy:
                 if batch.size_estimate > JOIN_EVENTS // 2:
                     continue
                 # All that was there: with a tick every few milliseconds one more always waits.
-            tick = progress.tick()
-            if sync.snapshot_spent(copied, self._tick_snapshot(tick)):
-                self._move(table, CatchingUp(), Seen(By.COPY, tick=tick, caught_up=True))
+            if sync.snapshot_spent(copied, replay.seen()):
+                seen = Seen(By.COPY, tick=replay.tick(), caught_up=True)
+                self._move(table, CatchingUp(), seen)
                 self._step_ended(steps.CATCH_UP, steps.HAND_OVER)
                 crash.point("copy.wanna-sync")
                 return
-            # Only a tick made after the copy sees everything that was copied.
-            if not forced and nodes.is_root_node(self.sides.provider, self.queue):
-                queues.force_tick(self.sides.provider, self.queue)
-                forced = True
+            replay.ask_for_tick()
             self.sides.pause(_LOOK)
             if self.sides.state() != table.state:
                 return
 
     def _synchronise(self, table: ReplicatedTable, tick: int) -> None:
         """Replays up to the hand-over tick exactly; then the main worker has the table."""
-        runner, progress = self._runner()
+        replay, interest = Replay(self.sides, self._tally), Interest.copy(table)
         while not self.stopping():
-            seen = Seen(By.COPY, tick=progress.tick())
+            seen = Seen(By.COPY, tick=replay.tick())
             if sync.next_state(DoSync(tick), seen) != DoSync(tick):
                 crash.point("copy.before-ok")
                 self._step_ended(steps.HAND_OVER)
@@ -181,30 +172,11 @@ class TableCopy:
                 crash.point("copy.after-ok")
                 log.info("%s: in step from tick %d on", table.name, tick)
                 return
-            if self._replay(runner, table, joins=False) is None:
+            # Behind the hand-over tick nothing may be taken: up to there tick by tick.
+            if replay.next(interest, joins=False) is None:
                 self.sides.pause(_LOOK)
                 if self.sides.state() != table.state:
                     return
-
-    def _replay(self, runner: BatchRunner, table: ReplicatedTable, *, joins: bool) -> Batch | None:
-        """One batch; None when none is there."""
-        source = self.sides.provider
-        # Behind the hand-over tick nothing may be taken: up to there tick by tick.
-        opened = batches.finish_and_next(
-            source,
-            self.queue,
-            self.consumer,
-            from_tick=runner.progress.tick(),
-            max_count=JOIN_EVENTS if joins else None,
-        )
-        if opened is None:
-            return None
-        batch = opened.batch
-        with logcontext.bound(batch=batch.id, tick=batch.tick_id):
-            stats = runner.run(batch, Interest.copy(table), query=opened.query)
-            batches.finish_batch(source, batch.id)
-        self._tally.add(stats.seconds, stats.events)
-        return batch
 
     def _step_ended(self, name: str, following: str | None = None) -> None:
         """Notes what the batches since its beginning were."""
@@ -213,19 +185,6 @@ class TableCopy:
         self._tally = steps.Tally()
         if following is not None:
             steps.copy_step_start(node, self.queue, self.name, following)
-
-    def _runner(self) -> tuple[BatchRunner, NodeProgress]:
-        node = self.sides.here
-        progress = NodeProgress(node, self.queue, self.consumer)
-        name = nodes.get_worker_state(node, self.queue).name
-        runner = BatchRunner(
-            node=name,
-            queue=self.queue,
-            source=self.sides.provider,
-            target=node,
-            progress=progress,
-        )
-        return runner, progress
 
     def _move(self, table: ReplicatedTable, now: sync.SyncState, seen: Seen) -> None:
         after = sync.next_state(now, seen)
@@ -239,12 +198,3 @@ class TableCopy:
         )
         if moved:
             log.info("%s: %s", table.name, sync.to_text(after))
-
-    def _tick_snapshot(self, tick: int) -> Snapshot:
-        seen = tick_snapshot(self.sides.provider, self.queue, tick)
-        if seen is None:
-            raise UnknownConsumer(
-                f"tick {tick} of queue {self.queue} is gone from the provider",
-                hint=f"copy the table again: londiste resync {self.name}",
-            )
-        return seen

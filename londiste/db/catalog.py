@@ -84,6 +84,7 @@ class Constraint:
 class Index:
     """An index; ``constraint`` names the constraint it stands behind.
 
+    key -- the columns that it orders by, empty if it has expressions or a condition.
     attached -- part of an index of a partitioned parent, which alone can drop it.
     statistics -- (column number, statistics target) of expression columns that have one.
     """
@@ -102,6 +103,7 @@ class Index:
     comment: str | None
     statistics: tuple[tuple[int, int], ...]
     constraint: str | None
+    key: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -227,6 +229,7 @@ def indexes(conn: Connection, table: TableName) -> list[Index]:
             comment=row["comment"],
             statistics=tuple(sorted((int(n), int(v)) for n, v in row["statistics"].items())),
             constraint=row["constraint_name"],
+            key=tuple(row["key"]),
         )
         for row in _of_table(conn, "table_indexes", table)
     ]

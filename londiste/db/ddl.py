@@ -29,12 +29,14 @@ class Removable:
         it meanwhile.
     finish -- what follows: keys, comments, marks; needs the table alone, and takes no time, but
         for an exclusion constraint.
+    index -- name of the index.
     """
 
     name: str
     drop: str
     build: tuple[str, ...]
     finish: tuple[str, ...]
+    index: str = ""
 
     @property
     def restore(self) -> tuple[str, ...]:
@@ -110,6 +112,7 @@ def _plain(table: TableName, index: Index) -> Removable:
         f"drop index {name}",
         _in_tablespace(index, index.definition),
         _attributes(table, index),
+        index.name,
     )
 
 
@@ -133,13 +136,14 @@ def _behind_constraint(table: TableName, index: Index, constraint: Constraint) -
             finish += (_set_options(index),)
     if constraint.comment is not None:
         finish += (
-            f"comment on constraint {name} on {table.quoted} is {_literal(constraint.comment)}",
+            f"comment on constraint {name} on {table.quoted} is {literal(constraint.comment)}",
         )
     return Removable(
         constraint.name,
         f"{alter} drop constraint {name}",
         build,
         (*finish, *_attributes(table, index)),
+        index.name,
     )
 
 
@@ -157,7 +161,7 @@ def _set_options(index: Index) -> str:
     pairs = []
     for option in index.options:
         key, _, value = option.partition("=")
-        pairs.append(f"{quote(key)} = {_literal(value)}")
+        pairs.append(f"{quote(key)} = {literal(value)}")
     return f"alter index {quote(index.schema)}.{quote(index.name)} set ({', '.join(pairs)})"
 
 
@@ -167,7 +171,7 @@ def _attributes(table: TableName, index: Index) -> tuple[str, ...]:
     for number, target in index.statistics:
         result.append(f"alter index {name} alter column {number} set statistics {target}")
     if index.comment is not None:
-        result.append(f"comment on index {name} is {_literal(index.comment)}")
+        result.append(f"comment on index {name} is {literal(index.comment)}")
     if index.clustered:
         result.append(f"alter table only {table.quoted} cluster on {quote(index.name)}")
     if index.replica_identity:
@@ -177,7 +181,7 @@ def _attributes(table: TableName, index: Index) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """A string constant that reads the same whatever standard_conforming_strings says."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"E'{escaped}'"

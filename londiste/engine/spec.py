@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from londiste.db.marks import Mark
 from londiste.db.names import TableName
 
 
@@ -29,6 +30,7 @@ class CopySpec:
 
     source, target -- connection strings.
     snapshot -- name exported by a transaction that the caller keeps open; every chunk reads in it.
+        '' lets each chunk read in a snapshot of its own, which its done-mark tells.
     columns -- (source column, target column) pairs, in the order of the copy.
     attempt -- number of this copy of the table; a task of an older attempt must not write.
     binary -- both sides agree on types and versions, so that the binary format is safe.
@@ -36,6 +38,8 @@ class CopySpec:
     table_name -- the table's name in the queue, '' when it is the source table's.
     filenode -- the source table's storage as it was split into chunks; a chunk that finds
         another one fails, because its rows may have moved between chunks.  None: not checked.
+    source_mark, target_mark -- the tables as they were paired; a chunk that finds others fails.
+        None: not checked.
     """
 
     queue: str
@@ -51,6 +55,8 @@ class CopySpec:
     where: str = ""
     table_name: str = ""
     filenode: int | None = None
+    source_mark: Mark | None = None
+    target_mark: Mark | None = None
 
     @property
     def name(self) -> str:

@@ -16,8 +16,9 @@ import psycopg
 from psycopg import sql
 
 from londiste.daemon import crash
-from londiste.db import call, catalog, copy
+from londiste.db import call, catalog, copy, marks
 from londiste.db.connection import Connection, place, session
+from londiste.db.queries import query
 from londiste.engine.pace import Pace, in_turn
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec
 from londiste.errors import LondisteError, StateError, Superseded, TransientError, from_database
@@ -80,8 +81,8 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
         if todo == "done":
             return ChunkDone(spec.target_table, chunk.number, 0, 0, time.monotonic() - started)
         pace.begin(target)
-        with _snapshot(spec.source, spec.snapshot, f"londiste copy {spec.name}") as source:
-            _same_storage(source, spec)
+        with _reading(spec) as (source, seen):
+            _same_tables(source, target, spec)
             moved = copy.pipe(
                 source,
                 copy.copy_out(
@@ -105,6 +106,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
             chunk.number,
             moved.rows,
             moved.bytes,
+            seen,
         )
         crash.point("copy.mid-chunk")
         with _mapped(spec.target):
@@ -170,14 +172,69 @@ def _snapshot(dsn: str, snapshot: str, name: str) -> Iterator[Connection]:
         yield conn
 
 
-def _same_storage(source: Connection, spec: CopySpec) -> None:
-    """Locks the source table, as reading does, and looks whether its rows are where they were."""
-    if spec.filenode is None:
+@contextmanager
+def _reading(spec: CopySpec) -> Iterator[tuple[Connection, str | None]]:
+    """A session that reads the source table, and what it sees when that is its own affair."""
+    name = f"londiste copy {spec.name}"
+    if spec.snapshot:
+        with _snapshot(spec.source, spec.snapshot, name) as conn:
+            if spec.filenode is not None:
+                _lock(conn, spec)
+                _same_storage(conn, spec)
+            yield conn, None
         return
+    with session(spec.source, name=name, autocommit=True) as conn:
+        with _mapped(spec.source):
+            conn.execute("begin isolation level repeatable read, read only")
+            # The lock before the snapshot: a table that ALTER TABLE writes anew in between would
+            # look empty.
+            _lock(conn, spec)
+            row = conn.execute(query("current_snapshot")).fetchone()
+        assert row is not None
+        yield conn, str(row[0])
+
+
+def _lock(source: Connection, spec: CopySpec) -> None:
+    """Locks the source table as reading does."""
     with _mapped(spec.source):
         source.execute(
             sql.SQL("lock table only {} in access share mode").format(spec.source_table.sql)
         )
+
+
+def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None:
+    """Raises StateError when a table is not what the columns were paired for."""
+    if spec.source_mark is None or spec.target_mark is None:
+        return
+    with _mapped(spec.target):
+        target.execute(
+            sql.SQL("lock table only {} in row exclusive mode").format(spec.target_table.sql)
+        )
+    reason = difference(source, target, spec)
+    if reason:
+        raise StateError(
+            f"table {spec.source_table} was changed while it was copied",
+            detail=reason,
+            hint="the copy starts again by itself",
+        )
+
+
+def difference(source: Connection, target: Connection, spec: CopySpec) -> str:
+    """In what the two tables are not what they were when the copy was planned; '' if in nothing."""
+    assert spec.source_mark is not None and spec.target_mark is not None
+    there, here = marks.mark(source, spec.source_table), marks.mark(target, spec.target_table)
+    theirs = marks.changed(spec.source_mark, there, [pair[0] for pair in spec.columns])
+    if theirs:
+        return f"on the source: {theirs}"
+    ours = marks.changed(spec.target_mark, here, [pair[1] for pair in spec.columns])
+    if ours:
+        return f"here: {ours}"
+    assert there is not None and here is not None
+    return marks.added(there, here, spec.columns)
+
+
+def _same_storage(source: Connection, spec: CopySpec) -> None:
+    """Looks whether the rows of the locked source table are where they were."""
     info = catalog.info(source, spec.source_table)
     # It may also have been rewritten between the snapshot and the split.
     if info is None or info.filenode != spec.filenode or catalog.moved(source, spec.source_table):

@@ -32,7 +32,7 @@ from londiste.pgq.blocks import Alone, EventBlock, unescaped
 from londiste.pgq.types import Event
 from londiste.replication.keystate import WRONG, contradiction
 from londiste.replication.netfold import PACKED, STEPS, NetFold
-from londiste.replication.plan import Interest
+from londiste.replication.plan import ByState, Interest, Route
 from londiste.replication.sync import in_copy
 
 #: What an event takes in memory besides its text: entries in two dicts, two strings.
@@ -86,7 +86,9 @@ class Part:
                 if found is None or found.dest not in tables:
                     continue
                 for change in decode_all(event):
-                    if isinstance(change, RowChange | Truncate):
+                    if isinstance(change, RowChange) and found.by_state is not None:
+                        yield found.dest, found.by_state.change(event, change)
+                    elif isinstance(change, RowChange | Truncate):
                         yield found.dest, change
 
 
@@ -183,7 +185,8 @@ class Accumulator:
         if fields[3] != r"\N":
             raise _retried(int(fields[0]))
         _, fold, _, _, _, _, other = found
-        what = read_type(unescaped(kind))
+        route = self.interest.find(unescaped(name))
+        what = _type(kind, route)
         if other is not None or what is None:
             (other or self._count)(fields)
         else:
@@ -211,8 +214,8 @@ class Accumulator:
         if fold is None:
             fold = self._part.folds[route.dest] = NetFold()
             self._part.first[route.dest] = (int(fields[0]), route.source)
-        what = read_type(kind)
-        other = self._how(fold, what, fields)
+        what = _type(fields[4], route)
+        other = self._how(fold, what, fields, route.by_state)
         if route.snapshot is not None:
             # While it matters whether a row came with the copy, speed does not.
             if other is None and what is not None:
@@ -223,7 +226,9 @@ class Accumulator:
         nexts = STEPS[what.op, what.state]
         return name, fold, fold.codes, fold.lines, fold.start, nexts, None
 
-    def _how(self, fold: NetFold, what: KeyedType | None, fields: _Fields) -> _Other | None:
+    def _how(
+        self, fold: NetFold, what: KeyedType | None, fields: _Fields, by_state: ByState | None
+    ) -> _Other | None:
         """What is done with such events; None for plain rows."""
         if fold.reason:
             return self._count
@@ -235,6 +240,8 @@ class Accumulator:
         columns = self._columns_of(what, fields)
         if columns is None:
             fold.fail("the columns are not those that the type of the events says")
+        elif by_state is not None and not by_state.fits(what, columns):
+            fold.fail("the events do not tell whole rows by the key")
         else:
             fold.admit(what.op, what.key, columns)
         if fold.reason:
@@ -329,6 +336,12 @@ def _nothing(fields: _Fields) -> None:
 def _after_copy(snapshot: Snapshot, other: _Other, fields: _Fields) -> None:
     if not in_copy(int(fields[2]), snapshot):
         other(fields)
+
+
+def _type(kind: str, route: Route | None) -> KeyedType | None:
+    """What the type of an event says, as COPY wrote it, to the table that it goes to."""
+    what = read_type(unescaped(kind))
+    return what if route is None or route.by_state is None else route.by_state.type(what)
 
 
 def _is_message(kind: str | None) -> bool:

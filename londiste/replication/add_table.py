@@ -31,7 +31,13 @@ from londiste.errors import (
 from londiste.replication import create_table, registry, tables
 from londiste.replication.locking import with_table
 from londiste.replication.select import Selected, select
-from londiste.replication.types import TRIGGERS, ReplicatedTable, TableOptions
+from londiste.replication.types import (
+    TRIGGERS,
+    ReplicatedTable,
+    TableOptions,
+    encode_attrs,
+    with_copy_mode,
+)
 
 log = logging.getLogger(__name__)
 
@@ -342,8 +348,9 @@ def _step(
         words.append("insert_only")
     # With the rows all there, or none wanted, no copy follows.
     copied = node.type is not NodeType.ROOT and not options.expect_sync
+    attrs = encode_attrs(with_copy_mode({}, options.copy_mode)) if copied else None
     return AddTable(
-        node.name, dsn, node.queue, table, options.dest or table, tuple(words), ddl, copied
+        node.name, dsn, node.queue, table, options.dest or table, tuple(words), ddl, copied, attrs
     )
 
 
@@ -359,6 +366,7 @@ class AddTable:
     words: tuple[str, ...]
     ddl: tuple[str, ...]
     copied: bool
+    attrs: str | None = None
 
     def describe(self) -> str:
         text = f"{self.node}: "
@@ -369,6 +377,8 @@ class AddTable:
             text += f" as {self.dest}"
         if self.words:
             text += f" ({', '.join(self.words)})"
+        if self.attrs:
+            text += f" ({self.attrs})"
         return text + (", to be copied" if self.copied else "")
 
     def done(self, sites: Sites) -> bool:
@@ -386,7 +396,7 @@ class AddTable:
             self.queue,
             self.table,
             self.words,
-            None,
+            self.attrs,
             None if self.dest == self.table else self.dest,
         )
 

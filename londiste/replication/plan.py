@@ -11,12 +11,14 @@ import json
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from londiste.changes.types import RowChange
+from londiste.changes.keyed import KeyedType, read_type
+from londiste.changes.types import Op, RowChange
 from londiste.db.names import TableName
 from londiste.db.shape import Folding, TableShape
 from londiste.db.snapshot import Snapshot
 from londiste.engine.applyspec import Net, RowSet, TableChange, TablePlan, Verb
-from londiste.errors import BadOption, EventError
+from londiste.errors import BadOption, EventError, PartialEvent
+from londiste.pgq.types import Event
 from londiste.replication.fold import NotFoldable, fold
 from londiste.replication.netfold import NetFold
 from londiste.replication.sync import By, SyncState, from_text, in_copy, interesting
@@ -24,12 +26,58 @@ from londiste.replication.types import ReplicatedTable
 
 
 @dataclass(frozen=True)
+class ByState:
+    """Events are taken for what the table has after them, whatever it had before.
+
+    That is right as long as every event tells a whole row by its key; others are refused.
+
+    key -- the columns that find a row.
+    columns -- what an image must have.
+    """
+
+    key: tuple[str, ...]
+    columns: frozenset[str]
+
+    def type(self, what: KeyedType | None) -> KeyedType | None:
+        """The type of such an event, said as a state."""
+        if what is None or what.state:
+            return what
+        return what._replace(op=_AFTER[what.op], state=True)
+
+    def fits(self, what: KeyedType, columns: Iterable[str]) -> bool:
+        """Whether events of this type, with images of these columns, tell whole rows."""
+        return what.key == self.key and (what.op is Op.DELETE or self.columns <= set(columns))
+
+    def change(self, event: Event, change: RowChange) -> RowChange:
+        """A decoded change, said as a state.  Raises PartialEvent."""
+        what = read_type(event.type)
+        if what is None or not self.fits(what, change.image):
+            raise PartialEvent(
+                f"event {event.id} of table {change.table} does not tell a whole row"
+                f" by the key {', '.join(self.key)}",
+                detail="a resumable copy replays what has happened meanwhile as states of rows",
+                hint="copy the table in one snapshot:"
+                f" londiste resync {change.table} --copy-mode snapshot",
+                event_id=event.id,
+            )
+        return change._replace(op=_AFTER[change.op], state=True)
+
+
+_AFTER = {Op.INSERT: Op.INSERT, Op.UPDATE: Op.INSERT, Op.DELETE: Op.DELETE}
+
+
+@dataclass(frozen=True)
 class Route:
-    """Where the events of one table go; ``snapshot`` is that of its copy, while it matters."""
+    """Where the events of one table go.
+
+    snapshot -- that of the table's copy, while it matters.
+    by_state -- how they are understood while chunks of the copy have seen different snapshots.
+    """
 
     source: TableName
     dest: TableName
     snapshot: Snapshot | None
+    by_state: ByState | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +97,14 @@ class Interest:
     def copy(cls, table: ReplicatedTable) -> Interest:
         """What the copy process applies while it catches up with one table."""
         return cls._of(By.COPY, [table])
+
+    @classmethod
+    def states(cls, table: ReplicatedTable, by_state: ByState, seen: Snapshot) -> Interest:
+        """What the copy process applies until a resumable copy is consistent: all, as states.
+
+        seen -- but no event of transactions that this snapshot sees.
+        """
+        return cls(By.COPY, {table.name: Route(table.name, table.dest, seen, by_state)})
 
     @classmethod
     def _of(cls, by: By, tables: Iterable[ReplicatedTable]) -> Interest:

@@ -14,12 +14,22 @@ from londiste.replication import tables
 from londiste.replication.add_table import Plan
 from londiste.replication.copying import copy_stop
 from londiste.replication.select import Selected, select
+from londiste.replication.types import copy_mode as mode_of
+from londiste.replication.types import encode_attrs, with_copy_mode
 
 
 def plan(
-    sites: Sites, dsn: str, queue: str, patterns: Sequence[str], *, every: bool = False
+    sites: Sites,
+    dsn: str,
+    queue: str,
+    patterns: Sequence[str],
+    *,
+    every: bool = False,
+    copy_mode: str = "",
 ) -> Plan:
     """What to do to copy tables of the node at ``dsn`` again.  Changes nothing.
+
+    copy_mode -- auto, snapshot or resumable, from now on; empty leaves it as it is.
 
     Raises StateError on a root, which has nobody to copy from; UnknownTable, BadOption.
     """
@@ -44,10 +54,14 @@ def plan(
             "no table given" if not patterns else "--all and names of tables",
             hint="name tables, or use --all",
         )
-    waiting = [name for name, table in mine.items() if table.state is None]
+    waiting = [
+        name
+        for name, table in mine.items()
+        if table.state is None and copy_mode in {"", mode_of(table)}
+    ]
     others = [name for name in mine if name not in waiting]
     picked = Selected(tuple(others)) if every else select(patterns, others, waiting, unknown)
-    steps: list[Step] = [Resync(node.name, dsn, queue, name) for name in picked.chosen]
+    steps: list[Step] = [Resync(node.name, dsn, queue, name, copy_mode) for name in picked.chosen]
     return Plan(tuple(steps), picked.already)
 
 
@@ -59,13 +73,18 @@ class Resync:
     dsn: str = field(repr=False)
     queue: str
     table: TableName
+    copy_mode: str = ""
 
     def describe(self) -> str:
-        return f"{self.node}: copy table {self.table} again"
+        way = f" (copy_mode={self.copy_mode})" if self.copy_mode else ""
+        return f"{self.node}: copy table {self.table} again{way}"
 
     def done(self, sites: Sites) -> bool:
         known = tables.get_table_list(sites.at(self.dsn), self.queue)
-        return any(t.name == self.table and t.state is None for t in known)
+        return any(
+            t.name == self.table and t.state is None and self.copy_mode in {"", mode_of(t)}
+            for t in known
+        )
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.dsn) as conn:
@@ -74,4 +93,7 @@ class Resync:
                 if now.name == self.table:
                     # What an earlier copy took off is still to be put back by the next one.
                     state = "in-copy" if now.dropped_ddl else None
+                    if self.copy_mode:
+                        attrs = encode_attrs(with_copy_mode(now.attrs, self.copy_mode))
+                        tables.local_set_table_attrs(conn, self.queue, self.table, attrs)
                     tables.local_set_table_state(conn, self.queue, self.table, None, state)

@@ -37,6 +37,21 @@ class ReplicatedTable:
     copy_pos: int = 0
 
 
+#: In which way tables can be asked to be copied.
+COPY_MODES = ("auto", "snapshot", "resumable")
+
+
+def copy_mode(table: ReplicatedTable) -> str:
+    """In which way the user wants it copied: auto, snapshot or resumable."""
+    return table.attrs.get("copy_mode", "auto")
+
+
+def with_copy_mode(attrs: Mapping[str, str], mode: str) -> dict[str, str]:
+    """The attributes of a table that is to be copied in this way."""
+    rest = {name: value for name, value in attrs.items() if name != "copy_mode"}
+    return rest if mode in {"", "auto"} else {**rest, "copy_mode": mode}
+
+
 @dataclass(frozen=True)
 class ReplicatedSequence:
     """One row of ``londiste.get_seq_list``; ``last_value`` is the published value."""
@@ -70,6 +85,7 @@ class TableOptions:
     trigger_args -- raw arguments for the trigger: pkey=…, ignore=…, when=…, ev_extra3=…
     triggers -- False: none on this node.
     insert_only -- admit tables without key; UPDATE and DELETE fail at the source.
+    copy_mode -- snapshot or resumable: in which way the table is copied; empty and auto: by rule.
     """
 
     expect_sync: bool = False
@@ -82,6 +98,7 @@ class TableOptions:
     insert_only: bool = False
     trigger: str = ""
     form: str = ""
+    copy_mode: str = ""
 
     def words(self) -> list[str]:
         """The list that ``local_add_table`` takes as ``i_trg_args``."""

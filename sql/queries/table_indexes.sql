@@ -3,6 +3,7 @@
  *
  * %(oid)s -- the table.
  * attached: part of an index on a partitioned parent, which alone can drop it.
+ * key: names of the columns that it orders by; empty if it has expressions or a condition.
  * statistics: column number -> statistics target, for expression columns that have one.
  */
 select
@@ -25,7 +26,16 @@ select
         from pg_catalog.pg_attribute a
         where a.attrelid = c.oid and a.attstattarget >= 0
     ) as statistics,
-    k.conname as constraint_name
+    k.conname as constraint_name,
+    array(
+        select a.attname::text
+        from unnest(i.indkey::int2[]) with ordinality as o (attnum, place)
+        join pg_catalog.pg_attribute a on a.attrelid = i.indrelid and a.attnum = o.attnum
+        where o.place <= i.indnkeyatts
+            and i.indexprs is null
+            and i.indpred is null
+        order by o.place
+    ) as key
 from pg_catalog.pg_index i
 join pg_catalog.pg_class c on c.oid = i.indexrelid
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace

@@ -13,15 +13,7 @@ from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, UnknownNode
 from tests.fix_cluster import Database
-from tests.integration.test_copy_process import (  # noqa: F401 -- fixtures
-    A,
-    Nodes,
-    fill,
-    held,
-    local_engine,
-    nodes,
-    same,
-)
+from tests.fix_copies import A, Nodes, fill, held, same
 from tests.integration.test_copy_watch import Copy, copy  # noqa: F401 -- fixtures
 from tests.waiting import wait_for
 
@@ -31,12 +23,12 @@ ATTEMPTS = "select count(*) from londiste.copy_attempt"
 
 
 @pytest.fixture
-def leaf(nodes: Nodes) -> Connection:  # noqa: F811
+def leaf(nodes: Nodes) -> Connection:
     return nodes.leaf.connect()
 
 
 def test_a_paused_node_begins_no_copy_and_holds_nothing_on_the_source(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,  # noqa: F811
 ) -> None:
     fill(nodes, A)
@@ -61,7 +53,7 @@ def test_a_paused_node_begins_no_copy_and_holds_nothing_on_the_source(
 
 
 def test_a_pause_lets_running_chunks_end_and_no_other_begin(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     leaf: Connection,
 ) -> None:
     fill(nodes, A)
@@ -85,7 +77,7 @@ def test_a_pause_lets_running_chunks_end_and_no_other_begin(
     assert same(nodes, A)
 
 
-def waiting(nodes: Nodes) -> int:  # noqa: F811
+def waiting(nodes: Nodes) -> int:
     """Tasks that have asked for their turn and have none."""
     return int(
         nodes.leaf.value(
@@ -97,7 +89,7 @@ def waiting(nodes: Nodes) -> int:  # noqa: F811
 
 
 def test_a_pause_that_breaks_off_rolls_running_chunks_back(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,  # noqa: F811
     leaf: Connection,
 ) -> None:
@@ -119,7 +111,7 @@ def test_a_pause_that_breaks_off_rolls_running_chunks_back(
 
 
 def test_running_chunks_obey_another_rate(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,  # noqa: F811
 ) -> None:
     fill(nodes, A, 20_000)
@@ -134,7 +126,7 @@ def test_running_chunks_obey_another_rate(
 
 
 def test_a_rate_is_shared_by_the_tasks_that_run(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     leaf: Connection,
 ) -> None:
     fill(nodes, A)
@@ -149,7 +141,7 @@ def test_a_rate_is_shared_by_the_tasks_that_run(
 
 
 def test_no_more_chunks_at_a_time_than_tasks_are_allowed(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,  # noqa: F811
 ) -> None:
     fill(nodes, A)
@@ -169,7 +161,7 @@ def test_no_more_chunks_at_a_time_than_tasks_are_allowed(
 
 
 def test_a_busy_source_holds_the_copies_back_until_it_is_calm(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     leaf: Connection,
 ) -> None:
     nodes.add(A)

@@ -12,20 +12,12 @@ import pytest
 from londiste.copy import status
 from londiste.embedded.account import server_account
 from londiste.embedded.postgres import Cluster
-from tests.integration.test_copy_process import (  # noqa: F401 -- fixtures
-    A,
-    B,
-    Nodes,
-    fill,
-    local_engine,
-    nodes,
-    same,
-)
+from tests.fix_copies import A, B, Nodes, fill, same
 from tests.waiting import wait_for
 
 
 @pytest.fixture
-def small(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:  # noqa: F811
+def small(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A tablespace of 12 MB in the leaf's server: the statement that gives half of it free."""
     if os.geteuid() != 0 or not isinstance(nodes.leaf.cluster, Cluster):
         pytest.skip("a file system of a given size needs root, and a server of this host")
@@ -61,7 +53,7 @@ def small(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 def test_a_copy_without_space_waits_and_goes_on_while_others_are_copied(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     small: str,
 ) -> None:
     fill(nodes, A, 60_000)

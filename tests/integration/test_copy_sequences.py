@@ -7,8 +7,8 @@ import pytest
 from londiste.copy import sequences
 from londiste.db.names import TableName
 from tests.fix_cluster import Database
+from tests.fix_copies import A, Nodes
 from tests.fix_nodes import ret
-from tests.integration.test_copy_process import A, Nodes, local_engine, nodes  # noqa: F401
 
 TABLES = """
 drop table public.a;
@@ -23,7 +23,7 @@ create table public.a (
 
 
 @pytest.fixture
-def both(nodes: Nodes) -> Nodes:  # noqa: F811
+def both(nodes: Nodes) -> Nodes:
     for db in (nodes.root, nodes.leaf):
         db.execute(TABLES)
     nodes.root.execute("insert into public.a (v, unused) select 'x', 0 from generate_series(1, 50)")

@@ -13,22 +13,14 @@ from londiste.cli.errors import run
 from londiste.copy import attempts, progress, status, steps
 from londiste.errors import TransientError
 from tests.fix_cascade import Answer
-from tests.integration.test_copy_process import (  # noqa: F401 -- fixtures
-    A,
-    B,
-    Nodes,
-    fill,
-    held,
-    local_engine,
-    nodes,
-)
+from tests.fix_copies import A, B, Nodes, fill, held
 from tests.waiting import wait_for
 
 Copy = Callable[..., Answer]
 
 
 @pytest.fixture
-def copy(nodes: Nodes, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Copy:  # noqa: F811
+def copy(nodes: Nodes, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Copy:
     """``copy("status", "--json")`` -> Answer."""
     file = tmp_path / "n2.toml"
     file.write_text(
@@ -46,7 +38,7 @@ def copy(nodes: Nodes, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Co
     return call
 
 
-def begun(nodes: Nodes) -> None:  # noqa: F811
+def begun(nodes: Nodes) -> None:
     wait_for(
         lambda: nodes.leaf.value("select count(*) from pg_stat_progress_copy"),
         what="tasks to begin",
@@ -54,7 +46,7 @@ def begun(nodes: Nodes) -> None:  # noqa: F811
 
 
 def test_a_running_copy_shows_rows_bytes_chunks_and_its_step(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,
 ) -> None:
     fill(nodes, A)
@@ -77,7 +69,7 @@ def test_a_running_copy_shows_rows_bytes_chunks_and_its_step(
     nodes.wait_end()
 
 
-def test_the_time_left_has_a_band_once_chunks_are_finished(nodes: Nodes) -> None:  # noqa: F811
+def test_the_time_left_has_a_band_once_chunks_are_finished(nodes: Nodes) -> None:
     fill(nodes, A)
     nodes.add(A)
     # Only the last chunk, which has the last row, waits.
@@ -112,7 +104,7 @@ def test_the_time_left_has_a_band_once_chunks_are_finished(nodes: Nodes) -> None
 
 
 def test_an_index_that_is_built_shows_its_phase(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,
 ) -> None:
     fill(nodes, A, 100)
@@ -139,7 +131,7 @@ def test_an_index_that_is_built_shows_its_phase(
 
 
 def test_a_table_that_catches_up_shows_how_far_it_is_behind(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,
 ) -> None:
     fill(nodes, A, 10)
@@ -168,7 +160,7 @@ _STATE = "select merge_state from londiste.table_info where table_name = 'public
 
 
 def test_a_table_that_fails_shows_why(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,
 ) -> None:
     fill(nodes, A, 10)
@@ -184,7 +176,7 @@ def test_a_table_that_fails_shows_why(
 
 
 def test_the_steps_of_a_finished_copy_stay_and_are_shown(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,
 ) -> None:
     assert copy("status", "--done").err.startswith("no table was copied")
@@ -209,7 +201,7 @@ def test_the_steps_of_a_finished_copy_stay_and_are_shown(
     assert "public.b" not in copy("status", "--done", "public.a").out
 
 
-def test_chunks_that_a_crash_has_taken_back_are_noticed(nodes: Nodes) -> None:  # noqa: F811
+def test_chunks_that_a_crash_has_taken_back_are_noticed(nodes: Nodes) -> None:
     nodes.add(A)
     with nodes.leaf.connect() as conn:
         attempt = attempts.copy_start(conn, "q", A, total_chunks=2)
@@ -224,7 +216,7 @@ def test_chunks_that_a_crash_has_taken_back_are_noticed(nodes: Nodes) -> None:  
 
 
 def test_another_copy_of_a_table_forgets_the_steps_of_the_one_before(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
 ) -> None:
     fill(nodes, A, 10)
     nodes.add(A)
@@ -244,7 +236,7 @@ def test_another_copy_of_a_table_forgets_the_steps_of_the_one_before(
 
 
 def test_what_is_no_command_is_a_table_to_copy(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,
 ) -> None:
     nodes.add(A)
@@ -258,7 +250,7 @@ def test_what_is_no_command_is_a_table_to_copy(
 
 
 def test_watching_ends_when_every_table_is_in_step(
-    nodes: Nodes,  # noqa: F811
+    nodes: Nodes,
     copy: Copy,
 ) -> None:
     nodes.add(A)

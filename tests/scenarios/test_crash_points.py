@@ -25,6 +25,7 @@ CHEAP = (
     "copy.mid-chunk",
     "copy.all-chunks",
     "copy.before-ok",
+    "copy.mid-states",
     "large.mid-slice",
 )
 TICKER = (
@@ -60,6 +61,12 @@ COPY = (
     "copy.before-ok",
     "copy.after-ok",
 )
+#: Those of a copy that can be resumed which the other one has not, and those where it goes on.
+RESUMABLE = (
+    "copy.key-built",
+    "copy.mid-states",
+    "copy.consistent",
+)
 LARGE = (
     "large.begun",
     "large.mid-slice",
@@ -76,7 +83,7 @@ def _chosen(points: tuple[str, ...]) -> list[object]:
 
 
 def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> None:
-    tested = (TICKER, WORKER, COPY, LARGE, CONSUMER)
+    tested = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER)
     assert set().union(*tested) == set(crash.POINTS)
     answer = json.loads(cascade.londiste(None, "debug", "crash-points", "--json").out)
     assert [item["point"] for item in answer] == list(crash.POINTS)
@@ -193,6 +200,21 @@ def _kill_large(cascade: Cascade, cluster16: Server, point: str) -> None:
 @pytest.mark.parametrize("point", _chosen(COPY))
 def test_a_copy_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
     _kill_copy(cascade, cluster16, point)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        *_chosen(RESUMABLE),
+        pytest.param("copy.mid-chunk"),
+        *[pytest.param(p, marks=pytest.mark.slow) for p in COPY if p != "copy.mid-chunk"],
+    ],
+)
+def test_a_resumable_copy_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
+    cascade.settings["copy_resumable_from_bytes"] = "0"
+    _kill_copy(cascade, cluster16, point)
+    if point in {*RESUMABLE, "copy.mid-chunk", "copy.all-chunks"}:
+        assert "chunks are here" in cascade.processes.everything_said()
 
 
 @pytest.mark.slow

@@ -55,6 +55,7 @@ def run(
         lock_timeout_ms=round(settings.lock_timeout * 1000),
         delay=settings.loop_delay,
         builds=Builds(settings.copy_index_jobs, settings.copy_index_memory),
+        resumable_from=settings.copy_resumable_from_bytes,
     )
     work = CopyProcess(
         job,

@@ -1,6 +1,6 @@
 create or replace function londiste.copy_chunk_end(
     i_queue_name text, i_table_name text, i_attempt int8, i_chunk int4,
-    i_rows int8, i_bytes int8
+    i_rows int8, i_bytes int8, i_snapshot text default null
 )
 returns void
 language plpgsql
@@ -9,12 +9,15 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Notes how much a chunk was and how long it took, in the transaction that has copied it.
+ *
+ * i_snapshot -- what the source showed to this chunk; NULL when all chunks share a snapshot.
  */
 begin
     update londiste.copy_chunk c
     set rows = i_rows,
         bytes = i_bytes,
-        seconds = extract(epoch from clock_timestamp() - c.done_at)
+        seconds = extract(epoch from clock_timestamp() - c.done_at),
+        snapshot = i_snapshot
     where c.queue_name = i_queue_name
         and c.table_name = i_table_name
         and c.attempt = i_attempt
@@ -22,6 +25,7 @@ begin
 end;
 $$;
 
-revoke all on function londiste.copy_chunk_end(text, text, int8, int4, int8, int8) from public;
-grant execute on function londiste.copy_chunk_end(text, text, int8, int4, int8, int8)
+revoke all on function londiste.copy_chunk_end(text, text, int8, int4, int8, int8, text)
+from public;
+grant execute on function londiste.copy_chunk_end(text, text, int8, int4, int8, int8, text)
 to londiste_writer;

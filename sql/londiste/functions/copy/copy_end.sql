@@ -23,6 +23,9 @@ begin
     delete from londiste.copy_chunk c
     where c.queue_name = i_queue_name
         and c.table_name = i_table_name;
+    delete from londiste.copy_range r
+    where r.queue_name = i_queue_name
+        and r.table_name = i_table_name;
     return true;
 end;
 $$;

@@ -26,10 +26,15 @@ begin
         total_bytes = excluded.total_bytes,
         total_rows = excluded.total_rows,
         total_chunks = excluded.total_chunks,
-        started_at = now();
+        started_at = now(),
+        resumes = false,
+        plan = null;
     delete from londiste.copy_chunk c
     where c.queue_name = i_queue_name
         and c.table_name = i_table_name;
+    delete from londiste.copy_range r
+    where r.queue_name = i_queue_name
+        and r.table_name = i_table_name;
     return v_attempt;
 end;
 $$;

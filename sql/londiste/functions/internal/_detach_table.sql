@@ -12,9 +12,14 @@ as $$
 declare
     v_dest text;
     v_ddl text;
+    v_half boolean;
     v_seq text;
 begin
-    select coalesce(t.dest_table, t.table_name), t.dropped_ddl into v_dest, v_ddl
+    select coalesce(t.dest_table, t.table_name), t.dropped_ddl,
+           t.dropped_ddl is not null or t.merge_state = 'in-copy' and exists (
+               select from londiste.copy_attempt a
+               where a.queue_name = t.queue_name and a.table_name = t.table_name and a.resumes)
+        into v_dest, v_ddl, v_half
     from londiste.table_info t
     where t.queue_name = i_queue_name and t.table_name = i_table_name and t.local
     for update;
@@ -24,9 +29,11 @@ begin
 
     perform londiste.drop_table_triggers(i_queue_name, i_table_name);
     -- The stored statements build keys: half a copy could break them, so it goes first.
-    if v_ddl is not null and londiste.find_table_oid(v_dest) is not null then
+    if v_half and londiste.find_table_oid(v_dest) is not null then
         execute 'truncate only ' || londiste.quote_fqname(v_dest);
-        execute v_ddl;
+        if v_ddl is not null then
+            execute v_ddl;
+        end if;
     end if;
 
     for v_seq in

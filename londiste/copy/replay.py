@@ -1,0 +1,84 @@
+"""What happened to one table since its copy began, batch by batch, by a consumer of its own."""
+
+from __future__ import annotations
+
+from londiste.cascade import nodes
+from londiste.cascade.progress import NodeProgress
+from londiste.copy.sides import Sides
+from londiste.copy.steps import Tally
+from londiste.daemon import logcontext
+from londiste.db.snapshot import Snapshot
+from londiste.errors import UnknownConsumer
+from londiste.pgq import batches, queues
+from londiste.pgq.types import Batch
+from londiste.replication.batch import BatchRunner
+from londiste.replication.handover import tick_snapshot
+from londiste.replication.plan import Interest
+
+#: Events up to which ticks are taken together while a copy catches up.
+JOIN_EVENTS = 2000
+
+
+class Replay:
+    """The position of a table's copy in the stream, and the way forward.
+
+    tally -- counts batches and events.
+    """
+
+    def __init__(self, sides: Sides, tally: Tally) -> None:
+        self._sides = sides
+        self._tally = tally
+        node = sides.here
+        self._progress = NodeProgress(node, sides.queue, sides.consumer)
+        self._runner = BatchRunner(
+            node=nodes.get_worker_state(node, sides.queue).name,
+            queue=sides.queue,
+            source=sides.provider,
+            target=node,
+            progress=self._progress,
+        )
+        self._forced = False
+
+    def tick(self) -> int:
+        """The table has everything up to this tick."""
+        return self._progress.tick()
+
+    def next(self, interest: Interest, *, joins: bool) -> Batch | None:
+        """Applies one batch; None when none is there.
+
+        joins -- several ticks may be taken together.
+        """
+        sides = self._sides
+        opened = batches.finish_and_next(
+            sides.provider,
+            sides.queue,
+            sides.consumer,
+            from_tick=self.tick(),
+            max_count=JOIN_EVENTS if joins else None,
+        )
+        if opened is None:
+            return None
+        batch = opened.batch
+        with logcontext.bound(batch=batch.id, tick=batch.tick_id):
+            stats = self._runner.run(batch, interest, query=opened.query)
+            batches.finish_batch(sides.provider, batch.id)
+        self._tally.add(stats.seconds, stats.events)
+        return batch
+
+    def seen(self) -> Snapshot:
+        """What the tick where the table stands has seen.  Raises UnknownConsumer if it is gone."""
+        tick = self.tick()
+        found = tick_snapshot(self._sides.provider, self._sides.queue, tick)
+        if found is None:
+            raise UnknownConsumer(
+                f"tick {tick} of queue {self._sides.queue} is gone from the provider",
+                hint=f"copy the table again: londiste resync {self._sides.name}",
+            )
+        return found
+
+    def ask_for_tick(self) -> None:
+        """Once: only a tick made after the copy sees everything that was copied."""
+        provider, queue = self._sides.provider, self._sides.queue
+        if not self._forced and nodes.is_root_node(provider, queue):
+            queues.force_tick(provider, queue)
+            self._forced = True

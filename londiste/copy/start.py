@@ -1,0 +1,93 @@
+"""What both ways of copying begin and end with: table, consumer, pairs of columns, state."""
+
+from __future__ import annotations
+
+import logging
+
+from londiste.cascade import nodes
+from londiste.copy import attempts, steps
+from londiste.copy.columns import Pairing, pair
+from londiste.copy.progress import all_done
+from londiste.copy.sides import Sides
+from londiste.db import catalog
+from londiste.db.catalog import Column
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import StateError, Superseded, UnknownTable, UsageError
+from londiste.pgq import batches, queues
+from londiste.replication import sync, tables
+from londiste.replication.sync import By, InCopy, Seen
+from londiste.replication.types import ReplicatedTable
+
+log = logging.getLogger(__name__)
+
+
+def source_table(sides: Sides) -> TableName | None:
+    """The table on the provider; None while the provider does not have all of it itself."""
+    for found in tables.get_table_list(sides.provider, sides.queue):
+        if found.name == sides.name:
+            ready = found.local and sync.from_text(found.state) == sync.Ok()
+            return found.dest if ready else None
+    return None
+
+
+def register(sides: Sides) -> None:
+    """The copy's consumer begins at the newest tick, on both sides.
+
+    Before any row is read: whatever a chunk does not see comes in a later batch.
+    """
+    source, node, queue = sides.provider, sides.here, sides.queue
+    if not batches.register_consumer(source, queue, sides.consumer):
+        # From an earlier attempt: what it would replay is in the new copy.
+        newest = queues.get_queue_info(source, queue)[0].last_tick_id
+        if newest is None:
+            raise StateError(
+                f"queue {queue} has no tick yet", hint="start the ticker: londiste ticker"
+            )
+        batches.register_consumer_at(source, queue, sides.consumer, newest)
+    tick = queues.get_consumer_info(source, queue, sides.consumer)[0].last_tick
+    assert tick is not None
+    provider = nodes.get_worker_state(node, queue).provider
+    nodes.register_consumer(node, queue, sides.consumer, provider, tick)
+
+
+def pairing(
+    table: ReplicatedTable, theirs: list[Column], source: Connection, node: Connection
+) -> Pairing:
+    """Which columns are copied.  Raises UnknownTable, UsageError."""
+    ours = catalog.columns(node, table.dest)
+    if not ours and catalog.info(node, table.dest) is None:
+        raise UnknownTable(
+            f"table {table.dest} does not exist here",
+            hint="create it; the copy begins by itself then",
+        )
+    same = source.info.server_version // 10000 == node.info.server_version // 10000
+    found = pair(table.name, theirs, ours, same_version=same)
+    if not found.pairs:
+        raise UsageError(
+            f"table {table.name} has no column that table {table.dest} here has",
+            hint="make the two definitions fit; the copy begins by itself then",
+        )
+    for warning in found.warnings:
+        log.warning("%s", warning)
+    return found
+
+
+def copied(sides: Sides, table: ReplicatedTable, attempt: int, snapshot: str | None) -> None:
+    """All rows are here: the state says so from now on, and a crash copies them no more.
+
+    snapshot -- whose events are not to be applied again; None: none are left.
+
+    Raises Superseded.
+    """
+    node = sides.here
+    after = sync.next_state(InCopy(), Seen(By.COPY, copied=True))
+    with node.transaction():
+        tally = all_done(node, sides.queue, table.name, attempt)
+        steps.copy_step_end(node, sides.queue, table.name, steps.LOAD, tally)
+        if not attempts.copy_end(node, sides.queue, table.name, attempt):
+            raise Superseded(f"copy {attempt} of {table.name} is superseded")
+        if not tables.move_table_state(
+            node, sides.queue, table.name, "in-copy", sync.to_text(after), snapshot
+        ):
+            raise Superseded(f"table {table.name} is not to be copied any more")

@@ -1,0 +1,103 @@
+"""By what a table is known again, when its copy has taken days and its processes have changed.
+
+A copy pairs columns by name once, and its chunks rely on that for as long as it takes.  What would
+make them wrong is another table of this name, another column behind a name, or values that ALTER
+TABLE has computed anew.  TRUNCATE and VACUUM FULL are no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg.rows import dict_row
+
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import from_database
+
+
+class MarkedColumn(NamedTuple):
+    """A column; ``version`` changes whenever its definition does."""
+
+    name: str
+    number: int
+    type: str
+    version: str
+    default: bool
+    generated: bool
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A table as it was at one moment."""
+
+    oid: int
+    filenode: int
+    columns: tuple[MarkedColumn, ...]
+
+    def column(self, name: str) -> MarkedColumn | None:
+        """The column of this name."""
+        return next((column for column in self.columns if column.name == name), None)
+
+    def as_json(self) -> dict[str, Any]:
+        """For the plan of a copy."""
+        return {
+            "oid": self.oid,
+            "filenode": self.filenode,
+            "columns": list(map(list, self.columns)),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Mark:
+        """Reads ``as_json``."""
+        columns = tuple(MarkedColumn(*column) for column in data["columns"])
+        return cls(int(data["oid"]), int(data["filenode"]), columns)
+
+
+def mark(conn: Connection, table: TableName) -> Mark | None:
+    """The table as it is now; None when there is none of this name."""
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(query("table_mark"), {"schema": table.schema, "name": table.name})
+            row = cursor.fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    return None if row is None else Mark.from_json(row)
+
+
+def changed(then: Mark, now: Mark | None, names: Sequence[str]) -> str:
+    """Why rows read from these columns then and now do not belong together; '' if they do."""
+    if now is None:
+        return "the table is gone"
+    if now.oid != then.oid:
+        return "it is another table of the same name"
+    touched = False
+    for name in names:
+        old, new = then.column(name), now.column(name)
+        if old is None or new is None or old.number != new.number:
+            return f"column {name} is gone, or another one"
+        if (old.type, old.generated) != (new.type, new.generated):
+            return f"column {name} has another type: {new.type}"
+        touched = touched or old.version != new.version
+    if touched and now.filenode != then.filenode:
+        return "ALTER TABLE has written its columns anew"
+    return ""
+
+
+def added(source_now: Mark, target_now: Mark, pairs: Sequence[tuple[str, str]]) -> str:
+    """Why columns that both sides have got since forbid to go on; '' if they do not.
+
+    A new column that is empty is filled by events alone.  One with a default has values that
+    neither an event nor the chunks have.
+    """
+    known = {target for _, target in pairs}
+    for column in source_now.columns:
+        there = target_now.column(column.name)
+        if column.name in known or there is None or there.generated or not column.default:
+            continue
+        return f"column {column.name} has come, with a default"
+    return ""

@@ -1,0 +1,26 @@
+create or replace function londiste.copy_choose(
+    i_queue_name text, i_table_name text, i_mode text, i_reason text, i_refused bool default false
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Stores in which way a table is copied, and why.
+ *
+ * i_refused -- the resumable way has turned out to be impossible.  That is remembered until the
+ *     table is to be copied anew.
+ */
+begin
+    insert into londiste.copy_choice as c (queue_name, table_name, mode, reason, refused)
+    values (i_queue_name, i_table_name, i_mode, i_reason, i_refused)
+    on conflict (queue_name, table_name) do update
+    set mode = excluded.mode,
+        reason = excluded.reason,
+        refused = excluded.refused;
+end;
+$$;
+
+revoke all on function londiste.copy_choose(text, text, text, text, bool) from public;
+grant execute on function londiste.copy_choose(text, text, text, text, bool) to londiste_writer;

@@ -1,0 +1,48 @@
+create or replace function londiste.copy_obstacle(i_queue_name text, i_table_name text)
+returns text
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Why the changes of a table of this node do not tell whole rows by the primary key; NULL when they
+ * do, or when they are captured on another node.
+ *
+ * i_table_name -- its name in this database.  What is captured elsewhere shows when it is replayed.
+ */
+declare
+    v_relid oid := londiste.find_table_oid(i_table_name);
+    v_capture record;
+    v_options record;
+begin
+    if not pgq_node.is_root_node(i_queue_name) then
+        return null;
+    end if;
+    select c.args into v_capture
+    from londiste._captures(i_queue_name) c
+    where c.relid = v_relid;
+    if not found then
+        return 'its changes are not captured by our own capture';
+    end if;
+    v_options := londiste._capture_options(v_capture.args[3:]);
+    if v_options.ignored <> '{}' then
+        return format('its capture leaves out columns: ignore=%s',
+            array_to_string(v_options.ignored, ','));
+    elsif v_options.condition is not null then
+        return format('its capture leaves out rows: when=%s', v_options.condition);
+    elsif v_options.ops <> 'IUD' then
+        return format('its capture leaves out changes: ops=%s', v_options.ops);
+    elsif num_nonnulls(variadic v_options.extras) > 0 then
+        return 'its capture writes fields of its own: ev_extra2= to ev_extra4=';
+    elsif v_options.key_columns is not null
+        and v_options.key_columns <> pgq._key_columns(v_relid)
+    then
+        return format('its capture has another key than the primary key: pkey=%s',
+            array_to_string(v_options.key_columns, ','));
+    end if;
+    return null;
+end;
+$$;
+
+revoke all on function londiste.copy_obstacle(text, text) from public;
+grant execute on function londiste.copy_obstacle(text, text) to londiste_writer, londiste_reader;

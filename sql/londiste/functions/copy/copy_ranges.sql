@@ -1,0 +1,27 @@
+create or replace function londiste.copy_ranges(
+    i_queue_name text, i_table_name text, i_attempt int8,
+    out chunk int4, out condition text, out bytes int8, out rows int8,
+    out is_done bool, out snapshot text
+)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The chunks of a copy that can be resumed, in their order; for those that are in the table, what
+ * the source had shown to them.
+ */
+    select r.chunk, r.condition, r.bytes, r.rows, c.chunk is not null, c.snapshot
+    from londiste.copy_range r
+    left join londiste.copy_chunk c using (queue_name, table_name, attempt, chunk)
+    where r.queue_name = i_queue_name
+        and r.table_name = i_table_name
+        and r.attempt = i_attempt
+    order by r.chunk
+$$;
+
+revoke all on function londiste.copy_ranges(text, text, int8) from public;
+grant execute on function londiste.copy_ranges(text, text, int8)
+to londiste_writer, londiste_reader;

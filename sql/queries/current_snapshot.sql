@@ -1,0 +1,4 @@
+/*
+ * What this transaction sees, as text.
+ */
+select pg_catalog.txid_current_snapshot()::text
