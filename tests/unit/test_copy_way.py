@@ -1,0 +1,161 @@
+"""In which way a table is copied, where it is cut, and what events must say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from londiste.changes.keyed import KeyedType
+from londiste.changes.types import Op, RowChange
+from londiste.copy.ranges import open_end_first, ranges
+from londiste.copy.way import Facts, Way, choose
+from londiste.db.catalog import Column
+from londiste.db.marks import Mark, MarkedColumn, added, changed
+from londiste.db.names import TableName
+from londiste.engine.spec import Chunk
+from londiste.errors import PartialEvent, UsageError
+from londiste.pgq.types import Event
+from londiste.replication.plan import ByState
+
+GB = 1 << 30
+FACTS = Facts("public.a", "auto", 20 * GB, 10 * GB, key=("id",))
+
+
+def test_a_large_table_is_copied_so_that_it_can_be_resumed() -> None:
+    reason = "not smaller than copy_resumable_from_bytes (10 GB)"
+    assert choose(FACTS) == Way("resumable", reason)
+    assert choose(replace(FACTS, bytes=10 * GB)).mode == "resumable"
+
+
+def test_a_small_table_is_copied_in_one_snapshot() -> None:
+    assert choose(replace(FACTS, bytes=10 * GB - 1)) == Way(
+        "snapshot", "smaller than copy_resumable_from_bytes (10 GB)"
+    )
+
+
+def test_what_was_asked_for_is_done_whatever_the_size() -> None:
+    assert choose(replace(FACTS, wanted="snapshot")) == Way("snapshot", "asked for")
+    assert choose(replace(FACTS, wanted="resumable", bytes=0)) == Way("resumable", "asked for")
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        (replace(FACTS, key=()), "no primary key"),
+        (replace(FACTS, key_here=False), "no unique index on id"),
+        (replace(FACTS, keeps_rows=True), "skip_truncate"),
+        (replace(FACTS, shared=True), "several queues"),
+        (replace(FACTS, missing=("g",)), "what the source computes: g"),
+        (replace(FACTS, obstacle="its capture leaves out columns"), "leaves out columns"),
+        (replace(FACTS, refused="event 7 does not"), "event 7 does not"),
+    ],
+)
+def test_a_table_that_cannot_be_resumed_is_copied_in_one_snapshot(
+    facts: Facts, reason: str
+) -> None:
+    way = choose(facts)
+    assert way.mode == "snapshot"
+    assert reason in way.reason
+    with pytest.raises(UsageError) as caught:
+        choose(replace(facts, wanted="resumable"))
+    assert reason in caught.value.detail
+
+
+def column(name: str, type: str) -> Column:
+    return Column(name, type, True, None, "", "", True)
+
+
+def test_ranges_leave_nothing_out_and_quote_what_they_name() -> None:
+    key = [column('a"b', "text"), column("n", "numeric(5,2)")]
+    assert ranges([("x'\\", "1.50"), ("y", "2"), ("y", "2")], key) == [
+        '("a""b", "n") < (E\'x\\\'\\\\\'::text, E\'1.50\'::numeric(5,2))',
+        '("a""b", "n") >= (E\'x\\\'\\\\\'::text, E\'1.50\'::numeric(5,2))'
+        ' and ("a""b", "n") < (E\'y\'::text, E\'2\'::numeric(5,2))',
+        '("a""b", "n") >= (E\'y\'::text, E\'2\'::numeric(5,2))',
+    ]
+    assert ranges([], key) == [""]
+    assert ranges([("7",)], [column("id", "bigint")]) == [
+        "\"id\" < E'7'::bigint",
+        "\"id\" >= E'7'::bigint",
+    ]
+
+
+def test_the_range_without_an_end_is_copied_first() -> None:
+    chunks = [Chunk(TableName("public", "a"), number, "", 1, 1) for number in (1, 3, 4)]
+    assert [chunk.number for chunk in open_end_first(chunks, 4)] == [4, 1, 3]
+    assert [chunk.number for chunk in open_end_first(chunks[:2], 4)] == [1, 3]
+
+
+def mark(*columns: MarkedColumn, oid: int = 1, filenode: int = 1) -> Mark:
+    return Mark(oid, filenode, columns)
+
+
+ID, V = MarkedColumn("id", 1, "int", "10", False, False), MarkedColumn("v", 2, "text", "10", 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        (mark(ID, V), ""),
+        (mark(ID, V, filenode=2), ""),
+        (mark(ID, V._replace(version="11")), ""),
+        (mark(ID, V._replace(version="11"), filenode=2), "written its columns anew"),
+        (mark(ID, V, MarkedColumn("w", 3, "int", "12", True, False), filenode=2), ""),
+        (mark(ID, V._replace(type="integer")), "another type"),
+        (mark(ID, V._replace(generated=True)), "another type"),
+        (mark(ID, V._replace(number=3)), "gone, or another one"),
+        (mark(ID), "gone, or another one"),
+        (mark(ID, V, oid=2), "another table"),
+        (None, "the table is gone"),
+    ],
+)
+def test_what_makes_a_table_another_one(now: Mark | None, reason: str) -> None:
+    found = changed(mark(ID, V), now, ["id", "v"])
+    assert reason in found
+    assert bool(found) == bool(reason)
+
+
+def test_a_new_column_matters_when_both_sides_have_it_and_it_has_a_default() -> None:
+    new = MarkedColumn("w", 3, "int", "12", True, False)
+    pairs = [("id", "id"), ("v", "v")]
+    assert added(mark(ID, V, new), mark(ID, V), pairs) == ""
+    assert added(mark(ID, V), mark(ID, V, new), pairs) == ""
+    assert added(mark(ID, V, new._replace(default=False)), mark(ID, V, new), pairs) == ""
+    assert added(mark(ID, V, new), mark(ID, V, new), pairs)
+
+
+def test_a_mark_survives_being_stored() -> None:
+    assert Mark.from_json(mark(ID, V).as_json()) == mark(ID, V)
+
+
+KIND = '{"op":"UPDATE","table":["public","a"],"pkey":["id"],"row":"3fa9c1d2"}'
+EVENT = Event(1, datetime.now(UTC), 5, None, KIND, "{}", "public.a", None, "1", None)
+CHANGE = RowChange(1, 5, TableName("public", "a"), Op.UPDATE, ("id",), {"id": "1", "v": "x"})
+
+
+def test_an_update_is_what_the_row_is_and_a_delete_that_there_is_none() -> None:
+    by_state = ByState(("id",), frozenset({"id", "v"}))
+    after = by_state.change(EVENT, CHANGE)
+    assert (after.op, after.state) == (Op.INSERT, True)
+    what = KeyedType(Op.DELETE, "public.a", ("id",), "", False, True)
+    assert by_state.type(what) == what._replace(state=True)
+    assert by_state.type(None) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "image", "key"),
+    [
+        (KIND, {"id": "1"}, ("id",)),
+        (KIND, {"id": "1", "v": "x"}, ("v",)),
+        (KIND.replace(',"row":"3fa9c1d2"', ""), {"id": "1", "v": "x"}, ("id",)),
+        ("U:id", {"id": "1", "v": "x"}, ("id",)),
+    ],
+)
+def test_an_event_that_does_not_tell_a_whole_row_is_refused(
+    kind: str, image: dict[str, str | None], key: tuple[str, ...]
+) -> None:
+    by_state = ByState(key, frozenset({"id", "v"}))
+    with pytest.raises(PartialEvent, match="event 1 of table public"):
+        by_state.change(EVENT._replace(type=kind), CHANGE._replace(image=image))
