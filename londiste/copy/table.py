@@ -109,12 +109,8 @@ class TableCopy:
                 with steps.step(node, self.queue, table.name, steps.INDEXES) as tally:
                     indexes.build(self.sides, table, wanted, tally)
                 rest = steps.KEYS
-            with (
-                self.job.builds.place(self.stopping) as admitted,
-                steps.step(node, self.queue, table.name, rest),
-            ):
-                if not admitted:
-                    raise Stopping("the copy process ends")
+            # Without a place among the builds: small tables shall not wait for large indexes.
+            with steps.step(node, self.queue, table.name, rest):
                 restore(node, self.queue, table)
         if table.dropped_ddl or not self._analyzed:
             with steps.step(node, self.queue, table.name, steps.ANALYZE):

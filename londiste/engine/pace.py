@@ -2,7 +2,7 @@
 
 The orders are in the database of the target (``londiste.copy_control``), so tasks find them on
 whatever machine they run.  A task that begins asks in its own transaction; one that runs looks
-twice a second, in a session of its own, and only when its chunk takes that long.
+once a second, in a session of its own, and only when its chunk takes that long.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from londiste.errors import DiskFull, LondisteError, StateError
 
 R = TypeVar("R")
 
-#: Seconds between looks at the orders, in a running task and in one that waits for its turn.
-LOOK = 0.5
+#: Seconds between looks at the orders, in a running task.  A chunk that takes less never looks
+#: again, and needs no second session.
+LOOK = 1.0
+#: The same in a task that waits for its turn.
+_WAIT = 0.5
 #: Seconds after which a waiting task asks again whether its copy is still wanted.
 _STILL_WANTED = 5.0
 #: Longest pause in seconds between two tries of a chunk for which there was no space.
@@ -83,7 +86,7 @@ class Pace:
         """Waits until a task may begin, or long enough to ask whether it is still wanted."""
         deadline = time.monotonic() + _STILL_WANTED
         while time.monotonic() < deadline:
-            time.sleep(LOOK)
+            time.sleep(_WAIT)
             if call.row(self._session(), "londiste.copy_turn", self._queue)["may_begin"]:
                 return
 
@@ -128,7 +131,7 @@ class Pace:
             seconds = self._bucket.wait(time.monotonic())
             if seconds <= 0:
                 return
-            time.sleep(min(seconds, LOOK / 2))
+            time.sleep(min(seconds, _WAIT))
 
     def _obey(self, conn: Connection) -> None:
         orders = call.row(conn, "londiste.copy_pace", self._queue)

@@ -44,6 +44,7 @@ def pipe(
     binary: bool = False,
     target: psycopg.Connection[tuple[object, ...]] | None = None,
     stop: Callable[[], bool] | None = None,
+    pace: Callable[[int], None] | None = None,
     block: int = copy.BLOCK,
     raw: bool | None = None,
 ) -> copy.Copied:
@@ -57,6 +58,7 @@ def pipe(
             writer,
             copy.copy_in(TABLE, COLUMNS, binary=binary),
             stop=stop,
+            pace=pace,
             block=block,
             raw=raw,
         )
@@ -167,6 +169,26 @@ def test_a_stop_is_obeyed_while_nothing_moves(sides: tuple[Database, Database], 
         pipe(sides, raw=raw, where="pg_sleep(60) is not null", stop=lambda: True)
     assert time.monotonic() - started < 20
     assert count(sides[1]) == 0
+
+
+def test_who_sets_the_pace_is_told_the_bytes_so_far_and_can_end_it(
+    sides: tuple[Database, Database], raw: bool
+) -> None:
+    sides[0].execute("insert into public.t select i, 'row ' || i from generate_series(1, 3000) i")
+    told: list[int] = []
+    copied = pipe(sides, pace=told.append, block=8192, raw=raw)
+    assert len(told) > 3
+    assert told == sorted(told)
+    assert 0 < told[0] < copied.bytes
+    assert copied.bytes - told[-1] <= 8192
+
+    def enough(moved: int) -> None:
+        if moved > 20_000:
+            raise StateError("enough")
+
+    with pytest.raises(StateError, match="enough"):
+        pipe(sides, pace=enough, block=8192, raw=raw)
+    assert count(sides[1]) == 3000
 
 
 def test_an_error_before_the_first_row_names_its_side(
