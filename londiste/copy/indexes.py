@@ -39,9 +39,14 @@ WORTH = 1 / 8
 _LOOK = 0.2
 
 
+def missing(table: ReplicatedTable) -> list[Piece]:
+    """The indexes of the table that are still to be built."""
+    return [piece for piece in pieces(table.dropped_ddl or "") if piece.name is not None]
+
+
 def worth_it(sides: Sides, table: ReplicatedTable) -> list[Piece]:
     """The indexes of the table that are to be built one by one; none for a small table."""
-    builds = [piece for piece in pieces(table.dropped_ddl or "") if piece.name is not None]
+    builds = missing(table)
     if not builds:
         return []
     info = catalog.info(sides.here, table.dest)

@@ -103,12 +103,11 @@ class TableCopy:
         """Indexes, if any were taken off; statistics, once."""
         node = self.sides.here
         if table.dropped_ddl:
-            rest = steps.INDEXES
             wanted = indexes.worth_it(self.sides, table)
             if wanted:
                 with steps.step(node, self.queue, table.name, steps.INDEXES) as tally:
                     indexes.build(self.sides, table, wanted, tally)
-                rest = steps.KEYS
+            rest = steps.KEYS if wanted or not indexes.missing(table) else steps.INDEXES
             # Without a place among the builds: small tables shall not wait for large indexes.
             with steps.step(node, self.queue, table.name, rest):
                 restore(node, self.queue, table)
