@@ -15,6 +15,7 @@ from psycopg.rows import dict_row
 
 from londiste.cascade import nodes
 from londiste.copy import progress, steps
+from londiste.copy.attempts import copy_choices
 from londiste.copy.control import Control, get_copy_control
 from londiste.copy.progress import Progress
 from londiste.copy.steps import Step
@@ -58,6 +59,7 @@ class TableStatus:
     state -- as stored; None: it waits for its turn.
     step -- what its copy does now: the step that is not finished, '' when none is.
     seconds -- of that step so far.
+    mode, reason -- in which way it is copied, and why: snapshot or resumable; '' before its copy.
     load -- progress of the rows, while they come.
     builds -- indexes that are being built.
     analyze -- (phase, blocks done, blocks in all) while statistics are made.
@@ -70,6 +72,8 @@ class TableStatus:
     state: str | None
     step: str = ""
     seconds: float | None = None
+    mode: str = ""
+    reason: str = ""
     load: Progress | None = None
     builds: tuple[Build, ...] = ()
     analyze: tuple[str, int, int] | None = None
@@ -109,8 +113,13 @@ def collect(
     current = {s.table: s for s in steps.copy_steps(conn, queue) if not s.finished}
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
     builds, analyzes = _builds(conn), _analyzes(conn)
+    choices = copy_choices(conn, queue)
     behind: dict[str, Behind] = {}
-    if lag and any(isinstance(sync.from_text(t.state), sync.CatchingUp) for t in on_the_way):
+    if lag and any(
+        isinstance(sync.from_text(t.state), sync.CatchingUp)
+        or (str(t.name) in current and current[str(t.name)].step == steps.STATES)
+        for t in on_the_way
+    ):
         extra = conninfo.conninfo_to_dict(remote_extra)
         behind = _behind(conninfo.make_conninfo(state.provider_location, **extra), queue)
     result = []
@@ -118,11 +127,14 @@ def collect(
         name = str(table.name)
         own = copy_consumer(consumer, table.name)
         step: Step | None = current.get(name)
+        choice = choices.get(name)
         result.append(
             TableStatus(
                 table=name,
                 state=table.state,
                 step=step.step if step else "",
+                mode=choice.mode if choice else "",
+                reason=choice.reason if choice else "",
                 seconds=step.seconds if step else None,
                 load=loads.get(name),
                 builds=tuple(builds.get(table.dest, ())),

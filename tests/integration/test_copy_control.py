@@ -88,6 +88,22 @@ def waiting(nodes: Nodes) -> int:
     )
 
 
+def test_a_pause_names_the_tables_that_keep_a_snapshot_open(
+    nodes: Nodes,
+    copy: Copy,  # noqa: F811
+) -> None:
+    fill(nodes, A)
+    nodes.add(A)
+    with held(nodes):
+        nodes.start()
+        wait_for(lambda: nodes.leaf.value(RUNNING) == 2, what="two chunks to begin")
+        answer = copy("pause")
+        copy("resume")
+    snapshot = nodes.leaf.value("select mode = 'snapshot' from londiste.copy_choices('q')")
+    assert ("public.a is copied in one snapshot" in answer.err) == snapshot
+    nodes.wait_end()
+
+
 def test_a_pause_that_breaks_off_rolls_running_chunks_back(
     nodes: Nodes,
     copy: Copy,  # noqa: F811

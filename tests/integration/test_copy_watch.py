@@ -61,6 +61,8 @@ def test_a_running_copy_shows_rows_bytes_chunks_and_its_step(
         assert (item["table"], item["state"], item["step"]) == ("public.a", "in-copy", "load")
         assert item["load"]["total_chunks"] > 1
         assert item["load"]["running"] >= 1
+        assert item["mode"] in ("snapshot", "resumable")
+        assert item["reason"]
         assert item["load"]["total_bytes"] > 100_000
         shown = copy("status")
         assert "public.a" in shown.out

@@ -9,6 +9,7 @@ import click
 from londiste.cli import options, output
 from londiste.cli.copy.status import orders
 from londiste.copy import control
+from londiste.copy.attempts import copy_choices, copy_progress
 from londiste.db.connection import session
 from londiste.errors import BadOption
 from londiste.settings import NodeSettings
@@ -29,6 +30,13 @@ def pause(context: options.Context, now: bool) -> None:
     with session(settings.db, name="londiste copy pause", autocommit=True) as conn:
         if control.copy_pause(conn, settings.queue_name, break_off=now):
             output.message("the copies are paused; go on: londiste copy resume")
+            choices = copy_choices(conn, settings.queue_name)
+            for running in copy_progress(conn, settings.queue_name):
+                choice = choices.get(running.table)
+                if choice is not None and choice.mode == "snapshot":
+                    output.warning(
+                        f"{running.table} is copied in one snapshot, which stays open on the source"
+                    )
         else:
             output.message("the copies were paused already")
 

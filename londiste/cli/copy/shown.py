@@ -39,7 +39,7 @@ def entries(items: Sequence[TableStatus]) -> list[Entry]:
     """What happens now; nothing for tables that wait for their turn."""
     result = []
     for item in items:
-        if item.load is not None and item.state == "in-copy":
+        if item.load is not None and item.step in ("", "load"):
             text = progress.line(item.load).removeprefix(f"{item.table}: ")
             if item.waits:
                 text = f"{item.waits}; {text}"
@@ -58,7 +58,7 @@ def entries(items: Sequence[TableStatus]) -> list[Entry]:
             result.append(
                 Entry(f"{item.table}: analyze", min(1.0, done / total) if total else None, phase)
             )
-        if item.step in ("catch-up", "hand-over"):
+        if item.step in ("states", "catch-up", "hand-over"):
             seconds = f"{item.seconds or 0:.0f} s so far"
             behind = item.behind
             lag = f", {behind.ticks} ticks, {behind.events or 0} events behind" if behind else ""

@@ -22,7 +22,19 @@ from londiste.errors import UnknownTable
 from londiste.replication import tables
 from londiste.settings import NodeSettings
 
-_COLUMNS = ("table", "state", "step", "rows", "bytes", "of", "chunks", "rate", "left", "more")
+_COLUMNS = (
+    "table",
+    "state",
+    "mode",
+    "step",
+    "rows",
+    "bytes",
+    "of",
+    "chunks",
+    "rate",
+    "left",
+    "more",
+)
 _DONE = ("table", "step", "seconds", "tasks", "at a time", "rows", "bytes", "rate")
 
 
@@ -117,6 +129,7 @@ def _row(item: TableStatus) -> list[Any]:
     return [
         item.table,
         item.state or "waits",
+        item.mode or None,
         item.step or None,
         load.rows if load else None,
         size(load.bytes) if load else None,
