@@ -96,10 +96,11 @@ def test_a_worker_with_a_large_batch_killed_at(
     line.wait_position(leaf, tick, 300)
     # The last thing of a batch is that what was staged is swept.
     line.wait(lambda: not staged(leaf), "the end of the batch", 60)
+    if point in TASK:
+        said = "was killed|was lost 1 times"
+        line.wait(lambda: re.search(said, worker.said()), "the warning", 60)
     assert worker.stop() == 0
     is_done(line, root, leaf, tick)
-    if point in TASK:
-        assert re.search("was killed|was lost 1 times", worker.said())
 
 
 @pytest.mark.slow
@@ -140,8 +141,8 @@ def test_an_executor_of_a_cluster_killed_in_the_middle_of_a_job_is_made_up_for(
     _end(task)
     line.wait_position(leaf, tick, 300)
     line.wait(lambda: not staged(leaf), "the end of the batch", 60)
+    line.wait(lambda: "a task of Spark was lost" in worker.said(), "the warning", 60)
     assert worker.stop() == 0
-    assert "a task of Spark was lost" in worker.said()
     is_done(line, root, leaf, tick)
 
 

@@ -61,14 +61,16 @@ def run(
         rows = ids.mapInArrow(execute, "result binary").collect()
     except Exception as error:
         raise translated(error) from error
-    for row in rows:
-        results, failure, attempt = pickle.loads(bytes(row[0]))
+    answers = [pickle.loads(bytes(row[0])) for row in rows]
+    # First of all: who has what he wants from the tasks takes no results any more.
+    for _, _, attempt in answers:
         if attempt:
             log.warning(
                 "a task of Spark was lost %d times and ran again: its process or executor was"
                 " killed, or a connection broke off",
                 attempt,
             )
+    for results, failure, _ in answers:
         yield from results
         if failure is not None:
             raise failure
