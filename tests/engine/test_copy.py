@@ -7,8 +7,12 @@ from dataclasses import replace
 import pytest
 
 from londiste.copy import attempts
+from londiste.copy.ranges import split_by_key
+from londiste.db import catalog
+from londiste.db import marks as marks_of
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
+from londiste.engine.spec import CopySpec
 from londiste.errors import LondisteError, StateError, Superseded, TransientError
 from tests.engine.conftest import QUEUE, Pair
 from tests.fix_values import quoted, usable
@@ -287,3 +291,51 @@ def test_no_password_is_in_an_error(carrier: Engine, pair: Pair) -> None:
         list(carrier.copy(spec, 2))
     error = caught.value
     assert "s3cr3t" not in error.message + error.detail + error.hint
+
+
+def ranged(pair: Pair, rows: int) -> CopySpec:
+    """A copy whose chunks are ranges of the key, each with a snapshot of its own."""
+    pair.both("create table public.t (id int8 primary key, v text)")
+    pair.source.execute(
+        f"insert into public.t select i, repeat(md5(i::text), 8) from generate_series(1, {rows}) i"
+    )
+    with pair.source.connect() as source, pair.target.connect() as target:
+        info = catalog.require(source, TABLE)
+        key = [column for column in catalog.columns(source, TABLE) if column.name == "id"]
+        return replace(
+            pair.spec(TABLE),
+            chunks=split_by_key(source, info, key, chunk_bytes=128 * 1024),
+            snapshot="",
+            filenode=None,
+            source_mark=marks_of.mark(source, TABLE),
+            target_mark=marks_of.mark(target, TABLE),
+        )
+
+
+def test_ranges_of_the_key_are_read_in_snapshots_of_their_own(carrier: Engine, pair: Pair) -> None:
+    spec = ranged(pair, 4000)
+    assert len(spec.chunks) > 5
+    first, rest = spec.chunks[:2], spec.chunks[2:]
+    list(carrier.copy(replace(spec, chunks=first), 2))
+    # Whatever is written between two chunks is seen by the second.
+    pair.source.execute("update public.t set v = 'later' where id > 3900 or id < 10")
+    list(carrier.copy(replace(spec, chunks=rest), 2))
+    assert in_target(pair) == 4000
+    assert pair.target.value("select count(*) from public.t where v = 'later'") == 100
+    seen = [text for (text,) in pair.target.execute("select snapshot from londiste.copy_chunk")]
+    assert len(seen) == len(spec.chunks)
+    assert all(seen)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_table_that_has_become_another_one_is_not_read(
+    carrier: Engine, pair: Pair, side: str
+) -> None:
+    spec = ranged(pair, 2000)
+    list(carrier.copy(replace(spec, chunks=spec.chunks[:1]), 2))
+    before = in_target(pair)
+    database = pair.source if side == "source" else pair.target
+    database.execute("alter table public.t alter v type varchar using left(v, 20)")
+    with pytest.raises(StateError, match="was changed while it was copied"):
+        list(carrier.copy(spec, 2))
+    assert in_target(pair) == before
