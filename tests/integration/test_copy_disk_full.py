@@ -82,3 +82,26 @@ def test_a_copy_without_space_waits_and_goes_on_while_others_are_copied(
     nodes.wait_end()
     assert nodes.state(A) == "ok"
     assert same(nodes, A)
+
+
+def test_an_index_without_space_waits_and_the_rows_are_not_copied_again(
+    nodes: Nodes,
+    small: str,
+) -> None:
+    nodes.leaf.execute("create index wide on public.b (id, v) tablespace small")
+    fill(nodes, B, 60_000)
+    nodes.add(B)
+    nodes.start()
+    reason = wait_for(lambda: nodes.error(B), what="the index to fail")
+    assert "No space left on device" in reason
+    assert nodes.state(B) == "catching-up"
+    # The key was built, and is not built again.
+    key = "select oid from pg_class where relname = 'b_pkey'"
+    built = wait_for(lambda: nodes.leaf.value(key), what="the other index")
+    nodes.leaf.execute(small)
+    nodes.wait_end()
+    assert nodes.state(B) == "ok"
+    assert same(nodes, B)
+    assert nodes.leaf.value(key) == built
+    assert nodes.leaf.value("select count(*) from pg_indexes where indexname = 'wide'") == 1
+    nodes.leaf.execute("drop index public.wide")
