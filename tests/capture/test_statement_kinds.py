@@ -15,6 +15,9 @@ from tests.capture.pair import Differs, Pair
 
 FRUIT = "create table app.t (id int4 primary key, n int4, v text)"
 ROWS = "insert into app.t (id, n, v) select g, g, 'v' || g from generate_series(1, 20) as g"
+GENERATED = (
+    "create table app.t (id int4 generated always as (n * 2) stored primary key, n int4, v text)",
+)
 PARTITIONS = (
     "create table app.t (id int4 primary key, n int4, v text) partition by range (id)",
     "create table app.low partition of app.t for values from (minvalue) to (10)",
@@ -44,6 +47,7 @@ class Kind:
     tables: tuple[str, ...] = ("app.t",)
     version: int = 14
     together: bool = False
+    rows: str = ROWS
 
 
 NESTED = "update app.t set n = n + 100 where id = new.id;"
@@ -324,6 +328,34 @@ KINDS: dict[str, Kind] = {
         ("update app.t set v = 'x' where id < 9",),
         made=(FRUIT, trigger("after update", "update app.t set n = 0;", level="statement")),
     ),
+    "a key that is generated": Kind(
+        (
+            "update app.t set v = 'x' where n < 5",
+            "update app.t set n = n + 100 where id in (6, 8)",
+            "update app.t set n = -n",
+            "insert into app.t (n, v) select g, 'y' from generate_series(1000, 1700) as g",
+            "update app.t set v = v || 'z'",
+            "delete from app.t where n % 3 = 0",
+        ),
+        made=GENERATED,
+        rows="insert into app.t (n, v) select g, 'v' || g from generate_series(1, 20) as g",
+    ),
+    "a key that is generated in part, swapped late": Kind(
+        ("update app.t set n = 21 - n", "update app.t set v = 'w' where n < 9"),
+        made=(
+            "create table app.t (n int4, v text, id int4 generated always as (n * 2) stored,"
+            " k int4 default 1, primary key (id, k) deferrable)",
+        ),
+        rows="insert into app.t (n, v) select g, 'v' || g from generate_series(1, 20) as g",
+    ),
+    "a key that is generated and nothing to set": Kind(
+        ("update app.t set n = n", "delete from app.t where n < 5", "update app.t set n = -n"),
+        made=(
+            "create table app.t (id int4 generated always as (n * 2) stored, n int4,"
+            " primary key (id, n))",
+        ),
+        rows="insert into app.t (n) select g from generate_series(1, 20) as g",
+    ),
     "a savepoint rolled back": Kind(
         (
             Undone(("update app.t set id = id + 100", "delete from app.t where n < 5")),
@@ -336,9 +368,9 @@ KINDS: dict[str, Kind] = {
 
 def case_of(kind: Kind, options: tuple[str, ...], *, packed: bool = True) -> Case:
     writes = (
-        (Write((ROWS,)), Mark("replay"), Write(kind.statements))
+        (Write((kind.rows,)), Mark("replay"), Write(kind.statements))
         if kind.together
-        else (Write((ROWS,)), Mark("replay"), *(Write((one,)) for one in kind.statements))
+        else (Write((kind.rows,)), Mark("replay"), *(Write((one,)) for one in kind.statements))
     )
     return Case(
         0,

@@ -93,17 +93,16 @@ def update_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]
     or the row is not hit.  Without a column to set, the statement counts the rows.
     """
     chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
+    read = [*chosen, *(shape.by_name[name] for name in key if shape.by_name[name].generated)]
     others = [column for column in chosen if column.name not in key]
     settable = [column for column in others if not column.identity_always]
     conditions = [_equal(shape.by_name[name]) for name in key]
     conditions += [_same(column) for column in others if column.identity_always]
     where = " and ".join(conditions)
     if not settable:
-        return (
-            f"select 1 from {_target(shape)} t join {_rows(chosen)} on {where} for key share of t"
-        )
+        return f"select 1 from {_target(shape)} t join {_rows(read)} on {where} for key share of t"
     assignments = ", ".join(f"{quote(column.name)} = {_value(column)}" for column in settable)
-    rows = _rows(chosen, key)
+    rows = _rows(read, key)
     return f"update {_target(shape)} t set {assignments} from {rows} where {where}"
 
 
@@ -114,6 +113,7 @@ def set_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]) -
     rows that are not hit by ``update_sql``'s condition are in neither, so that they are missed.
     """
     chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
+    read = [*chosen, *(shape.by_name[name] for name in key if shape.by_name[name].generated)]
     others = [column for column in chosen if column.name not in key]
     settable = [column for column in others if not column.identity_always]
     equal = " and ".join(_equal(shape.by_name[name]) for name in key)
@@ -125,7 +125,7 @@ def set_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]) -
     names = ", ".join(quote(column.name) for column in chosen)
     values = ", ".join(_value(column) for column in chosen)
     return (
-        f"with r as materialized (select * from {_rows(chosen, key)}), u as ({found}),"
+        f"with r as materialized (select * from {_rows(read, key)}), u as ({found}),"
         f" i as (insert into {shape.name.quoted} ({names}) overriding system value"
         f" select {values} from r where not exists"
         f" (select from {_target(shape)} t where {equal}) returning 1)"

@@ -1,14 +1,17 @@
-create or replace function londiste._capture_names(i_relid oid, i_without text[])
+create or replace function londiste._capture_names(i_relid oid, i_without text[], i_key text[])
 returns text[]
 language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-/* The columns of a row image, in order: all but generated ones and those of i_without. */
+/*
+ * The columns of a row image, in order: all but those of i_without and generated ones; a generated
+ * column of the key stays, for the row is found by it.
+ */
 select array(
     select c.name
     from pgq._row_columns(i_relid) as c
-    where c.generated = ''
+    where (c.generated = '' or c.name = any (i_key))
         and c.name <> all (i_without)
     order by c.pos);
 $$;

@@ -60,7 +60,7 @@ begin
     v_without := array(
         select n.name from unnest(v_options.ignored) as n (name)
         where n.name = any (v_columns) and n.name <> all (key_columns));
-    v_names := londiste._capture_names(i_relid, v_without);
+    v_names := londiste._capture_names(i_relid, v_without, key_columns);
     v_sign := case when v_options.extras[2] is null then v_names end;
     on_truncate := format('select %L::pg_catalog.text, %L::pg_catalog.text, %L::pg_catalog.text, null, null, null',
         londiste._capture_type('TRUNCATE', v_table, key_columns, null), '{}', v_table);
@@ -87,7 +87,7 @@ begin
     pack_types := array(
         select londiste._capture_type(o.op, v_table, key_columns,
             case o.op when 'DELETE' then londiste._capture_names(i_relid,
-                array(select c.name from pgq._row_columns(i_relid) as c where c.name <> all (key_columns)))
+                array(select c.name from pgq._row_columns(i_relid) as c where c.name <> all (key_columns)), key_columns)
                 else v_names end, 'pack')
         from unnest('{INSERT,UPDATE,DELETE}'::text[]) with ordinality as o (op, place)
         order by o.place);
@@ -109,7 +109,7 @@ begin
     gone_key := v_fields.extra3;
     on_gone := format('select %L::pg_catalog.text, %s, %L::pg_catalog.text, null, %s, null%s',
         londiste._capture_type('DELETE', v_table, key_columns, londiste._capture_names(i_relid,
-            array(select c.name from pgq._row_columns(i_relid) as c where c.name <> all (key_columns)))),
+            array(select c.name from pgq._row_columns(i_relid) as c where c.name <> all (key_columns)), key_columns)),
         v_fields.image, v_table, v_fields.extra3,
         coalesce(' from ' || nullif(v_fields.source, ''), ''));
 
@@ -119,7 +119,7 @@ begin
     v_unset_type := londiste._capture_type('DELETE', v_table, key_columns,
         case when v_sign is not null then londiste._capture_names(i_relid,
             array(select c.name from pgq._row_columns(i_relid) as c
-                where c.name <> all (key_columns))) end,
+                where c.name <> all (key_columns)), key_columns) end,
         'state');
     foreach v_row in array array[i_old, i_new] loop
         v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row, null, key_columns);
