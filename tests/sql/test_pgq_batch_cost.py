@@ -85,6 +85,24 @@ def test_a_batch_costs_what_it_holds_behind_a_backlog_and_beside_a_long_transact
     assert sum(map(len, batches.stream(conn, late))) == 101
 
 
+def test_a_batch_does_not_read_what_was_loaded_beside_one_of_its_transactions(
+    pgq_db: Database,
+) -> None:
+    conn, beside = pgq_db.connect(), pgq_db.connect(autocommit=False)
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    insert(beside, "begun before the load, ended behind it")
+    bulk(conn, 10_000)
+    beside.commit()
+    produce(conn, 10)
+    loaded = next_batch(conn)
+    assert pages(conn, loaded) > 100
+    batches.finish_batch(conn, loaded.id)
+    late = next_batch(conn)
+    assert pages(conn, late) < 40
+    assert sum(map(len, batches.stream(conn, late))) == 11
+
+
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("backlog", [100_000, pytest.param(5_000_000, marks=pytest.mark.slow)])
 def test_ten_thousand_events_cost_the_same_before_any_backlog_beside_a_long_transaction(

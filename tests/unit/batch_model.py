@@ -10,9 +10,6 @@ from dataclasses import dataclass, field
 
 from londiste.db.snapshot import Snapshot
 
-#: Ids that were running this close below the range are taken by lowering the range.
-NEAR = 100
-
 
 @dataclass(frozen=True)
 class Selection:
@@ -33,11 +30,11 @@ class Selection:
 
 
 def select(last: Snapshot, current: Snapshot) -> Selection:
-    """The rule: a range from xmax to xmax, lowered to what is near, and the rest as a list."""
+    """The rule: a range from xmax to xmax, lowered to what touches it, the rest a list."""
     start = last.xmax
     listed = []
     for txid in sorted((x for x in last.xip if current.sees(x)), reverse=True):
-        if start - txid <= NEAR:
+        if txid == start - 1:
             start = txid
         else:
             listed.append(txid)

@@ -20,7 +20,8 @@ as $$
  *            They are older than the range, and all of their events lie between the two.
  *
  * A long transaction costs one entry in the list, not a scan over all that came after it.  Ids
- * just below the range are taken by lowering it.
+ * right below the range, without a gap, are taken by lowering it.  Over no gap, however small: a single
+ * finished transaction in it may have written millions of events, which each batch near it would read again.
  *
  * i_owner -- condition on ev_owner, as SQL.
  */
@@ -33,8 +34,6 @@ declare
     v_range text;
     v_table text;
     v_parts text[] := '{}';
-    -- An entry of the list costs a probe of the index, about as much as this many rows.
-    v_near constant int4 := 100;
 begin
     for v_txid in
         select running.txid
@@ -42,7 +41,7 @@ begin
         where txid_visible_in_snapshot(running.txid, i_current)
         order by running.txid desc
     loop
-        if v_start - v_txid <= v_near then
+        if v_txid = v_start - 1 then
             v_start := v_txid;
         else
             v_list := concat_ws(',', v_list, v_txid);
