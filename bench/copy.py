@@ -5,7 +5,8 @@ pgbench_accounts goes from one server to another, in one run, in turns:
     psql | psql         one raw pipe, text and binary
     2 × psql | psql     two raw binary pipes side by side, each half of the blocks
     subscription        CREATE SUBSCRIPTION until the table is ready
-    local, spark        our engines, the table in chunks, as the copy process uses them
+    local, spark        our engines, the table in chunks, as the copy process uses them:
+                        blocks in one snapshot, or ranges of the key (the resumable way)
 
 The first table is the load alone, into a table without index.  The second is the load and
 the primary key built after it.  Spark's first job starts a JVM; its time is given apart.
@@ -25,9 +26,10 @@ from dataclasses import dataclass
 from bench import common
 from londiste import engine
 from londiste.copy import attempts
+from londiste.copy.ranges import split_by_key
 from londiste.copy.restore import more_sort_memory
 from londiste.copy.split import split
-from londiste.db import catalog
+from londiste.db import catalog, marks
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.embedded.postgres import Cluster
@@ -102,6 +104,7 @@ class Bench:
                 )
                 for binary in (False, True):
                     ways.append(self._ours(name, carrier, binary))
+                ways.append(self._ranges(name, carrier))
             for _ in range(self.args.rounds):
                 for way in ways:
                     self._measure(way)
@@ -158,6 +161,7 @@ class Bench:
         with common.connect(self.source) as conn:
             conn.execute(DDL)
             conn.execute(FILL.format(rows=self.rows).encode())
+            conn.execute(KEY)
             conn.execute("create publication bench for table public.pgbench_accounts")
             conn.execute("vacuum (freeze, analyze) public.pgbench_accounts")
             conn.execute("checkpoint")
@@ -245,6 +249,38 @@ class Bench:
                 list(carrier.copy(spec, self.args.parallel))
 
         return Way(f"engine {name}, {'binary' if binary else 'text'}", run)
+
+    def _ranges(self, name: str, carrier: Engine) -> Way:
+        """The resumable way: each chunk a range of the key, in a snapshot of its own."""
+
+        def run() -> None:
+            with (
+                session(self.source.dsn(), autocommit=True) as source,
+                session(self.target.dsn(), autocommit=True) as target,
+            ):
+                attempt = attempts.copy_start(target, "bench", TABLE)
+                spec = CopySpec(
+                    queue="bench",
+                    source=self.source.dsn(),
+                    target=self.target.dsn(),
+                    source_table=TABLE,
+                    target_table=TABLE,
+                    columns=tuple((c, c) for c in COLUMNS),
+                    chunks=split_by_key(
+                        source,
+                        self.info,
+                        [c for c in catalog.columns(source, TABLE) if c.name == "aid"],
+                        chunk_bytes=self.info.total_bytes // self.args.chunks + 1,
+                    ),
+                    snapshot="",
+                    attempt=attempt,
+                    binary=True,
+                    source_mark=marks.mark(source, TABLE),
+                    target_mark=marks.mark(target, TABLE),
+                )
+                list(carrier.copy(spec, self.args.parallel))
+
+        return Way(f"engine {name}, binary, ranges of the key", run)
 
 
 if __name__ == "__main__":

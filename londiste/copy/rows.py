@@ -28,7 +28,7 @@ from londiste.db.connection import Connection, session, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine.spec import CopySpec
-from londiste.errors import NoKey, PartialEvent, from_database
+from londiste.errors import InstallError, NoKey, PartialEvent, from_database
 from londiste.replication.types import ReplicatedTable, copy_mode
 
 log = logging.getLogger(__name__)
@@ -117,11 +117,17 @@ class RowCopy:
                 key_here=here >= set(key) and (indexed or bool(table.dropped_ddl)),
                 keeps_rows="skip_truncate" in table.attrs,
                 shared=table.copy_role is not None,
-                obstacle=attempts.copy_obstacle(provider, self.job.queue, source_name),
+                obstacle=self._obstacle(source_name),
                 missing=tuple(c.name for c in theirs if c.generated and c.name in here),
                 refused=refused,
             )
         )
+
+    def _obstacle(self, source_name: TableName) -> str:
+        try:
+            return attempts.copy_obstacle(self.sides.provider, self.job.queue, source_name)
+        except InstallError:
+            return "the SQL of the provider is older and does not tell how the table is captured"
 
     def _in_one_snapshot(self, table: ReplicatedTable, source_name: TableName) -> None:
         node = self.sides.here

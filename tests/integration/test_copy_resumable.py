@@ -513,3 +513,13 @@ def test_an_empty_table_and_one_that_fits_into_a_chunk_have_one_range(nodes: Nod
     nodes.add(A)
     copied(nodes)
     assert [chunk.condition for chunk in engine.specs[0].chunks] == [""]
+
+
+def test_a_provider_that_cannot_tell_how_it_captures_gives_a_snapshot(nodes: Nodes) -> None:
+    fill(nodes, A)
+    nodes.root.execute("drop function londiste.copy_obstacle(text, text)")
+    resumable(nodes)
+    nodes.add(A)
+    copied(nodes)
+    assert choice(nodes)[0] == "snapshot"
+    assert "older" in choice(nodes)[1]

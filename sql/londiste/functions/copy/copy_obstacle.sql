@@ -2,6 +2,7 @@ create or replace function londiste.copy_obstacle(i_queue_name text, i_table_nam
 returns text
 language plpgsql
 stable
+security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
