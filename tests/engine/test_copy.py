@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -12,10 +13,11 @@ from londiste.db import catalog
 from londiste.db import marks as marks_of
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
-from londiste.engine.spec import CopySpec
+from londiste.engine.spec import ChunkDone, CopySpec
 from londiste.errors import LondisteError, StateError, Superseded, TransientError
 from tests.engine.conftest import QUEUE, Pair
 from tests.fix_values import quoted, usable
+from tests.waiting import wait_for
 
 TABLE = TableName("public", "t")
 ROWS = "select id::text || coalesce(v, '<null>') from public.t order by 1"
@@ -339,3 +341,25 @@ def test_a_table_that_has_become_another_one_is_not_read(
     with pytest.raises(StateError, match="was changed while it was copied"):
         list(carrier.copy(spec, 2))
     assert in_target(pair) == before
+
+
+def test_a_range_that_waits_for_a_rewrite_of_the_table_is_read_behind_it(
+    local_engine: Engine, pair: Pair
+) -> None:
+    spec = ranged(pair, 2000)
+    done: list[ChunkDone] = []
+    waiting = (
+        "select count(*) from pg_stat_activity where datname = current_database()"
+        " and application_name like 'londiste copy%' and wait_event_type = 'Lock'"
+    )
+    with pair.source.connect() as conn:
+        conn.autocommit = False
+        # A new file, and the rows in it look younger than any snapshot that is there.
+        conn.execute("alter table public.t add w timestamptz default clock_timestamp()")
+        copy = threading.Thread(target=lambda: done.extend(local_engine.copy(spec, 2)))
+        copy.start()
+        wait_for(lambda: pair.source.value(waiting), what="a chunk that waits for the table")
+        conn.commit()
+    copy.join()
+    assert sum(one.rows for one in done) == 2000
+    assert in_target(pair) == 2000
