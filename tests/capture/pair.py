@@ -50,6 +50,11 @@ class Pair:
         self._runner = self._new_runner(64 << 20)
         self._after: list[str] = []
         queues.set_queue_config(self.source, QUEUE, "rotation_period", "0")
+        # Nobody moves them here, and no table is emptied before all consumers have read it.
+        self.source.execute(
+            "select pgq.unregister_consumer(queue_name, consumer_name)"
+            " from pgq.get_consumer_info() where consumer_name like '.%'"
+        )
         self.takes_forms = self._takes("form=row")
         self.takes_packs = self._has_parameter("packed_events")
 

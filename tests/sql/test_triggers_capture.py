@@ -331,7 +331,7 @@ def test_dropping_a_capture_leaves_nothing(app: Session) -> None:
         "create trigger mine before insert on t for each row execute function pgq.logutriga('q')"
     )
     app.execute("select londiste.create_capture('q', 't')")
-    assert app.execute("select londiste.drop_capture('q', 't')").fetchone() == (4,)
+    assert app.execute("select londiste.drop_capture('q', 't')").fetchone() == (5,)
     assert app.execute("select londiste.drop_capture('q', 't')").fetchone() == (0,)
     triggers = app.execute(
         "select tgname from pg_trigger where not tgisinternal and tgrelid = 't'::regclass"
@@ -387,7 +387,7 @@ def test_odd_names_of_queues_tables_and_columns(app: Session, name: str, key: st
     app.execute("select londiste.refresh_capture(%s, %s)", [queue, f"{name}.{name}"])
     assert app.execute(
         "select londiste.drop_capture(%s, %s)", [queue, f"{name}.{name}"]
-    ).fetchone() == (4,)
+    ).fetchone() == (5,)
 
 
 def test_columns_named_like_words_of_sql_or_plpgsql(app: Session) -> None:

@@ -21,15 +21,17 @@ declare
     v_state bool := v_may_look
         and (pg_trigger_depth() > 1
             or coalesce(current_setting(v_flag, true), '') = '1'
-            or londiste._capture_always_state(i_relid, v_pieces.key_columns));
+            or londiste._capture_always_state(i_relid, v_pieces.key_columns)
+            -- Rows of tables that inherit are among the others, and a state is looked up without them.
+            or exists (select from pg_inherits as h where h.inhparent = i_relid));
     v_from text := case i_op when 'DELETE' then 'old_rows as o' else 'new_rows as n' end;
     v_event text := format('select pgq.insert_event(%L, e.a, e.b, e.c, e.d, e.e, e.f)::text'
             || ' from %%s cross join lateral (%%s) as e (a, b, c, d, e, f) where %%s',
-        i_args[1]);
+        replace(i_args[1], '%', '%%'));
     v_log text := format('select case set_config(%L, ''1'', true) when ''1'''
             || ' then londiste._log_state(%L, e.a, e.b, e.c, e.d, e.e, e.f, e.g, e.h)::text end'
             || ' from %%s cross join lateral (%%s) as e (a, b, c, d, e, f, g, h) where %%s',
-        v_flag, i_args[1]);
+        v_flag, replace(i_args[1], '%', '%%'));
     v_again text;
     v_gone text;
     v_come text;

@@ -3,7 +3,8 @@ create or replace function londiste._capture_triggers(
     i_args text[],
     i_owner oid,
     out name text,
-    out definition text)
+    out definition text,
+    out fires bool)
 returns setof record
 language plpgsql
 stable
@@ -14,6 +15,10 @@ as $$
  *
  * The first one has the plain name, which stands for the capture.  In the row form it is the one for the rows, in
  * the statement form that of the first kind of changes.
+ *
+ * fires -- false for one that is to be disabled.  What is written through a parent passes triggers for statements by.
+ * The server lets no table become a partition or inherit that has a trigger for rows with a transition table,
+ * even if it never fires: better than changes that nobody tells.
  */
 declare
     v_options record := londiste._capture_options(i_args[3:]);
@@ -23,6 +28,7 @@ declare
         where position(e.letter in v_options.ops) > 0);
     v_event text;
 begin
+    fires := true;
     name := londiste.trigger_name(i_args[1]);
     if (londiste._capture_form_of(i_relid, i_args, i_owner)).form = 'row' then
         definition := 'after ' || array_to_string(v_events, ' or ') || ' on %s for each row';
@@ -41,6 +47,11 @@ begin
                 || ' for each statement';
             return next;
         end loop;
+        fires := false;
+        name := londiste.trigger_name(i_args[1], 'no_partition');
+        definition := 'after delete on %s referencing old table as old_rows for each row when (false)';
+        return next;
+        fires := true;
     end if;
     name := londiste.trigger_name(i_args[1], 'truncate');
     definition := 'after truncate on %s for each statement';

@@ -31,7 +31,7 @@ begin
                 select from pg_trigger as t
                 where t.tgfoid = v_capture.function_id
                     and v_form = 'statement'
-                    and (t.tgtype & 1 <> 0 or t.tgtype & 16 <> 0 and t.tgoldtable is null));
+                    and (t.tgtype & 1 <> 0 and t.tgqual is null or t.tgtype & 16 <> 0 and t.tgoldtable is null));
             perform londiste._install_capture(
                 v_capture.relid, v_capture.table_name, v_capture.args);
             v_count := v_count + 1;

@@ -62,11 +62,14 @@ begin
     select string_agg(quote_literal(a.value), ', ' order by a.place) into v_arguments
     from unnest(v_args) with ordinality as a (value, place);
     for v_trigger in
-        select t.name, t.definition
+        select t.name, t.definition, t.fires
         from londiste._capture_triggers(v_relid, v_args, current_user::regrole) as t
     loop
         execute format('create trigger %I %s execute function %s(%s)',
             v_trigger.name, format(v_trigger.definition, v_relid::regclass), v_function, v_arguments);
+        if not v_trigger.fires then
+            execute format('alter table %s disable trigger %I', v_relid::regclass, v_trigger.name);
+        end if;
     end loop;
     return londiste.trigger_name(i_queue_name);
 end;

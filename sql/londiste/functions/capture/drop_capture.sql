@@ -28,6 +28,7 @@ begin
                     londiste.trigger_name(i_queue_name, 'insert'),
                     londiste.trigger_name(i_queue_name, 'update'),
                     londiste.trigger_name(i_queue_name, 'delete'),
+                    londiste.trigger_name(i_queue_name, 'no_partition'),
                     londiste.trigger_name(i_queue_name, 'truncate')))
     loop
         execute format('drop trigger %I on %s', v_trigger.tgname, v_trigger.relation);
