@@ -20,9 +20,9 @@ select londiste._capture_deferrable(i_relid, i_key) and exists (
         and not i.indimmediate
         and i.indpred is null
         and i.indexprs is null
-        and (select array_agg(a.attname::text order by a.attname::text)
+        and (select array_agg(a.name order by a.name)
             from unnest(i.indkey::int2[]) with ordinality as k (attnum, place)
-                join pg_attribute as a on a.attrelid = i.indrelid and a.attnum = k.attnum
+                join londiste._row_columns(i_relid) as a on a.pos = k.attnum
             where k.place <= i.indnkeyatts)
         = (select array_agg(n.name order by n.name) from unnest(i_key) as n (name)));
 $$;

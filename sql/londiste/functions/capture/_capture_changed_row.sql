@@ -1,48 +1,43 @@
 create or replace function londiste._capture_changed_row(
     i_relid oid,
     i_args text[],
+    i_pieces text,
     i_op text,
     i_new record,
     i_old record)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set DateStyle = 'ISO, YMD'
+set IntervalStyle = postgres
+set TimeZone = UTC
+set extra_float_digits = 1
+set bytea_output = hex
+set xmloption = content
+set lc_monetary = 'C'
+set standard_conforming_strings = on
+set quote_all_identifiers = off
 as $$
 /*
  * Captures a row of a table that has changed since its capture was made.
  *
- * Makes the statements for the columns that there are now and executes them: slow, but no change
- * is lost and no writer fails until refresh_capture() is called.  i_op is KEY for an UPDATE of the key
- * whose new rows a statement trigger will tell.
+ * i_pieces is what _capture_now() returned for ($1) and ($2).  Its statements are executed for each row: slower, but
+ * no change is lost and no writer fails until the capture is made anew.  All settings are pinned, because the
+ * capture pins what it needed for the columns there were.
  */
 declare
-    v_key text[] := londiste._capture_key_columns(i_relid, i_args);
     v_pieces record;
     v_flag text := 'londiste.resolve_' || i_relid;
-    v_state bool := (pg_trigger_depth() > 1
-            or current_setting(v_flag, true) = '1'
-            or londiste._capture_always_state(i_relid, v_key))
-        and v_key <> '{}'
-        and londiste._capture_may_look(i_relid);
-    v_changed bool := i_op = 'KEY';
+    v_may_look bool;
+    v_changed bool := false;
     v_silent bool;
     v_sources text[];
     v_source text;
-    v_event record;
 begin
-    if i_op = 'KEY' then
-        -- A key that has other columns now makes the trigger fire for every row.  A table without a key
-        -- is told of by the statement trigger.
-        if v_key = '{}' then
-            return;
-        end if;
-        execute 'select ' || londiste._capture_key_changed(i_relid, v_key, '($1)', '($2)')
-            into v_changed using i_new, i_old;
-        if not v_changed then
-            return;
-        end if;
-    end if;
-    v_pieces := londiste._capture_pieces(i_relid, i_args, '($1)', '($2)');
+    select * into v_pieces
+    from json_to_record(i_pieces::json) as p (
+        on_insert text, on_update text, on_delete text, state_of_old text, state_of_new text,
+        key_changed text, update_silent text, always_state bool);
     if i_op <> 'INSERT' and v_pieces.on_update is null then
         perform londiste._capture_needs_key(i_op, i_args);
     end if;
@@ -53,11 +48,17 @@ begin
             return;
         end if;
     end if;
-    if v_state or v_changed and londiste._capture_may_look(i_relid) then
+    if v_pieces.on_update is not null
+        and (v_changed
+            or v_pieces.always_state
+            or pg_trigger_depth() > 1
+            or current_setting(v_flag, true) = '1')
+        and londiste._capture_may_look(i_relid)
+    then
         perform set_config(v_flag, '1', true);
         v_sources := case
             when i_op = 'INSERT' then array[v_pieces.state_of_new]
-            when i_op in ('DELETE', 'KEY') then array[v_pieces.state_of_old]
+            when i_op = 'DELETE' then array[v_pieces.state_of_old]
             when v_changed then array[v_pieces.state_of_old, v_pieces.state_of_new]
             else array[v_pieces.state_of_new]
         end;

@@ -11,7 +11,7 @@ as $$
 select not exists (
     select
     from unnest(i_key) as k (name)
-        join pgq._row_columns(i_relid) as c on c.name = k.name
+        join londiste._row_columns(i_relid) as c on c.name = k.name
         join pg_attribute as a on a.attrelid = i_relid and a.attnum = c.pos
         left join pg_collation as l on l.oid = a.attcollation
     where c.type_id <> all (

@@ -17,5 +17,5 @@ select '(select case num_nulls(x.value) when 0 then format(''%s'', x.value) end 
         format('%1$s.%2$s as %2$s', i_row, londiste._capture_column(c.name)),
         ', ' order by c.pos)
     || ') as captured_row) as x (value))'
-from pgq._row_columns(i_relid) as c;
+from londiste._row_columns(i_relid) as c;
 $$;

@@ -23,7 +23,7 @@ from pg_class as c
             select coalesce(bool_and(k.type_id = any ('{bool,int2,int4,int8,oid,uuid,text,varchar,'
                 'bpchar,numeric,name,inet,cidr,macaddr,macaddr8,bit,varbit,date,timestamp,'
                 'timestamptz}'::regtype[]::oid[])), true)
-            from pgq._row_columns(i_relid) as k
+            from londiste._row_columns(i_relid) as k
             where k.name = any (o.key)),
         c.relkind,
         c.relispartition,

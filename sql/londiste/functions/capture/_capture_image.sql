@@ -17,7 +17,7 @@ select coalesce(
             ', ' order by c.pos)
         || ') as r)',
     '''{}''::pg_catalog.text')
-from pgq._row_columns(i_relid) as c
+from londiste._row_columns(i_relid) as c
     cross join londiste._capture_column(c.name) as n (quoted)
 where c.generated = ''
     and c.name <> all (i_without);

@@ -21,6 +21,6 @@ select coalesce(
     end,
     'null')
 from unnest(i_key) with ordinality as k (name, place)
-    join pgq._row_columns(i_relid) as c on c.name = k.name
+    join londiste._row_columns(i_relid) as c on c.name = k.name
     cross join lateral (select i_row || '.' || londiste._capture_column(c.name)) as v (value);
 $$;

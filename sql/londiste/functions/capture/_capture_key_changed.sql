@@ -22,7 +22,7 @@ select string_agg(
             || ' else pg_catalog.num_nulls(%1$s, %2$s) operator(pg_catalog.=) 1 end)', t.new, t.old)
     end,
     ' or ' order by c.pos)
-from pgq._row_columns(i_relid) as c
+from londiste._row_columns(i_relid) as c
     join pg_attribute as a on a.attrelid = i_relid and a.attnum = c.pos
     cross join lateral (
         select case

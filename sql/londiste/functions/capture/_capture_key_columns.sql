@@ -12,10 +12,21 @@ declare
     v_key text[] := (londiste._capture_options(i_args[3:])).key_columns;
 begin
     if v_key <> '{}'
-        and v_key <@ array(select c.name from pgq._row_columns(i_relid) as c)
+        and v_key <@ array(select c.name from londiste._row_columns(i_relid) as c)
     then
         return v_key;
     end if;
-    return pgq._key_columns(i_relid);
+    if pg_trigger_depth() = 0 then
+        return pgq._key_columns(i_relid);
+    end if;
+    -- The names that the columns have now, as in _row_columns().
+    return (
+        select case when count(*) = count(c.name) then coalesce(array_agg(c.name order by k.place), '{}') else '{}' end
+        from pg_index as i
+            cross join unnest(i.indkey::int2[]) with ordinality as k (attnum, place)
+            left join londiste._row_columns(i_relid) as c on c.pos = k.attnum
+        where i.indrelid = i_relid
+            and i.indisprimary
+            and k.place <= i.indnkeyatts);
 end;
 $$;

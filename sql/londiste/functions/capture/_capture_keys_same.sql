@@ -17,7 +17,7 @@ select string_agg(
         format(p.pattern, 'o.' || londiste._capture_column(c.name)),
         format(p.pattern, 'n.' || londiste._capture_column(c.name))),
     ' and ' order by c.pos)
-from pgq._row_columns(i_relid) as c
+from londiste._row_columns(i_relid) as c
     cross join lateral (
         select case
                 when c.type_id = any (

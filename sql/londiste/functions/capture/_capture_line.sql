@@ -30,7 +30,7 @@ begin
                 where a.attrelid = i_relid and a.attnum > 0 and not a.attisdropped
                     and a.attgenerated <> '')
         into v_plain
-    from pgq._row_columns(i_relid) as c
+    from londiste._row_columns(i_relid) as c
         join pg_class as r on r.oid = i_relid
     where i_row in ('new', 'old', 'n', 'o');
     if v_plain then
@@ -46,7 +46,7 @@ begin
             select string_agg(
                 format(c.as_json, i_row || '.' || n.quoted) || ' as ' || n.quoted,
                 ', ' order by c.pos)
-            from pgq._row_columns(i_relid) as c
+            from londiste._row_columns(i_relid) as c
                 cross join londiste._capture_column(c.name) as n (quoted)
             where c.name = any (i_names)) || ') as r';
     end if;

@@ -10,7 +10,7 @@ as $$
  */
 select array(
     select c.name
-    from pgq._row_columns(i_relid) as c
+    from londiste._row_columns(i_relid) as c
     where (c.generated = '' or c.name = any (i_key))
         and c.name <> all (i_without)
     order by c.pos);

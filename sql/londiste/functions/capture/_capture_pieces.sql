@@ -43,7 +43,7 @@ as $$
 declare
     v_table text := i_args[2];
     v_options record := londiste._capture_options(i_args[3:]);
-    v_columns text[] := array(select c.name from pgq._row_columns(i_relid) as c);
+    v_columns text[] := array(select c.name from londiste._row_columns(i_relid) as c);
     v_without text[];
     v_names text[];
     v_sign text[];
@@ -87,7 +87,7 @@ begin
     pack_types := array(
         select londiste._capture_type(o.op, v_table, key_columns,
             case o.op when 'DELETE' then londiste._capture_names(i_relid,
-                array(select c.name from pgq._row_columns(i_relid) as c where c.name <> all (key_columns)), key_columns)
+                array(select c.name from londiste._row_columns(i_relid) as c where c.name <> all (key_columns)), key_columns)
                 else v_names end, 'pack')
         from unnest('{INSERT,UPDATE,DELETE}'::text[]) with ordinality as o (op, place)
         order by o.place);
@@ -109,7 +109,7 @@ begin
     gone_key := v_fields.extra3;
     on_gone := format('select %L::pg_catalog.text, %s, %L::pg_catalog.text, null, %s, null%s',
         londiste._capture_type('DELETE', v_table, key_columns, londiste._capture_names(i_relid,
-            array(select c.name from pgq._row_columns(i_relid) as c where c.name <> all (key_columns)), key_columns)),
+            array(select c.name from londiste._row_columns(i_relid) as c where c.name <> all (key_columns)), key_columns)),
         v_fields.image, v_table, v_fields.extra3,
         coalesce(' from ' || nullif(v_fields.source, ''), ''));
 
@@ -118,7 +118,7 @@ begin
     v_set_type := londiste._capture_type('INSERT', v_table, key_columns, v_sign, 'state');
     v_unset_type := londiste._capture_type('DELETE', v_table, key_columns,
         case when v_sign is not null then londiste._capture_names(i_relid,
-            array(select c.name from pgq._row_columns(i_relid) as c
+            array(select c.name from londiste._row_columns(i_relid) as c
                 where c.name <> all (key_columns)), key_columns) end,
         'state');
     foreach v_row in array array[i_old, i_new] loop

@@ -102,6 +102,7 @@ declare
     -- pgq.insert_event().
     v_txid pg_catalog.int8 := pg_catalog.txid_current();
     v_table pg_catalog.int8 := %7$s;
+    v_now pg_catalog.text;
 %12$sbegin
 %13$s    if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
         or pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1
@@ -118,7 +119,9 @@ declare
             or pg_catalog.has_column_privilege(%2$L::pg_catalog.regclass::pg_catalog.oid,
                 %4$s::pg_catalog.int2, 'select') is not null
         then
-            perform londiste._capture_changed_row(%2$s, tg_argv[0:], tg_op, new, old);
+            v_now := londiste._capture_now(%2$L::pg_catalog.regclass, %16$L::pg_catalog.text[],
+                '($1)', '($2)');
+            perform londiste._capture_changed_row(%2$s, tg_argv[0:], v_now, tg_op, new, old);
             %14$s
         %5$send if;
     end if;
@@ -159,6 +162,6 @@ $source$,
             nullif(array_to_string(v_settings, ', '), ''), 'nothing'),
         case when londiste._capture_always_state(i_relid, v_pieces.key_columns)
             then E'\n        or true' else '' end,
-        v_pins.declared, v_pins.entered, v_pins.leave, v_pins.restored);
+        v_pins.declared, v_pins.entered, v_pins.leave, v_pins.restored, i_args);
 end;
 $$;

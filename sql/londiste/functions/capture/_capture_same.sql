@@ -29,7 +29,7 @@ select string_agg(
     end,
     ' and ' order by k.place)
 from unnest(i_key) with ordinality as k (name, place)
-    join pgq._row_columns(i_relid) as c on c.name = k.name
+    join londiste._row_columns(i_relid) as c on c.name = k.name
     join pg_attribute as a on a.attrelid = i_relid and a.attnum = c.pos
     left join pg_collation as l on l.oid = a.attcollation
     cross join lateral (

@@ -14,10 +14,7 @@ as $$
 declare
     v_options record := londiste._capture_options(i_args[3:]);
     v_key text[] := londiste._capture_key_columns(i_relid, i_args);
-    v_all constant text[] := '{"search_path = pg_catalog, pg_temp","DateStyle = ''ISO, YMD''",'
-        '"IntervalStyle = postgres","TimeZone = UTC","extra_float_digits = 1","bytea_output = hex",'
-        '"xmloption = content","lc_monetary = ''C''","standard_conforming_strings = on",'
-        '"quote_all_identifiers = off"}';
+    v_all constant text[] := londiste._capture_every_setting();
 begin
     if v_options.condition is not null
         or num_nonnulls(variadic v_options.extras) > 0
@@ -27,7 +24,7 @@ begin
     end if;
     if exists (
         select
-        from pgq._row_columns(i_relid) as c
+        from londiste._row_columns(i_relid) as c
         where c.type_id <> all ('{bool,int2,int4,int8,numeric,text,varchar,bpchar,uuid,json,jsonb,oid,'
             'inet,cidr,macaddr,macaddr8,bit,varbit,name,date,time,timetz,timestamp,timestamptz,'
             'interval,float4,float8,bytea}'::regtype[]::oid[]))
@@ -43,7 +40,7 @@ begin
                 ('interval', 'IntervalStyle', false), ('float4', 'extra_float_digits', false),
                 ('float8', 'extra_float_digits', false), ('bytea', 'bytea_output', false)
             ) as n (type, name, of_key) on starts_with(a.setting, n.name || ' ')
-            join pgq._row_columns(i_relid) as c on c.type_id = n.type::regtype
+            join londiste._row_columns(i_relid) as c on c.type_id = n.type::regtype
         where not n.of_key or c.name = any (v_key)
         order by a.place);
 end;

@@ -10,16 +10,26 @@ as $$
  *
  * A lie on purpose: called with a regclass constant, an immutable function is evaluated when
  * the plan is made, and every ALTER TABLE makes plans that mention the table invalid.  So a
- * generated trigger function compares signatures for nothing per row.
+ * generated trigger function compares signatures for nothing per row.  Inside a trigger it tells what the
+ * server knows of the table, though the transaction be older (_row_columns).
  */
-select md5(concat_ws(' ', i_relid::regclass::text, pgq._key_columns(i_relid)::text,
-    string_agg(
-        concat_ws(' ', quote_ident(a.attname), a.atttypid::regtype, a.attgenerated, a.attcollation),
-        ',' order by a.attnum),
-    (select 'heirs' from pg_class as c
-    where c.oid = i_relid and c.relkind = 'r' and exists (select from pg_inherits as i where i.inhparent = c.oid))))
-from pg_attribute as a
-where a.attrelid = i_relid
-    and a.attnum > 0
-    and not a.attisdropped;
+select md5(concat_ws(' ', i_relid::regclass::text, londiste._capture_key_columns(i_relid, '{}')::text,
+    (
+        select string_agg(
+            concat_ws(' ', quote_ident(c.name), c.type_id::regtype, c.generated,
+                coalesce(a.attcollation, t.typcollation, 0)),
+            ',' order by c.pos)
+        from londiste._row_columns(i_relid) as c
+            left join pg_attribute as a on a.attrelid = i_relid and a.attnum = c.pos
+            left join pg_type as t on t.oid = c.type_id),
+    (
+        select string_agg(a.attname::text, ',' order by a.attnum)
+        from pg_attribute as a
+        where a.attrelid = i_relid and a.attgenerated = 'v' and not a.attisdropped),
+    (
+        select 'heirs'
+        from pg_class as c
+        where c.oid = i_relid
+            and c.relkind = 'r'
+            and exists (select from pg_inherits as i where i.inhparent = c.oid))));
 $$;

@@ -42,6 +42,11 @@ declare
     v_tables text[] := '{}';
     v_columns constant text := '(ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data,'
         ' ev_extra1, ev_extra2, ev_extra3, ev_extra4)';
+    -- All settings are pinned, because this function pins what it needs for the columns there were.
+    v_slow text := format($source$v_pinned := londiste._pin_settings();
+            execute londiste._capture_changed_rows(%1$s, tg_argv[0:],
+                londiste._capture_now(%1$L::pg_catalog.regclass, %2$L::pg_catalog.text[], 'n', 'o'), tg_op);
+            perform londiste._unpin_settings(v_pinned);$source$, i_relid, i_args);
     v_head text;
     v_from text;
     v_event text;
@@ -219,10 +224,10 @@ begin
         end if;
         -- Keys have changed.
         if not londiste._capture_may_look(%5$s) then
-            execute londiste._capture_changed_rows(%5$s, tg_argv[0:], tg_op);
+            %7$s
         else%6$s
         end if;$source$,
-            v_new_keys, v_old_keys, v_plain, v_pins.leave, i_relid, v_states);
+            v_new_keys, v_old_keys, v_plain, v_pins.leave, i_relid, v_states, v_slow);
     end loop;
 
     return format($source$
@@ -240,6 +245,7 @@ declare
     v_same pg_catalog.bool;
     v_lines pg_catalog.refcursor;
     v_keys pg_catalog.refcursor;
+    v_pinned pg_catalog.text[];
 %3$sbegin
 %4$s    if v_txid is null then
         %5$s
@@ -253,7 +259,7 @@ declare
         elsif tg_op operator(pg_catalog.=) 'TRUNCATE' then
             null;
         elsif %7$s then
-            execute londiste._capture_changed_rows(%9$s, tg_argv[0:], tg_op);
+            %9$s
             %5$s
         %10$send if;
     end if;
@@ -274,7 +280,7 @@ $source$,
         v_changed,
         case when londiste._capture_always_state(i_relid, v_pieces.key_columns)
             then E'\n        or true' else '' end,
-        i_relid,
+        v_slow,
         case when not v_has_key then '' else format($source$elsif londiste._capture_may_look(%1$s) then
             if tg_op operator(pg_catalog.=) 'UPDATE' then%2$s
             else

@@ -13,5 +13,5 @@ select 'array['
         '')
     || ']::text[]'
 from unnest(i_names) with ordinality as n (name, place)
-    join pgq._row_columns(i_relid) as c on c.name = n.name;
+    join londiste._row_columns(i_relid) as c on c.name = n.name;
 $$;
