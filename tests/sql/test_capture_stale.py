@@ -1,15 +1,17 @@
-"""A table that was altered, and whose capture nobody has made anew: complete, and not slow for the writer."""
+"""A table that was altered, with the capture of before: complete, and not slow for the writer."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
 from tests.fix_cluster import Database
 from tests.sql.queue_events import Fields, take_events, writer
+from tests.waiting import wait_for
 
 Session = psycopg.Connection[tuple[object, ...]]
 
@@ -55,7 +57,8 @@ def test_a_thousand_changes_after_an_alter_hardly_look_at_the_catalog(
     with app.transaction():
         app.execute("insert into t select g, 'x' from generate_series(1, 1000) as g")
         app.execute(
-            "do $$ begin for g in 1 .. 200 loop update t set more = g where id = g; end loop; end $$"
+            "do $$ begin for g in 1 .. 200 loop"
+            " update t set more = g where id = g; end loop; end $$"
         )
         app.execute("update t set more = 'once' where id = 1000")
         app.execute("delete from t where id between 1 and 500")
@@ -166,7 +169,8 @@ def test_a_type_that_comes_behind_our_back_is_told_whatever_the_session_has_set(
         "set DateStyle = 'SQL, DMY'; set TimeZone = 'Asia/Tokyo'; set bytea_output = escape"
     )
     app.execute(
-        "alter table t add day date default '2024-02-03', add at timestamptz default '2024-02-03 12:00Z',"
+        "alter table t add day date default '2024-02-03',"
+        " add at timestamptz default '2024-02-03 12:00Z',"
         " add raw bytea default '\\x00ff'"
     )
     app.execute("insert into t values (1)")
@@ -176,3 +180,54 @@ def test_a_type_that_comes_behind_our_back_is_told_whatever_the_session_has_set(
     assert image["raw"] == "\\x00ff"
     assert app.execute("show DateStyle").fetchone() == ("SQL, DMY",)
     assert app.execute("show search_path").fetchone() == ('"$user", public',)
+
+
+FUNCTIONS = (
+    "select count(*) from pg_proc where pronamespace = 'londiste'::regnamespace"
+    " and starts_with(proname, '_capture_q_') and prorettype = 'trigger'::regtype"
+)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_renamed_table_leaves_no_function_of_its_old_name_behind(
+    app: Session, again: bool
+) -> None:
+    capture(app, "statement")
+    app.execute("alter table t rename to u")
+    assert app.execute(FUNCTIONS).fetchone() == (1,)
+    if again:
+        app.execute("select londiste.refresh_capture('q', 'u')")
+        assert app.execute(FUNCTIONS).fetchone() == (1,)
+        assert app.execute("select * from londiste.stale_captures('q')").fetchall() == []
+    app.execute("select londiste.drop_capture('q', 'u')")
+    assert app.execute(FUNCTIONS).fetchone() == (0,)
+
+
+def test_maintenance_leaves_a_capture_alone_that_is_being_refreshed(
+    app: Session, pgq_db: Database
+) -> None:
+    capture(app, "row")
+    app.execute("alter table t add more text")
+    notices: list[str | None] = []
+    with writer(pgq_db.dsn) as other:
+        other.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+        other.execute("set lock_timeout = '5s'")
+        with app.transaction():
+            app.execute("select londiste.refresh_capture('q', 't')")
+            other.execute("select londiste.periodic_maintenance()")
+    assert notices == []
+
+
+def test_a_refresh_waits_for_the_maintenance_that_makes_the_same_function(
+    app: Session, pgq_db: Database
+) -> None:
+    capture(app, "row")
+    app.execute("alter table t add more text")
+    waiting = "select exists (select from pg_locks where not granted)"
+    with writer(pgq_db.dsn) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("begin; select londiste.periodic_maintenance()")
+        refreshed = pool.submit(app.execute, "select londiste.create_capture('q', 't')")
+        wait_for(lambda: other.execute(waiting).fetchone() == (True,), what="the lock")
+        other.execute("commit")
+        refreshed.result()
+    assert app.execute("select * from londiste.stale_captures('q')").fetchall() == []

@@ -23,6 +23,13 @@ begin
             and position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0
     loop
         begin
+            -- As in _lock_capture(), but without waiting: somebody else makes it anew.
+            continue when not pg_try_advisory_xact_lock(
+                'londiste.table_info'::regclass::oid::int4, v_capture.relid::int4);
+            continue when not exists (
+                select from pg_proc as p
+                where p.oid = v_capture.function_id
+                    and p.prosrc = v_capture.prosrc);
             v_form := (londiste._capture_form_of(
                 v_capture.relid, v_capture.args, current_user::regrole)).form;
             continue when v_form is distinct from substring(v_capture.prosrc from 'Form: (row|statement)');

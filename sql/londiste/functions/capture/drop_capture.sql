@@ -14,10 +14,14 @@ declare
     v_relid oid := londiste._capture_relation(i_table_name);
     v_function text := londiste._capture_name(i_queue_name, i_table_name);
     v_trigger record;
+    v_left record;
+    v_functions oid[] := '{}';
     v_count int4 := 0;
 begin
+    -- Maintenance may be making the function anew.
+    perform londiste._lock_capture(v_relid);
     for v_trigger in
-        select t.tgname, t.tgrelid::regclass as relation
+        select t.tgname, t.tgrelid::regclass as relation, t.tgfoid as function_id
         from pg_trigger as t
             join pg_proc as p on p.oid = t.tgfoid
         where not t.tgisinternal
@@ -32,7 +36,20 @@ begin
                     londiste.trigger_name(i_queue_name, 'truncate')))
     loop
         execute format('drop trigger %I on %s', v_trigger.tgname, v_trigger.relation);
+        v_functions := v_functions || v_trigger.function_id;
         v_count := v_count + 1;
+    end loop;
+    -- Functions made when the table had another name.
+    for v_left in
+        select p.oid::regprocedure as signature
+        from pg_proc as p
+        where p.oid = any (v_functions)
+            and p.pronamespace = 'londiste'::regnamespace
+            and starts_with(p.proname, '_capture_')
+            and p.prorettype = 'trigger'::regtype
+            and not exists (select from pg_trigger as t where t.tgfoid = p.oid)
+    loop
+        execute format('drop function %s', v_left.signature);
     end loop;
     execute format('drop function if exists londiste.%I()', v_function);
     execute format('drop function if exists londiste.%I(anyelement, anyelement)',

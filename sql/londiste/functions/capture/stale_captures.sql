@@ -11,7 +11,7 @@ as $$
  * The captures of a queue (NULL: of all) that are not what would be made for their tables now.
  *
  * All but the last kind still work: a changed table is captured by statements made anew for
- * every row, and one that an older version of this schema has captured, as that version did it.
+ * every session, and one that an older version of this schema has captured, as that version did it.
  * The last kind are functions left behind by DROP TABLE.
  */
 select c.table_name,
