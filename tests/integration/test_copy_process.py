@@ -216,3 +216,34 @@ def test_the_progress_shows_rows_bytes_and_chunks(nodes: Nodes) -> None:
     assert item.fraction < 0.5
     assert "public.a: 0 rows" in progress.line(item)
     nodes.wait_end()
+
+
+@pytest.mark.parametrize("resumable_from", [None, 0])
+def test_a_table_is_copied_whose_key_is_generated(nodes: Nodes, resumable_from: int | None) -> None:
+    if resumable_from is not None:
+        nodes.resumable_from = resumable_from
+    for side in (nodes.root, nodes.leaf):
+        side.execute(
+            "drop table if exists public.a; create table public.a"
+            " (id int4 generated always as (n * 2) stored primary key, n int4, v text)"
+        )
+    nodes.root.execute(
+        "insert into public.a (n, v) select i, 'v' || i from generate_series(1, 5000) i"
+    )
+    nodes.add(A)
+    with held(nodes):
+        nodes.start()
+        wait_for(
+            lambda: nodes.leaf.value("select count(*) from londiste.copy_attempt"),
+            what="the copy to begin",
+        )
+        nodes.root.execute(
+            "insert into public.a (n, v) select i, 'l' from generate_series(5001, 5900) i"
+        )
+        nodes.root.execute("delete from public.a where n % 7 = 0")
+        nodes.root.execute("update public.a set n = -n where n % 11 = 0")
+        nodes.root.execute("update public.a set v = 'x' where n % 5 = 0")
+    nodes.wait_end()
+    assert nodes.failure is None
+    assert nodes.state(A) == "ok"
+    assert same(nodes, A)
