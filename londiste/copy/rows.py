@@ -22,13 +22,14 @@ from londiste.copy.sides import Sides
 from londiste.copy.split import split
 from londiste.copy.way import RESUMABLE, Facts, Way, choose
 from londiste.daemon import crash
-from londiste.db import catalog
+from londiste.db import catalog, marks
 from londiste.db.catalog import Column
 from londiste.db.connection import Connection, session, whereabouts
+from londiste.db.marks import Mark
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine.spec import CopySpec
-from londiste.errors import InstallError, NoKey, PartialEvent, from_database
+from londiste.errors import InstallError, NoKey, PartialEvent, StateError, from_database
 from londiste.replication.types import ReplicatedTable, copy_mode
 
 log = logging.getLogger(__name__)
@@ -134,6 +135,7 @@ class RowCopy:
         with self._snapshot() as (holder, exported, snapshot):
             theirs = catalog.columns(holder, source_name)
             pairing = start.pairing(table, theirs, holder, node)
+            shape = self._shape(holder, source_name, [source for source, _ in pairing.pairs])
             info = catalog.require(holder, source_name)
             pieces = split(
                 source_name,
@@ -143,7 +145,13 @@ class RowCopy:
                 chunk_bytes=self.job.chunk_bytes,
             )
             steps.copy_step_start(node, self.job.queue, table.name, steps.LOAD)
-            attempt = prepare(node, self.job.queue, table, pieces)
+            target_mark: Mark | None = None
+
+            def also(attempt: int, key_ddl: str) -> None:
+                nonlocal target_mark
+                target_mark = marks.mark(node, table.dest)
+
+            attempt = prepare(node, self.job.queue, table, pieces, also=also)
             crash.point("copy.prepared")
             spec = CopySpec(
                 queue=self.job.queue,
@@ -158,6 +166,8 @@ class RowCopy:
                 binary=pairing.binary,
                 table_name=str(table.name),
                 filenode=info.filenode,
+                target_mark=target_mark,
+                source_shape=shape,
             )
             log.info(
                 "%s: copy %d begins, %.1f MB in %d chunks",
@@ -170,6 +180,26 @@ class RowCopy:
         crash.point("copy.all-chunks")
         start.copied(self.sides, table, attempt, snapshot)
         crash.point("copy.catching-up")
+
+    def _shape(self, holder: Connection, name: TableName, columns: list[str]) -> marks.Shape:
+        """What tasks have to find behind the columns; the table as the snapshot shows it.
+
+        In a session of its own, which leaves no lock behind: who holds the snapshot must not keep
+        ALTER TABLE waiting, and all writers with it, for as long as the copy takes.
+
+        Raises StateError when the table was changed since the snapshot was taken.
+        """
+        now = self.sides.provider
+        then = marks.mark(holder, name)
+        shape = marks.shape(now, name, columns)
+        reason = "" if then is None else marks.changed(then, marks.mark(now, name), columns)
+        if reason:
+            raise StateError(
+                f"table {name} was changed while its copy began",
+                detail=f"on the source: {reason}",
+                hint="the copy starts again by itself",
+            )
+        return shape
 
     @contextlib.contextmanager
     def _snapshot(self) -> Iterator[tuple[Connection, str, str]]:

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg import sql
 from psycopg.rows import dict_row
 
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import from_database
+
+#: For each of some columns: oid of its table, its number, oid of its type, and the type's modifier.
+Shape = tuple[tuple[int, int, int, int], ...]
 
 
 class MarkedColumn(NamedTuple):
@@ -67,6 +71,26 @@ def mark(conn: Connection, table: TableName) -> Mark | None:
     except psycopg.Error as error:
         raise from_database(error, where=whereabouts(conn)) from error
     return None if row is None else Mark.from_json(row)
+
+
+def shape(conn: Connection, table: TableName, names: Sequence[str]) -> Shape:
+    """What stands behind these columns now, whatever an older snapshot shows of the catalog.
+
+    The server names them with the answer to a query, which it plans with the catalog as it is.
+    Locks the table as reading does.  Raises what the server says when a column has gone.
+    """
+    statement = sql.SQL("select {} from only {} limit 0").format(
+        sql.SQL(", ").join(map(sql.Identifier, names)), table.sql
+    )
+    try:
+        result = conn.execute(statement).pgresult
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    assert result is not None
+    return tuple(
+        (result.ftable(i), result.ftablecol(i), result.ftype(i), result.fmod(i))
+        for i in range(len(names))
+    )
 
 
 def changed(then: Mark, now: Mark | None, names: Sequence[str]) -> str:

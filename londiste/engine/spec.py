@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from londiste.db.marks import Mark
+from londiste.db.marks import Mark, Shape
 from londiste.db.names import TableName
 
 
@@ -40,6 +40,8 @@ class CopySpec:
         another one fails, because its rows may have moved between chunks.  None: not checked.
     source_mark, target_mark -- the tables as they were paired; a chunk that finds others fails.
         None: not checked.
+    source_shape -- the same of the source's columns, for chunks in one snapshot: that shows them
+        the catalog as it was, while their statements mean the columns of today.
     """
 
     queue: str
@@ -57,6 +59,7 @@ class CopySpec:
     filenode: int | None = None
     source_mark: Mark | None = None
     target_mark: Mark | None = None
+    source_shape: Shape | None = None
 
     @property
     def name(self) -> str:

@@ -181,6 +181,8 @@ def _reading(spec: CopySpec) -> Iterator[tuple[Connection, str | None]]:
             if spec.filenode is not None:
                 _lock(conn, spec)
                 _same_storage(conn, spec)
+            if spec.source_shape is not None:
+                _same_shape(conn, spec)
             yield conn, None
         return
     with session(spec.source, name=name, autocommit=True) as conn:
@@ -204,7 +206,7 @@ def _lock(source: Connection, spec: CopySpec) -> None:
 
 def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None:
     """Raises StateError when a table is not what the columns were paired for."""
-    if spec.source_mark is None or spec.target_mark is None:
+    if spec.target_mark is None:
         return
     with _mapped(spec.target):
         target.execute(
@@ -221,14 +223,17 @@ def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None
 
 def difference(source: Connection, target: Connection, spec: CopySpec) -> str:
     """In what the two tables are not what they were when the copy was planned; '' if in nothing."""
-    assert spec.source_mark is not None and spec.target_mark is not None
-    there, here = marks.mark(source, spec.source_table), marks.mark(target, spec.target_table)
-    theirs = marks.changed(spec.source_mark, there, [pair[0] for pair in spec.columns])
-    if theirs:
-        return f"on the source: {theirs}"
+    assert spec.target_mark is not None
+    here = marks.mark(target, spec.target_table)
     ours = marks.changed(spec.target_mark, here, [pair[1] for pair in spec.columns])
     if ours:
         return f"here: {ours}"
+    if spec.source_mark is None:
+        return ""
+    there = marks.mark(source, spec.source_table)
+    theirs = marks.changed(spec.source_mark, there, [pair[0] for pair in spec.columns])
+    if theirs:
+        return f"on the source: {theirs}"
     assert there is not None and here is not None
     return marks.added(there, here, spec.columns)
 
@@ -241,6 +246,17 @@ def _same_storage(source: Connection, spec: CopySpec) -> None:
         raise StateError(
             f"table {spec.source_table} was rewritten while it was copied",
             detail="TRUNCATE, VACUUM FULL, CLUSTER or ALTER TABLE moved its rows",
+            hint="the copy starts again by itself",
+        )
+
+
+def _same_shape(source: Connection, spec: CopySpec) -> None:
+    """Looks whether the columns of the locked source table are those that were paired."""
+    now = marks.shape(source, spec.source_table, [pair[0] for pair in spec.columns])
+    if now != spec.source_shape:
+        raise StateError(
+            f"table {spec.source_table} was changed while it was copied",
+            detail="on the source: ALTER TABLE has put other columns behind the names",
             hint="the copy starts again by itself",
         )
 

@@ -252,6 +252,24 @@ def test_a_table_that_was_rewritten_before_it_was_split_is_not_trusted(
     assert in_target(pair) == 0
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "alter table public.t rename v to x; alter table public.t add v text",
+        "alter table public.t drop v; alter table public.t add v text",
+    ],
+)
+def test_another_column_behind_a_name_is_not_read(carrier: Engine, pair: Pair, change: str) -> None:
+    with_rows(pair, 1000)
+    spec = pair.spec(TABLE, chunk_bytes=64 * 1024)
+    with pair.source.connect() as source:
+        shape = marks_of.shape(source, TABLE, ["id", "v"])
+    pair.source.execute(change)
+    with pytest.raises(StateError, match="was changed"):
+        list(carrier.copy(replace(spec, source_shape=shape), 2))
+    assert in_target(pair) == 0
+
+
 def test_an_unreachable_target_is_reported(carrier: Engine, pair: Pair) -> None:
     with_rows(pair, 10)
     spec = replace(pair.spec(TABLE), target="host=/nonexistent dbname=x")

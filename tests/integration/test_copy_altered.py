@@ -1,0 +1,132 @@
+"""ALTER TABLE, TRUNCATE and DROP TABLE between the chunks of a copy, in both ways."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fix_copies import A, B, Nodes, fill
+from tests.stepped import Stepped
+from tests.waiting import wait_for
+
+WAYS = ("snapshot", "resumable")
+
+
+def between_chunks(nodes: Nodes, way: str, *statements: str, both: bool = False) -> Stepped:
+    """A copy with these statements on the source (or on both sides) after its second chunk."""
+    once: list[bool] = []
+
+    def between(done: int, left: int) -> None:
+        if done == 2 and not once:
+            once.append(True)
+            for statement in statements:
+                if both:
+                    nodes.leaf.execute(statement)
+                nodes.root.execute(statement)
+        if left == 0:
+            nodes.root.execute("select pgq.force_tick('q')")
+            nodes.root.execute("select pgq.ticker('q')")
+
+    engine = Stepped(between)
+    nodes.engine = engine
+    nodes.resumable_from = 0 if way == "resumable" else 1 << 40
+    return engine
+
+
+def two_columns(nodes: Nodes) -> None:
+    for db in (nodes.root, nodes.leaf):
+        db.execute("alter table public.a add w text")
+    nodes.root.execute(
+        "insert into public.a select i, 'v' || repeat('x', 100), 'w' || i"
+        " from generate_series(1, 3000) i"
+    )
+
+
+def equal(nodes: Nodes) -> bool:
+    rows = "select to_jsonb(a)::text from public.a order by id"
+    return nodes.leaf.execute(rows) == nodes.root.execute(rows)
+
+
+SWAP = (
+    "alter table public.a rename v to x; alter table public.a rename w to v;"
+    " alter table public.a rename x to w"
+)
+#: None of these makes the server write the table anew, and each puts another column behind a name.
+CHANGES = (
+    SWAP,
+    "alter table public.a drop w; alter table public.a add w text",
+    "alter table public.a drop w; alter table public.a rename v to w;"
+    " alter table public.a add v text",
+    # And these do.
+    "alter table public.a alter v type text using v || ' anew'",
+    "truncate public.a",
+    "truncate public.a; insert into public.a select i, 'after' from generate_series(1, 99) i",
+)
+
+
+@pytest.mark.parametrize(
+    ("way", "change"),
+    [
+        pytest.param(way, n, marks=[] if way == "snapshot" and n in {0, 1} else pytest.mark.slow)
+        for way in WAYS
+        for n in range(len(CHANGES))
+    ],
+)
+def test_a_source_that_gets_other_columns_between_chunks_never_mixes_them(
+    nodes: Nodes, way: str, change: int
+) -> None:
+    two_columns(nodes)
+    between_chunks(nodes, way, CHANGES[change])
+    nodes.add(A)
+    nodes.start()
+    nodes.wait_end()
+    assert nodes.failure is None
+    assert nodes.state(A) == "ok"
+    assert equal(nodes)
+
+
+@pytest.mark.parametrize("way", ["snapshot", pytest.param("resumable", marks=pytest.mark.slow)])
+def test_columns_that_are_renamed_here_between_chunks_begin_the_copy_again(
+    nodes: Nodes, way: str
+) -> None:
+    two_columns(nodes)
+    engine = between_chunks(nodes, way)
+    once: list[bool] = []
+
+    def between(done: int, left: int) -> None:
+        if done == 2 and not once:
+            once.append(True)
+            nodes.leaf.execute(SWAP)
+        if left == 0:
+            nodes.root.execute("select pgq.force_tick('q'); select pgq.ticker('q')")
+
+    engine.between = between
+    nodes.add(A)
+    nodes.start()
+    nodes.wait_end()
+    assert len(engine.specs) == 2
+    assert equal(nodes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_table_that_is_dropped_between_chunks_waits_until_it_is_there_again(
+    nodes: Nodes, way: str
+) -> None:
+    two_columns(nodes)
+    fill(nodes, B, 10)
+    between_chunks(nodes, way, "drop table public.a")
+    nodes.add(A, B)
+    nodes.start()
+    reason = wait_for(lambda: nodes.error(A), what="the reason to be stored")
+    assert "a" in reason and "does not exist" in reason, reason
+    wait_for(lambda: nodes.state(B) == "ok", what="the other table")
+    assert nodes.state(A) == "in-copy"
+    nodes.root.execute(
+        "create table public.a (id int8 primary key, w text, v text);"
+        " select londiste.create_trigger('q', 'public.a', null, 'public.a', 'root');"
+        " insert into public.a select i, 'other w', 'other v' from generate_series(1, 500) i"
+    )
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+    rows = "select id, v, w from public.a order by id"
+    assert nodes.leaf.execute(rows) == nodes.root.execute(rows)
