@@ -17,7 +17,7 @@ from londiste.copy import attempts
 from londiste.db import catalog, ddl
 from londiste.db.connection import Connection, whereabouts
 from londiste.engine.spec import Chunk
-from londiste.errors import NoKey, Superseded, from_database
+from londiste.errors import NoKey, Superseded, UsageError, from_database
 from londiste.replication import tables
 from londiste.replication.types import ReplicatedTable
 
@@ -58,7 +58,8 @@ def prepare(
     One transaction.  Waits for the tasks of an attempt before, and for whoever uses the table,
     as long as lock_timeout allows.  ``conn`` in autocommit mode, with role replica.
 
-    Raises Superseded when the table is not to be copied any more, NoKey, LockTimeout.
+    Raises Superseded when the table is not to be copied any more, UsageError when others
+    fill it too, NoKey, LockTimeout.
     """
     attempts.end_leftovers(conn, queue, table.name)
     drop_foreign_keys(conn, table)
@@ -80,6 +81,7 @@ def prepare(
                 raise Superseded(f"table {table.name} is not to be copied any more")
             earlier = now.dropped_ddl or ""
             if "skip_truncate" not in table.attrs:
+                _only_its_own(conn, queue, table)
                 conn.execute(sql.SQL("truncate only {}").format(table.dest.sql))
                 if earlier and key:
                     # On an empty table that takes no time, and the key finds its place in front.
@@ -100,6 +102,22 @@ def prepare(
     except psycopg.Error as error:
         raise from_database(error, where=whereabouts(conn)) from error
     return attempt
+
+
+def _only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
+    """Raises UsageError when other tables of the queue, like partitions, have rows in this one."""
+    others = [
+        str(other.name)
+        for other in tables.get_table_list(conn, queue)
+        if other.local and other.dest == table.dest and other.name != table.name
+    ]
+    if others:
+        raise UsageError(
+            f"table {table.dest} is also filled from {', '.join(others)}",
+            detail=f"the copy of {table.name} would empty it first",
+            hint=f"londiste remove-table {table.name}; then londiste add-table {table.name}"
+            f" --dest-table {table.dest} --skip-truncate",
+        )
 
 
 def find(conn: Connection, queue: str, table: ReplicatedTable) -> ReplicatedTable | None:
