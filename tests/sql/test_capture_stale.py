@@ -231,3 +231,21 @@ def test_a_refresh_waits_for_the_maintenance_that_makes_the_same_function(
         other.execute("commit")
         refreshed.result()
     assert app.execute("select * from londiste.stale_captures('q')").fetchall() == []
+
+
+def test_the_owner_of_the_capture_may_lose_the_schema_of_the_table(app: Session) -> None:
+    app.execute("drop role if exists capture_owner_without_schema")
+    app.execute("create role capture_owner_without_schema in role londiste_writer")
+    try:
+        app.execute("grant create, usage on schema public to capture_owner_without_schema")
+        app.execute("create schema app; grant usage on schema app to public")
+        app.execute("create table app.t (id int4 primary key)")
+        app.execute("alter table app.t owner to capture_owner_without_schema")
+        app.execute("set role capture_owner_without_schema")
+        app.execute("select londiste.create_capture('q', 'app.t', '{form=row}')")
+        app.execute("reset role; revoke usage on schema app from public")
+        app.execute("insert into app.t values (1)")
+        assert told(take_events(app)) == [("INSERT", {"id": 1})]
+    finally:
+        app.execute("reset role; drop owned by capture_owner_without_schema cascade")
+        app.execute("drop role capture_owner_without_schema")

@@ -26,6 +26,11 @@ declare
     v_places int2[] := '{}';
     v_place int2 := 1;
 begin
+    if not has_schema_privilege((select c.relnamespace from pg_class as c where c.oid = i_relid), 'usage') then
+        -- This role may not name the type.
+        return query select * from pgq._row_columns(i_relid);
+        return;
+    end if;
     execute 'select array(select json_object_keys(row_to_json(r.*))) from ' || v_row into v_names;
     if v_names = '{}' then
         return;
