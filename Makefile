@@ -49,7 +49,7 @@ bench: $(VENV)/.embedded
 	$(BIN)/python -m bench.capture --seconds 1 --statements 10000 --json bench.json
 	$(BIN)/python -m bench.replay --events 250000 --json bench.json
 	$(BIN)/python -m bench.latency
-	$(BIN)/python -m bench.copy
+	$(BIN)/python -m bench.copy --rows 1000000 --tables 200 --json bench.json
 	$(BIN)/python -m bench.queue
 
 docs: $(VENV)/.made

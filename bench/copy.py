@@ -1,286 +1,325 @@
-"""Initial copy of one table: our engines against raw psql pipes and a native subscription.
+"""Initial copy: ours beside raw psql pipes, a native subscription, pgcopydb and Londiste 3.
 
-pgbench_accounts goes from one server to another, in one run, in turns:
+    load    rows alone, of pgbench_accounts and of a wide table: two raw binary psql pipes side by
+            side are the measure
+    end     the same until the table is ok, with key, indexes and foreign keys, by the programs as
+            people run them: in one snapshot, resumable, by Spark
+    busy    accounts while pgbench -c 2 updates it, until ok; what is left to the writers meanwhile
+    many    small tables until all are ok
+    memory  the most that our copy processes had resident in the parts before, the JVM not counted
 
-    psql | psql         one raw pipe, text and binary
-    2 × psql | psql     two raw binary pipes side by side, each half of the blocks
-    subscription        CREATE SUBSCRIPTION until the table is ready
-    local, spark        our engines, the table in chunks, as the copy process uses them:
-                        blocks in one snapshot, or ranges of the key (the resumable way)
+All ways of a part run in turns on the same two servers, each in databases of its own.  After every
+copy both sides are compared, rows and checksums, indexes and foreign keys.  Ratios are medians over
+the rounds of ratios of the same round.  Peers that are not installed are named and left out.
 
-The first table is the load alone, into a table without index.  The second is the load and
-the primary key built after it.  Spark's first job starts a JVM; its time is given apart.
-
-    python -m bench.copy [--scale 20] [--rounds 2] [--chunks 8] [--parallel 2] [--no-spark]
+    python -m bench.copy [--parts load,end,busy,many,memory] [--rows 5000000] [--tables 1000]
+                         [--rounds 1] [--no-spark] [--skip-original] [--json FILE]
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import threading
+import contextlib
+import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from bench import common
-from londiste import engine
-from londiste.copy import attempts
-from londiste.copy.ranges import split_by_key
-from londiste.copy.restore import more_sort_memory
-from londiste.copy.split import split
-from londiste.db import catalog, marks
-from londiste.db.connection import session
-from londiste.db.names import TableName
+from bench.copy_busy import Writers
+from bench.copy_load import Load, engines, speed
+from bench.copy_tables import ACCOUNTS, CASES, Case, many
+from bench.copy_ways import Londiste3, Native, Ours, Pgcopydb, Way
+from bench.peers import Peers, add_option, bindir
 from londiste.embedded.postgres import Cluster
-from londiste.engine.base import Engine
-from londiste.engine.spec import CopySpec
-from londiste.install.apply import install
 
-TABLE = TableName("public", "pgbench_accounts")
-COLUMNS = ("aid", "bid", "abalance", "filler")
-DDL = """
-create table public.pgbench_accounts (aid int not null, bid int, abalance int, filler char(84))
-"""
-FILL = """
-insert into public.pgbench_accounts
-select i, (i - 1) / 100000 + 1, 0, '' from generate_series(1, {rows}) i
-"""
-KEY = "alter table public.pgbench_accounts add primary key (aid)"
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way of copying: what it is called, and what does it (without the key)."""
-
-    name: str
-    run: Callable[[], None]
-
-
-def main() -> None:
-    """Runs the benchmark and prints two tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--scale", type=int, default=20, help="100,000 rows each")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--chunks", type=int, default=8)
-    parser.add_argument("--parallel", type=int, default=2)
-    parser.add_argument("--no-spark", dest="spark", action="store_false")
-    args = parser.parse_args()
-    with common.servers("source", "target") as (source, target):
-        Bench(source, target, args).run()
+PARTS = ("load", "end", "busy", "many", "memory")
+SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB"}
+TEMPLATE = "template_of_bench"
+SNAPSHOT, RESUMABLE = "londiste, local, snapshot", "londiste, local, resumable"
+MEMORY = 150.0
 
 
 class Bench:
-    """The servers, the ways, and the measuring."""
+    """Two servers, what is installed, and what was found."""
 
-    def __init__(self, source: Cluster, target: Cluster, args: argparse.Namespace) -> None:
+    def __init__(
+        self, source: Cluster, target: Cluster, folder: Path, args: argparse.Namespace
+    ) -> None:
         self.source = source
         self.target = target
+        self.folder = folder
         self.args = args
-        self.rows = args.scale * 100_000
-        self.load: dict[str, list[float]] = {}
-        self.whole: dict[str, list[float]] = {}
+        self.peers = Peers(target)
+        self.goals: list[common.Goal] = []
+        self.memory: dict[str, float] = {}
 
-    def run(self) -> None:
-        self._make()
-        ways = [
-            Way("psql pipe, text", lambda: self._psql(binary=False, halves=1)),
-            Way("psql pipe, binary", lambda: self._psql(binary=True, halves=1)),
-            Way("two psql pipes, binary", lambda: self._psql(binary=True, halves=2)),
-            Way("native subscription", self._subscription),
+    def run(self, parts: Sequence[str]) -> None:
+        """The parts in their order."""
+        if "load" in parts:
+            carriers = engines(self.args.spark)
+            try:
+                for name in self.args.cases.split(","):
+                    self.goals += Load(self.source, self.target, CASES[name], self.args).run(
+                        carriers
+                    )
+            finally:
+                for carrier in carriers.values():
+                    carrier.close()
+        if "end" in parts:
+            for name in self.args.cases.split(","):
+                self.end(CASES[name])
+        if "busy" in parts:
+            self.busy()
+        if "many" in parts:
+            self.many()
+        if "memory" in parts:
+            self.report_memory()
+
+    def end(self, case: Case) -> None:
+        """From add-table, or what a peer has for that, until the table is ok."""
+        with self.ways(case, self.args.rows, self.all_ways(case)) as found:
+            times = self.rounds(found)
+        fastest = [
+            speed(times[peer], times[SNAPSHOT])
+            for peer in (Native.name, Pgcopydb.name)
+            if peer in times
         ]
-        engines = {"local": engine.create("local")}
-        notes = []
-        if self.args.spark:
-            engines["spark"] = engine.create("spark", {})
-        try:
-            for name, carrier in engines.items():
-                started = time.perf_counter()
-                list(carrier.run(abs, [1, 2], 2))
-                notes.append(
-                    f"Start of engine {name}: {time.perf_counter() - started:.1f} s, once."
+        theirs = times.get(Londiste3.name)
+        what = f"{case.name} until ok"
+        self.goals += [
+            common.Goal(f"{what}: × the better of native and pgcopydb", min(fastest), 1.25),
+            common.Goal(
+                f"{what}: × Londiste 3",
+                None if theirs is None else speed(theirs, times[SNAPSHOT]),
+                4.0,
+            ),
+            common.Goal(
+                f"{what}: resumable × snapshot", speed(times[SNAPSHOT], times[RESUMABLE]), 0.8
+            ),
+        ]
+        self.report(f"{what}, {self.args.rows:,} rows", f"copy end {case.name}", times)
+
+    def busy(self) -> None:
+        """The same while the table is written to."""
+        pgbench = self.peers.pgbench()
+        if pgbench is None:
+            return
+        kinds = [Native(*self.place(ACCOUNTS)), *self.ours(ACCOUNTS)[:2]]
+        tps: dict[str, list[float]] = {}
+        before: dict[str, list[float]] = {}
+        times: dict[str, list[float]] = {}
+        with self.ways(ACCOUNTS, self.args.rows, kinds) as found:
+            for way in self.turns(found):
+                way.fresh()
+                with Writers(pgbench, way.source, way.key, self.args.rows, self.folder) as writers:
+                    writers.warm(self.args.warm)
+                    started = time.time()
+                    seconds = way.copy()
+                    writers.finish()
+                times.setdefault(way.name, []).append(seconds)
+                tps.setdefault(way.name, []).append(writers.rate(started, started + seconds))
+                before.setdefault(way.name, []).append(
+                    writers.rate(started - self.args.warm / 2, started)
                 )
-                for binary in (False, True):
-                    ways.append(self._ours(name, carrier, binary))
-                ways.append(self._ranges(name, carrier))
-            for _ in range(self.args.rounds):
-                for way in ways:
-                    self._measure(way)
-        finally:
-            for carrier in engines.values():
-                carrier.close()
-        self._report(notes)
-
-    def _measure(self, way: Way) -> None:
-        with common.connect(self.target) as conn:
-            conn.execute("drop table if exists public.pgbench_accounts")
-            conn.execute(DDL)
-            # No way pays for the dirty pages of another.
-            conn.execute("checkpoint")
-        started = time.perf_counter()
-        way.run()
-        loaded = time.perf_counter()
-        with common.connect(self.target) as conn:
-            conn.execute("begin")
-            more_sort_memory(conn)
-            conn.execute(KEY)
-            conn.execute("commit")
-        ended = time.perf_counter()
-        self.load.setdefault(way.name, []).append(loaded - started)
-        self.whole.setdefault(way.name, []).append(ended - started)
-        self._verify(way)
-
-    def _verify(self, way: Way) -> None:
-        with common.connect(self.target) as conn:
-            found = conn.execute(
-                "select count(*), sum(aid) from public.pgbench_accounts"
-            ).fetchone()
-        expected = (self.rows, self.rows * (self.rows + 1) // 2)
-        if found != expected:
-            raise AssertionError(f"{way.name}: {found} instead of {expected}")
-
-    def _report(self, notes: Sequence[str]) -> None:
-        title = f"pgbench_accounts, {self.rows:,} rows, {self.megabytes:.0f} MB"
-        for what, times in (
-            (f"Load of {title}", self.load),
-            (f"Load and primary key of {title}", self.whole),
-        ):
-            common.report(
-                what,
-                "MB",
-                [common.Row(n, common.median(t), self.megabytes) for n, t in times.items()],
-                "two psql pipes, binary",
-                notes,
+                way.check()
+                way.forget()
+        self.report(
+            f"accounts until ok under pgbench -c 2, {self.args.rows:,} rows",
+            "copy busy",
+            times,
+            {
+                "TPS before": {name: common.median(v) for name, v in before.items()},
+                "TPS meanwhile": {name: common.median(v) for name, v in tps.items()},
+            },
+        )
+        for name in (SNAPSHOT, RESUMABLE):
+            self.goals.append(
+                common.Goal(
+                    f"busy, {name.split(', ')[-1]}: × native",
+                    speed(times[Native.name], times[name]),
+                    1.0,
+                )
+            )
+            # A rate is the better the higher it is: the ratio is the other way round.
+            self.goals.append(
+                common.Goal(
+                    f"busy, {name.split(', ')[-1]}: TPS × native's",
+                    speed(tps[name], tps[Native.name]),
+                    0.9,
+                )
             )
 
-    def _make(self) -> None:
-        with session(self.target.dsn(), autocommit=True) as conn:
-            install(conn)
-        with common.connect(self.source) as conn:
-            conn.execute(DDL)
-            conn.execute(FILL.format(rows=self.rows).encode())
-            conn.execute(KEY)
-            conn.execute("create publication bench for table public.pgbench_accounts")
-            conn.execute("vacuum (freeze, analyze) public.pgbench_accounts")
-            conn.execute("checkpoint")
-        with session(self.source.dsn(), autocommit=True) as conn:
-            self.info = catalog.require(conn, TABLE)
-        self.megabytes = self.info.bytes / 1e6
+    def many(self) -> None:
+        """What a table costs however small it is."""
+        case = many(self.args.tables)
+        kinds = [Native(*self.place(case)), Ours(*self.place(case), mode="auto")]
+        with self.ways(case, self.args.small_rows, kinds) as found:
+            times = self.rounds(found)
+        self.goals.append(
+            common.Goal(
+                "small tables until ok: × native",
+                speed(times[Native.name], times[kinds[1].name]),
+                1.0,
+            )
+        )
+        self.report(
+            f"{self.args.tables:,} tables of {self.args.small_rows:,} rows until ok",
+            "copy many",
+            times,
+        )
 
     # -- the ways ----------------------------------------------------------
 
-    def _psql(self, *, binary: bool, halves: int) -> None:
-        middle = self.info.pages // 2
-        conditions = ["true"]
-        if halves == 2:
-            conditions = [f"ctid < '({middle},0)'::tid", f"ctid >= '({middle},0)'::tid"]
-        threads = [threading.Thread(target=self._pipe, args=(c, binary)) for c in conditions]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    def place(self, case: Case) -> tuple[Cluster, Cluster, Path, Case]:
+        """What every way needs."""
+        return self.source, self.target, self.folder, case
 
-    def _pipe(self, condition: str, binary: bool) -> None:
-        form = "(format binary)" if binary else ""
-        names = ", ".join(COLUMNS)
-        reader = subprocess.Popen(
+    def ours(self, case: Case) -> list[Way]:
+        """Our ways: snapshot and resumable without Spark, then with it."""
+        found: list[Way] = [
+            Ours(*self.place(case), mode="snapshot"),
+            Ours(*self.place(case), mode="resumable"),
+        ]
+        if self.args.spark:
+            found.append(Ours(*self.place(case), engine="spark"))
+        return found
+
+    def all_ways(self, case: Case) -> list[Way]:
+        """Ours and those of the peers that are installed."""
+        found: list[Way] = [Native(*self.place(case))]
+        program = self.peers.program("pgcopydb")
+        if program is not None:
+            Pgcopydb.program = program
+            found.append(Pgcopydb(*self.place(case)))
+        found += self.ours(case)
+        if not self.args.skip_original and self.peers.extension("pgq", "pgq_node", "londiste"):
+            program, ticker = self.peers.program("londiste"), self.peers.program("pgqd")
+            if program is not None and ticker is not None:
+                Londiste3.program, Londiste3.ticker = program, ticker
+                found.append(Londiste3(*self.place(case)))
+        return found
+
+    @contextlib.contextmanager
+    def ways(self, case: Case, rows: int, found: list[Way]) -> Iterator[list[Way]]:
+        """Prepared, each with its databases; all gone afterwards."""
+        self.source.create_database(TEMPLATE)
+        with common.connect(self.source, TEMPLATE) as conn:
+            case.make(conn, rows)
+            conn.execute("vacuum (freeze, analyze)")
+        prepared: list[Way] = []
+        try:
+            for way in found:
+                # Before it is prepared: a half made one has to be ended, too.
+                prepared.append(way)
+                way.prepare(TEMPLATE)
+            yield found
+            for way in found:
+                if way.memory:
+                    self.memory[way.name] = max(way.memory, self.memory.get(way.name, 0.0))
+        finally:
+            for way in prepared:
+                with contextlib.suppress(Exception):
+                    way.end()
+            self.source.drop_database(TEMPLATE)
+
+    def turns(self, found: list[Way]) -> Iterator[Way]:
+        """Each way once a round, another first in each."""
+        for number in range(self.args.rounds):
+            start = number % len(found)
+            yield from [*found[start:], *found[:start]]
+
+    def rounds(self, found: list[Way]) -> dict[str, list[float]]:
+        """Seconds of each way in each round, checked."""
+        times: dict[str, list[float]] = {way.name: [] for way in found}
+        for way in self.turns(found):
+            way.fresh()
+            times[way.name].append(way.copy())
+            way.check()
+            way.forget()
+        return times
+
+    # -- what was found ----------------------------------------------------
+
+    def report(
+        self,
+        title: str,
+        key: str,
+        times: dict[str, list[float]],
+        more: dict[str, dict[str, float]] | None = None,
+    ) -> None:
+        """Prints the table of a part."""
+        columns = more or {}
+        ratio = {name: speed(times[Native.name], mine) for name, mine in times.items()}
+        print(f"\n## {title[0].upper()}{title[1:]}")
+        common.table(
+            ["way", "s", "× native", *columns],
             [
-                *self._psql_command(self.source),
-                f"copy (select {names} from public.pgbench_accounts where {condition})"
-                f" to stdout {form}",
+                [
+                    *(name, f"{common.median(mine):.2f}", f"{ratio[name]:.2f}"),
+                    *(f"{values[name]:,.0f}" for values in columns.values()),
+                ]
+                for name, mine in times.items()
             ],
-            env=self.source.environment(),
-            stdout=subprocess.PIPE,
         )
-        subprocess.run(
-            [
-                *self._psql_command(self.target),
-                f"copy public.pgbench_accounts ({names}) from stdin {form}",
-            ],
-            env=self.target.environment(),
-            stdin=reader.stdout,
-            check=True,
+        common.write_json(self.args.json, key, {"ratio": ratio, "s": times, **columns})
+
+    def report_memory(self) -> None:
+        """Peaks of our copy processes, JVMs not counted."""
+        if not self.memory:
+            print("\nMemory is that of the copies of end, busy and many: none has run.")
+            return
+        print("\n## Memory of the copy process")
+        common.table(["way", "MB at most"], [[n, f"{mb:.0f}"] for n, mb in self.memory.items()])
+        common.write_json(self.args.json, "copy memory", {"MB": self.memory})
+        self.goals.append(
+            common.Goal("MB of a copy process", max(self.memory.values()), MEMORY, False)
         )
-        if reader.wait() != 0:
-            raise RuntimeError("psql failed")
 
-    def _psql_command(self, cluster: Cluster) -> list[str]:
-        return [str(cluster.program("psql")), "-qX", "-d", cluster.dsn(), "-c"]
 
-    def _subscription(self) -> None:
-        with common.connect(self.target) as conn:
-            source = self.source.dsn().replace("'", "''")
-            conn.execute(f"create subscription bench connection '{source}' publication bench")
-            try:
-                common.wait_until(
-                    "select bool_and(srsubstate in ('r', 's')) from pg_subscription_rel", conn
-                )
-            finally:
-                conn.execute("drop subscription bench")
-
-    def _ours(self, name: str, carrier: Engine, binary: bool) -> Way:
-        def run() -> None:
-            with session(self.source.dsn(), autocommit=True) as holder:
-                holder.execute("begin isolation level repeatable read")
-                row = holder.execute("select pg_export_snapshot()").fetchone()
-                assert row is not None
-                with session(self.target.dsn(), autocommit=True) as conn:
-                    attempt = attempts.copy_start(conn, "bench", TABLE)
-                spec = CopySpec(
-                    queue="bench",
-                    source=self.source.dsn(),
-                    target=self.target.dsn(),
-                    source_table=TABLE,
-                    target_table=TABLE,
-                    columns=tuple((c, c) for c in COLUMNS),
-                    chunks=split(
-                        TABLE,
-                        pages=self.info.pages,
-                        total_bytes=self.info.total_bytes,
-                        chunk_bytes=self.info.total_bytes // self.args.chunks + 1,
-                    ),
-                    snapshot=str(row[0]),
-                    attempt=attempt,
-                    binary=binary,
-                    filenode=self.info.filenode,
-                )
-                list(carrier.copy(spec, self.args.parallel))
-
-        return Way(f"engine {name}, {'binary' if binary else 'text'}", run)
-
-    def _ranges(self, name: str, carrier: Engine) -> Way:
-        """The resumable way: each chunk a range of the key, in a snapshot of its own."""
-
-        def run() -> None:
-            with (
-                session(self.source.dsn(), autocommit=True) as source,
-                session(self.target.dsn(), autocommit=True) as target,
-            ):
-                attempt = attempts.copy_start(target, "bench", TABLE)
-                spec = CopySpec(
-                    queue="bench",
-                    source=self.source.dsn(),
-                    target=self.target.dsn(),
-                    source_table=TABLE,
-                    target_table=TABLE,
-                    columns=tuple((c, c) for c in COLUMNS),
-                    chunks=split_by_key(
-                        source,
-                        self.info,
-                        [c for c in catalog.columns(source, TABLE) if c.name == "aid"],
-                        chunk_bytes=self.info.total_bytes // self.args.chunks + 1,
-                    ),
-                    snapshot="",
-                    attempt=attempt,
-                    binary=True,
-                    source_mark=marks.mark(source, TABLE),
-                    target_mark=marks.mark(target, TABLE),
-                )
-                list(carrier.copy(spec, self.args.parallel))
-
-        return Way(f"engine {name}, binary, ranges of the key", run)
+def main() -> None:
+    """Runs the parts and says what was reached."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--cases", default=",".join(CASES), help="tables of load and end")
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--tables", type=int, default=1000, help="of many")
+    parser.add_argument("--small-rows", type=int, default=1000, help="in each of them")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--chunks", type=int, default=8, help="of the load alone")
+    parser.add_argument("--parallel", type=int, default=2, help="chunks of it at a time")
+    parser.add_argument("--warm", type=float, default=4, help="seconds of writing before a copy")
+    parser.add_argument("--no-spark", dest="spark", action="store_false")
+    parser.add_argument("--skip-original", action="store_true", help="without Londiste 3")
+    parser.add_argument("--json", type=Path, help="file that takes the results")
+    add_option(parser)
+    args = parser.parse_args()
+    parts = args.parts.split(",")
+    if unknown := set(parts) - set(PARTS) | set(args.cases.split(",")) - set(CASES):
+        parser.error(f"there is no {', '.join(sorted(unknown))}")
+    began = time.perf_counter()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        common.servers("source", "target", bindir=bindir(args.bindir), settings=SETTINGS) as (
+            source,
+            target,
+        ),
+    ):
+        bench = Bench(source, target, Path(folder), args)
+        bench.run(parts)
+        common.goals(bench.goals)
+        for note in bench.peers.notes:
+            print(f"\nskipped: {note}")
+        with common.connect(target) as conn:
+            print(
+                f"\nMedians of {args.rounds} rounds; every target equal to its source."
+                f" {common.machine(conn)}; took {time.perf_counter() - began:.0f} s"
+            )
+    common.write_json(
+        args.json, "copy goals", {g.name: [g.value, g.limit, g.reached] for g in bench.goals}
+    )
 
 
 if __name__ == "__main__":
