@@ -51,6 +51,7 @@ grant execute on function
     londiste._capture_now(oid, text[], text, text),
     londiste._columns_now(oid),
     londiste._row_columns(oid),
+    londiste._captured_table(oid, name),
     londiste._capture_fields(oid, record, text[], text, text, text[]),
     londiste._capture_from(oid),
     londiste._capture_key(oid, text, text[]),

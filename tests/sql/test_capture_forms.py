@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 
 import psycopg
 import pytest
 
 from tests.fix_cluster import Database
+from tests.fix_restore import dump, restore
 from tests.sql.queue_events import Fields, take_events, writer
 
 Session = psycopg.Connection[tuple[object, ...]]
@@ -352,3 +353,45 @@ def test_rows_of_tables_that_inherit_later_are_no_changes_of_the_table(app: Sess
     assert form(app, "plain")[0] == "row"
     app.execute("update plain set v = 'b'")
     assert len(take_events(app)) == 20
+
+
+@pytest.mark.parametrize("chosen", ["row", "statement"])
+def test_a_capture_that_comes_out_of_a_dump_finds_its_table(
+    app: Session, pgq_db: Database, new_database: Callable[..., Database], chosen: str
+) -> None:
+    app.execute("select londiste.create_capture('q', 'plain', array['form=' || %s])", [chosen])
+    app.execute("select londiste.create_capture('q', 'parts')")
+    other = new_database()
+    restore(dump(pgq_db), other)
+    with writer(other.dsn) as restored:
+        for maintained in (False, True):
+            if maintained:
+                renewed = restored.execute("select londiste._renew_captures()").fetchone()
+                assert renewed == (2,)
+            restored.execute("insert into plain select g, 'a' from generate_series(1, 2) g")
+            restored.execute("update plain set v = 'b' where id = 1; delete from plain")
+            restored.execute("insert into parts values (5); delete from parts")
+            told = [(event_type(event), event) for event in take_events(restored)]
+            assert [(k["op"], k["table"], k["pkey"], e.extra3) for k, e in told] == [
+                ("INSERT", ["public", "plain"], ["id"], "1"),
+                ("INSERT", ["public", "plain"], ["id"], "2"),
+                ("UPDATE", ["public", "plain"], ["id"], "1"),
+                ("DELETE", ["public", "plain"], ["id"], "2"),
+                ("DELETE", ["public", "plain"], ["id"], "1"),
+                ("INSERT", ["public", "parts"], ["id"], "5"),
+                ("DELETE", ["public", "parts"], ["id"], "5"),
+            ]
+            assert json.loads(told[2][1].data or "") == {"id": 1, "v": "b"}
+        assert restored.execute("select londiste._renew_captures()").fetchone() == (0,)
+
+
+def test_a_queue_that_was_dropped_and_made_anew_gets_its_events_after_maintenance(
+    app: Session,
+) -> None:
+    app.execute("select londiste.create_capture('q', 'plain')")
+    app.execute("select pgq.drop_queue('q', true)")
+    app.execute("select londiste._renew_captures()")
+    app.execute("select pgq.create_queue('q')")
+    assert app.execute("select londiste._renew_captures()").fetchone() == (1,)
+    app.execute("insert into plain values (1, 'a')")
+    assert len(take_events(app)) == 1

@@ -247,12 +247,15 @@ class RowWriter:
         known = from_database(error, where=self._node)
         if known.retry:
             return known
+        state = error.sqlstate or ""
         return self.error(
             change,
             shape,
             said(error),
-            detail=f"SQLSTATE {error.sqlstate}, SQL: {statement}",
-            hint=_hint(error.sqlstate or "", shape.name),
+            # Of the 22 class it may be the key itself that is no value of its type.
+            detail=f"{'' if state.startswith('22') else _key_of(change)}SQLSTATE {state},"
+            f" SQL: {statement}",
+            hint=_hint(state, shape.name),
         )
 
     def _statements(
@@ -353,8 +356,10 @@ def check_columns(plan: TablePlan, again: Again, rows: RowWriter) -> None:
                 raise error
 
 
-def _key_of(change: RowChange) -> str:
-    """The key of the row, for whoever has to look for it."""
+def _key_of(change: TableChange) -> str:
+    """The key of the row, for whoever has to look for it: a packed event has many."""
+    if isinstance(change, Truncate):
+        return ""
     values = ", ".join(str(change.image.get(name)) for name in change.key)
     return f"key ({', '.join(change.key)}) = ({values[:200]}), " if change.key else ""
 

@@ -103,6 +103,7 @@ declare
     v_txid pg_catalog.int8 := pg_catalog.txid_current();
     v_table pg_catalog.int8 := %7$s;
     v_now pg_catalog.text;
+    v_relid pg_catalog.oid := %2$s;
 %12$sbegin
 %13$s    if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
         or pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1
@@ -119,9 +120,17 @@ declare
             or pg_catalog.has_column_privilege(%2$L::pg_catalog.regclass::pg_catalog.oid,
                 %4$s::pg_catalog.int2, 'select') is not null
         then
-            v_now := londiste._capture_now(%2$L::pg_catalog.regclass, %16$L::pg_catalog.text[],
-                '($1)', '($2)');
-            perform londiste._capture_changed_row(%2$s, tg_argv[0:], v_now, tg_op, new, old);
+            if tg_relid operator(pg_catalog.<>) %2$s then
+                v_relid := londiste._captured_table(tg_relid, tg_name);
+            end if;
+            if v_relid operator(pg_catalog.=) %2$s then
+                v_now := londiste._capture_now(%2$L::pg_catalog.regclass, %16$L::pg_catalog.text[],
+                    '($1)', '($2)');
+            else
+                -- From a dump, where the table had another number.
+                v_now := londiste._capture_now(v_relid, %16$L::pg_catalog.text[], '($1)', '($2)');
+            end if;
+            perform londiste._capture_changed_row(v_relid, tg_argv[0:], v_now, tg_op, new, old);
             %14$s
         %5$send if;
     end if;

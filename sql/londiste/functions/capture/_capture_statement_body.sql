@@ -44,8 +44,14 @@ declare
         ' ev_extra1, ev_extra2, ev_extra3, ev_extra4)';
     -- All settings are pinned, because this function pins what it needs for the columns there were.
     v_slow text := format($source$v_pinned := londiste._pin_settings();
-            execute londiste._capture_changed_rows(%1$s, tg_argv[0:],
-                londiste._capture_now(%1$L::pg_catalog.regclass, %2$L::pg_catalog.text[], 'n', 'o'), tg_op);
+            if tg_relid operator(pg_catalog.=) %1$s then
+                execute londiste._capture_changed_rows(%1$s, tg_argv[0:],
+                    londiste._capture_now(%1$L::pg_catalog.regclass, %2$L::pg_catalog.text[], 'n', 'o'), tg_op);
+            else
+                -- From a dump, where the table had another number.
+                execute londiste._capture_changed_rows(tg_relid, tg_argv[0:],
+                    londiste._capture_now(tg_relid, %2$L::pg_catalog.text[], 'n', 'o'), tg_op);
+            end if;
             perform londiste._unpin_settings(v_pinned);$source$, i_relid, i_args);
     v_head text;
     v_from text;

@@ -4,8 +4,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the functions of captures anew whose tables have changed, as far as that needs no new trigger, and so
- * no lock on the table, and the caller owns them; returns how many.
+ * Makes the functions of captures anew whose tables or queues have changed or were restored, as far as that needs
+ * no new trigger, and so no lock on the table, and the caller owns them; returns how many.
  *
  * What does not work out is left to refresh_capture(): changes are captured meanwhile, only slower.
  */
@@ -20,7 +20,13 @@ begin
             join pg_proc as p on p.oid = c.function_id
         where p.proowner = current_user::regrole
             and p.proname = londiste._capture_name(c.args[1], c.table_name)
-            and position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0
+            and (
+                position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0
+                -- From a dump: there the table had another number.
+                or position(format('_capture_signature(%L::', c.relid) in p.prosrc) = 0
+                -- The queue was dropped, and made anew.
+                or position('pg_sequence_last_value(' in p.prosrc) > 0
+                    and position(londiste._capture_way(c.args[1]) in p.prosrc) = 0)
     loop
         begin
             -- As in _lock_capture(), but without waiting: somebody else makes it anew.
