@@ -201,6 +201,8 @@ class WorkerSettings(NodeSettings):
     copy_index_memory: int = Field(
         512 * 1024 * 1024,
         ge=1024 * 1024,
+        # More the server does not take for maintenance_work_mem.
+        le=(2**31 - 1) * 1024,
         description="Memory in bytes that these builds together may take for sorting.",
     )
     copy_max_source_sessions: int = Field(

@@ -215,6 +215,7 @@ def test_a_busy_source_holds_the_copies_back_until_it_is_calm(
         (("--bytes-per-second", "fast"), "not a number of bytes"),
         (("--bytes-per-second", "0"), "the slowest is 16384"),
         (("--tasks", "0"), "0 is not in the range"),
+        (("--tasks", "99999999999999999999"), "is not in the range"),
         (("--tasks", "1", "--off"), "--off together with a limit"),
     ],
 )
@@ -227,6 +228,13 @@ def test_limits_that_are_none_are_refused(
     assert answer.code == 2
     assert says in answer.err
     assert "no limits" in copy("throttle").err
+
+
+def test_a_rate_that_is_larger_than_any_number_is_no_error(
+    copy: Copy,  # noqa: F811
+) -> None:
+    assert copy("throttle", "--bytes-per-second", "99999999999999999G").code == 0
+    assert copy("throttle", "--off").code == 0
 
 
 def test_sql_refuses_what_is_no_node_or_no_limit(

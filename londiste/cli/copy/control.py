@@ -61,7 +61,7 @@ def resume(context: options.Context) -> None:
     metavar="NUMBER",
     help="All copies together move no more; with k, M or G for thousands, millions, milliards.",
 )
-@click.option("--tasks", type=click.IntRange(min=1), help="So many chunks at a time.")
+@click.option("--tasks", type=click.IntRange(1, 2**31 - 1), help="So many chunks at a time.")
 @click.option("--off", is_flag=True, help="No limits.")
 @options.json_output
 def throttle(
@@ -106,7 +106,8 @@ def number(text: str) -> int:
         raise BadOption(
             f"--bytes-per-second {text}: not a number of bytes", hint="write 10M, or 10000000"
         )
-    result = int(float(found[1]) * _UNITS[found[2]])
+    # A number without end is as good as the largest that the database knows.
+    result = int(min(float(found[1]) * _UNITS[found[2]], 2.0**62))
     if result < control.SLOWEST:
         raise BadOption(
             f"--bytes-per-second {text}: the slowest is {control.SLOWEST}",
