@@ -395,3 +395,24 @@ def test_a_queue_that_was_dropped_and_made_anew_gets_its_events_after_maintenanc
     assert app.execute("select londiste._renew_captures()").fetchone() == (1,)
     app.execute("insert into plain values (1, 'a')")
     assert len(take_events(app)) == 1
+
+
+@pytest.mark.parametrize("kind", ["", "_insert", "_delete"])
+def test_a_kind_of_change_that_is_told_no_more_is_a_lost_capture(app: Session, kind: str) -> None:
+    app.execute("select londiste.create_capture('q', 'plain')")
+    app.execute(
+        "select pgq_node.register_location('q', 'n', 'dbname=x', false);"
+        "select pgq_node.create_node('q', 'root', 'n', 'w', null, null, null)"
+    )
+    app.execute(
+        "insert into londiste.table_info (queue_name, table_name, local)"
+        " values ('q', 'public.plain', true)"
+    )
+    lost = "select reason from londiste.lost_captures('q')"
+    assert app.execute(lost).fetchall() == []
+    app.execute(f"alter table plain disable trigger _londiste_q{kind}".encode())
+    assert app.execute(lost).fetchall() == [("has its capture trigger disabled",)]
+    app.execute(f"drop trigger _londiste_q{kind} on plain".encode())
+    assert app.execute(lost).fetchall() == [("has lost its capture trigger",)]
+    app.execute("select londiste.create_capture('q', 'plain', '{ops=I}')")
+    assert app.execute(lost).fetchall() == []

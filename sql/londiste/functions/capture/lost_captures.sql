@@ -18,7 +18,9 @@ as $$
 select t.table_name,
     case
         when c.oid is null then 'is gone, or has another name'
-        when exists (select from pg_trigger as g where g.tgrelid = c.oid and g.tgfoid = p.oid)
+        when exists (
+            select from pg_trigger as g
+            where g.tgrelid = c.oid and g.tgfoid = p.oid and g.tgenabled not in ('O', 'A') and g.tgqual is null)
         then 'has its capture trigger disabled'
         else 'has lost its capture trigger'
     end
@@ -35,6 +37,17 @@ where t.queue_name = i_queue_name
         where g.tgrelid = c.oid
             and g.tgfoid = p.oid
             and g.tgname = londiste.trigger_name(i_queue_name)
-            and g.tgenabled in ('O', 'A'))
+            and g.tgenabled in ('O', 'A')
+            -- The statement form has a trigger for each kind of change.
+            and not exists (
+                select from (values ('I', 4), ('D', 8), ('U', 16)) as k (letter, bit)
+                where position(k.letter in
+                        (londiste._capture_options((londiste._trigger_args(g.tgargs))[3:])).ops) > 0
+                    and not exists (
+                        select from pg_trigger as e
+                        where e.tgrelid = c.oid
+                            and e.tgfoid = p.oid
+                            and e.tgtype & k.bit <> 0
+                            and e.tgenabled in ('O', 'A'))))
 order by t.nr;
 $$;
