@@ -206,18 +206,20 @@ class CopyProcess:
                 consumer=self.job.copy_consumer(name),
                 table=str(name),
             ):
-                self._until_done(name)
+                self._until_done(name, signals)
         finally:
             self._waiting.discard(name)
             # The next table need not wait for the next look.
             signals.wake()
 
-    def _until_done(self, name: TableName) -> None:
+    def _until_done(self, name: TableName, signals: Signals) -> None:
         copy = TableCopy(self.job, name, self._end.is_set)
         trouble = loop.Trouble()
+        began = time.monotonic()
         while not self._end.is_set():
             try:
                 with self._places:
+                    began = time.monotonic()
                     self._waiting.discard(name)
                     copy.run()
                 return
@@ -238,9 +240,18 @@ class CopyProcess:
                         )
                 with contextlib.suppress(LondisteError, psycopg.Error):
                     copy.note_error(ours)
+                took = time.monotonic() - began
                 self._waiting.add(name)
+                # A table that has not begun yet takes the place at once.
+                signals.wake()
+                # All that fail together are at work in half a place at most: the others get on.
                 self._end.wait(
-                    loop.pause(trouble.failures, longest=self.longest_pause, chance=random.random())
+                    max(
+                        loop.pause(
+                            trouble.failures, longest=self.longest_pause, chance=random.random()
+                        ),
+                        2 * len(self._waiting) * took,
+                    )
                 )
 
     @contextlib.contextmanager

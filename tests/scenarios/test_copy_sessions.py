@@ -30,7 +30,7 @@ def _throttle(leaf: Node, rate: int | None) -> None:
     leaf.database.execute("select londiste.copy_throttle(%s, %s, null)", QUEUE, rate)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("way", "side", "engine"),
     [
@@ -61,7 +61,7 @@ def test_a_copy_whose_sessions_are_ended_again_and_again_arrives_whole(
     with writers.quick_and_slow(root.database) as (writer, slow):
         cascade.add_tables("--all", "--insert-only")
         for number in range(3):
-            cascade.wait(lambda: _chunks(leaf) > 0, "a chunk", 120)
+            cascade.wait(lambda: _chunks(leaf) > 0, "a chunk", 300)
             root.database.execute(
                 f"update scenario.bulk set id = id + 1000000 where id % 97 = {number};"
                 f" update scenario.bulk set id = -id, filler = 'front' where id % 89 = {number};"
