@@ -168,6 +168,13 @@ class Replicated(Way):
         """The command that adds the tables on the leaf."""
         return ["add-table", *self.case.tables]
 
+    def started(self) -> None:
+        """Waits until worker and ticker do their work: the leaf knows the tables of the root."""
+        with common.connect(self.target, self.key) as conn:
+            common.wait_until(
+                f"select count(*) = {len(self.case.tables)} from londiste.table_info", conn
+            )
+
     def copy(self) -> float:
         started = time.perf_counter()
         self.run("leaf", *self.add())
@@ -244,6 +251,7 @@ class Ours(Replicated):
             subprocess.Popen(self.command("ticker", "ticker")),
             subprocess.Popen(self.command("leaf", "worker")),
         ]
+        self.started()
 
     def fresh(self) -> None:
         super().fresh()
@@ -309,6 +317,7 @@ class Londiste3(Replicated):
             ),
             subprocess.Popen([self.program, "-q", self._file("leaf"), "worker"]),
         ]
+        self.started()
 
     def command(self, node: str, *args: str) -> list[str]:
         return [str(self.program), "-q", str(self._file(node)), *args]

@@ -78,7 +78,12 @@ class Replay:
 
     def ask_for_tick(self) -> None:
         """Once: only a tick made after the copy sees everything that was copied."""
-        provider, queue = self._sides.provider, self._sides.queue
-        if not self._forced and nodes.is_root_node(provider, queue):
-            queues.force_tick(provider, queue)
+        if not self._forced:
+            ask_for_tick(self._sides)
             self._forced = True
+
+
+def ask_for_tick(sides: Sides) -> None:
+    """Has a tick made soon, also of a queue without events; a branch waits for its provider's."""
+    if nodes.is_root_node(sides.provider, sides.queue):
+        queues.force_tick(sides.provider, sides.queue)

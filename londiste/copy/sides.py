@@ -12,7 +12,7 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.cascade import nodes
-from londiste.db.connection import Connection, connect
+from londiste.db.connection import Connection, connect, usable
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
 from londiste.errors import StateError
@@ -49,6 +49,55 @@ class Builds:
             self._places.release()
 
 
+class Spare:
+    """Sessions that one table has done with and the next one takes.
+
+    A session costs more than a small table: the server starts a process that reads the catalog.
+    Only sessions of tables that came to their end without an error are kept, and not more of a
+    place than tables are copied at a time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[str, bool], list[Connection]] = {}
+
+    def take(self, dsn: str, name: str, *, target: bool) -> Connection | None:
+        """A session that is as good as a new one, or None; ``name`` becomes its name.
+
+        target -- with the replica role, for this node.
+        """
+        while True:
+            with self._lock:
+                kept = self._kept.get((dsn, target))
+                conn = kept.pop() if kept else None
+            if conn is None:
+                return None
+            with contextlib.suppress(psycopg.Error):
+                if usable(conn):
+                    conn.execute(
+                        "select pg_catalog.set_config('application_name', %s, false)", [name]
+                    )
+                    return conn
+            conn.close()
+
+    def keep(self, dsn: str, conn: Connection, *, target: bool, most: int) -> None:
+        """Takes a session back."""
+        with self._lock:
+            kept = self._kept.setdefault((dsn, target), [])
+            if usable(conn) and len(kept) < most:
+                kept.append(conn)
+                return
+        conn.close()
+
+    def close(self) -> None:
+        """Ends all that are kept."""
+        with self._lock:
+            for kept in self._kept.values():
+                for conn in kept:
+                    conn.close()
+            self._kept.clear()
+
+
 @dataclass(frozen=True)
 class Job:
     """What all tables of a copy process have in common.
@@ -60,6 +109,7 @@ class Job:
     chunk_bytes -- see ``split``.
     builds -- for the indexes of all tables.
     resumable_from -- bytes of a table from which on it is copied in the resumable way.
+    spare -- sessions for the next table.
     """
 
     db: str
@@ -73,6 +123,7 @@ class Job:
     delay: float = 1.0
     builds: Builds = field(default_factory=Builds)
     resumable_from: int = 10 * 1024 * 1024 * 1024
+    spare: Spare = field(default_factory=Spare)
 
     @property
     def copy_prefix(self) -> str:
@@ -108,6 +159,8 @@ class Sides:
     def here(self) -> Connection:
         """A session on this node, in autocommit mode, with the replica role."""
         if self._here is None or self._here.closed:
+            self._here = self.job.spare.take(self.job.db, self.session_name, target=True)
+        if self._here is None:
             self._here = connect(
                 self.job.db,
                 name=self.session_name,
@@ -125,8 +178,11 @@ class Sides:
     def provider(self) -> Connection:
         """A session on the provider that this node has now, in autocommit mode."""
         if self._provider is None or self._provider.closed:
+            location = self._locate()
+            self._provider = self.job.spare.take(location, self.session_name, target=False)
+        if self._provider is None:
             self._provider = connect(
-                self._locate(),
+                location,
                 name=self.session_name,
                 autocommit=True,
                 lock_timeout_ms=self.job.lock_timeout_ms,
@@ -148,6 +204,16 @@ class Sides:
         for conn in (self._here, self._provider):
             if conn is not None:
                 conn.close()
+        self._here = self._provider = None
+
+    def give_back(self) -> None:
+        """Like ``close``, when nothing went wrong: another table may have the connections."""
+        if self._here is not None:
+            self.job.spare.keep(self.job.db, self._here, target=True, most=self.job.parallel)
+        if self._provider is not None:
+            self.job.spare.keep(
+                self._location, self._provider, target=False, most=self.job.parallel
+            )
         self._here = self._provider = None
 
     def table(self) -> ReplicatedTable | None:

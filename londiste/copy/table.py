@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from londiste.cascade import nodes
 from londiste.copy import attempts, indexes, sequences, steps
-from londiste.copy.replay import JOIN_EVENTS, Replay
+from londiste.copy.replay import JOIN_EVENTS, Replay, ask_for_tick
 from londiste.copy.restore import analyze, restore
 from londiste.copy.rows import RowCopy
 from londiste.copy.sides import Job, Sides, Stopping
@@ -75,6 +75,7 @@ class TableCopy:
                         self._synchronise(table, tick)
                     case _:
                         self.clean_up()
+                        self.sides.give_back()
                         return
         except Stopping:
             return
@@ -130,6 +131,9 @@ class TableCopy:
 
     def _catch_up(self, table: ReplicatedTable) -> None:
         """Replays batches until none is waiting and the copy's snapshot is spent."""
+        if table.dropped_ddl:
+            # The first tick behind the copy is made while the indexes are built.
+            ask_for_tick(self.sides)
         self._restore(table)
         steps.copy_step_start(self.sides.here, self.queue, self.name, steps.CATCH_UP)
         self._tally = steps.Tally()

@@ -53,6 +53,9 @@ _LINGER = 5.0
 _GRACE = 4.0
 
 
+#: What goes on first: the worker stands still for the first of these, the rows come last.
+_URGENT = (sync.DoSync, sync.WannaSync, sync.CatchingUp, sync.InCopy)
+
 _DOING = {
     sync.InCopy: "empty it, copy all rows, build its indexes, replay what happened meanwhile",
     sync.CatchingUp: "build missing indexes, replay what happened since its copy",
@@ -134,6 +137,7 @@ class CopyProcess:
                 deadline = time.monotonic() + _GRACE
                 for thread in self._running.values():
                     thread.join(max(0.0, deadline - time.monotonic()))
+                self.job.spare.close()
 
     def _say_what_waits(self, conn: Connection) -> None:
         """Tasks wait for space where nobody reads their log: they leave a note, which is said here.
@@ -183,12 +187,17 @@ class CopyProcess:
         )
 
     def _to_do(self, conn: Connection) -> list[TableName]:
-        """Tables in a state of copying, and tables whose copy has left a consumer behind."""
-        found = [
-            table.name
+        """Tables in a state of copying, and tables whose copy has left a consumer behind.
+
+        Those that are nearest to their end come first: the worker waits for a table in do-sync,
+        which must not wait for a place behind one that is only about to be copied.
+        """
+        begun = [
+            (sync.from_text(table.state), table.name)
             for table in tables.get_table_list(conn, self.job.queue)
             if table.local and isinstance(sync.from_text(table.state), sync.COPYING)
         ]
+        found = [name for _, name in sorted(begun, key=lambda one: _URGENT.index(type(one[0])))]
         prefix = self.job.copy_prefix
         for consumer in nodes.get_consumer_info(conn, self.job.queue):
             if consumer.name.startswith(prefix):

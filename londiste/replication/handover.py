@@ -26,6 +26,10 @@ from londiste.replication.types import ReplicatedTable
 
 log = logging.getLogger(__name__)
 
+#: Tables that are begun beyond those that are copied at a time: when one is ready, the copy process
+#: goes on with the next at once, not when both processes have looked again.
+AHEAD = 8
+
 
 @dataclass(frozen=True)
 class Outlook:
@@ -52,7 +56,8 @@ class Handover:
     """Decides and stores the main worker's states of the tables of one queue.
 
     source -- session on the provider; target -- session on this node.
-    parallel -- tables that may be copied at the same time, not counting those that fail.
+    parallel -- tables that the copy process copies at the same time, not counting those that
+        fail; a few more are given to it.
     """
 
     def __init__(
@@ -61,7 +66,7 @@ class Handover:
         self._source = source
         self._target = target
         self._queue = queue
-        self._parallel = parallel
+        self._most = parallel + AHEAD
 
     def step(self, tick: int, found: Iterable[ReplicatedTable]) -> Outlook:
         """Looks at every table.
@@ -72,7 +77,7 @@ class Handover:
         mine = [t for t in found if t.local]
         states = {t.name: sync.from_text(t.state) for t in mine}
         busy = sum(isinstance(state, COPYING) for state in states.values())
-        if busy >= self._parallel and any(s == Missing() for s in states.values()):
+        if busy >= self._most and any(s == Missing() for s in states.values()):
             busy -= self._failing(name for name, s in states.items() if isinstance(s, COPYING))
         ready = self._ready() if any(s == Missing() for s in states.values()) else frozenset()
         result = []
@@ -80,7 +85,7 @@ class Handover:
             seen = Seen(
                 By.MAIN,
                 tick=tick,
-                copy_slot_free=busy < self._parallel,
+                copy_slot_free=busy < self._most,
                 ok_on_provider=str(table.name) in ready or "copy_node" in table.attrs,
             )
             changed = self._advance(table, seen)
