@@ -196,8 +196,9 @@ def test_the_plan_says_what_is_next_and_touches_nothing(nodes: Nodes) -> None:
     nodes.set_state(B, "catching-up")
     lines = [step.describe() for step in nodes.process().plan()]
     assert len(lines) == 2
-    assert lines[0].startswith("public.a: empty it, copy all rows")
-    assert lines[1].startswith("public.b: build missing indexes")
+    # What is nearest to its end goes first: at the end of that the worker waits for it.
+    assert lines[0].startswith("public.b: build missing indexes")
+    assert lines[1].startswith("public.a: empty it, copy all rows")
     assert nodes.consumers() == []
 
 
