@@ -36,7 +36,7 @@ from londiste.pgq import queues
 
 #: How soon a change is in a tick, where a root makes its queue itself: a tick and what follows
 #: from it take about as long.
-TICKER_MAX_LAG = "3 milliseconds"
+TICKER_MAX_LAG = "5 milliseconds"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ def small(nodes: Nodes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     """A tablespace of 12 MB in the leaf's server: the statement that gives half of it free."""
     if os.geteuid() != 0 or not isinstance(nodes.leaf.cluster, Cluster):
         pytest.skip("a file system of a given size needs root, and a server of this host")
+    if shutil.which("mount") is None or shutil.which("umount") is None:
+        pytest.skip("no mount and umount on PATH")
     place = Path("/tmp") / f"londiste-small-{os.getpid()}"
     place.mkdir()
     mounted = subprocess.run(

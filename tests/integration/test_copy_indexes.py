@@ -140,10 +140,16 @@ def test_a_build_that_is_killed_costs_only_its_own_index(
         holder.execute("select pg_advisory_lock(42)")
         work = Background(sides(leaf, jobs=3))
         wait_for(lambda: sorted(left(leaf)) == ["one", "two"], what="the others to be built")
-        assert leaf.value(
-            "select array_agg(application_name order by 1) from pg_stat_activity"
-            " where application_name like 'londiste copy index %'"
-        ) == ["londiste copy index one", "londiste copy index two"]
+        wait_for(
+            lambda: (
+                leaf.value(
+                    "select array_agg(application_name order by 1) from pg_stat_activity"
+                    " where application_name like 'londiste copy index %' and state = 'active'"
+                )
+                == ["londiste copy index one", "londiste copy index two"]
+            ),
+            what="both to be built at the same time",
+        )
         leaf.execute("select pg_terminate_backend(pid) from pg_stat_progress_create_index")
         work.join()
     assert work.error is not None and work.error.retry

@@ -366,11 +366,12 @@ class TestReading:
         assert f"ev_txid in ({txid})" in query
         assert data_of(conn, batch) == ["slow"]
 
-    def test_a_near_transaction_lowers_the_range(self, queue: Database) -> None:
+    def test_a_transaction_right_below_lowers_the_range(self, queue: Database) -> None:
         conn, slow = queue.connect(), queue.connect(autocommit=False)
         txid = value(slow, "select txid_current()")
         insert(slow, "slow")
-        tick(conn)
+        # In one transaction: that of force_tick() would be finished in between.
+        conn.execute("select pgq.force_tick('q'); select pgq.ticker('q')")
         consume(conn)
         slow.commit()
         tick(conn)
