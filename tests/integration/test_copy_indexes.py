@@ -120,7 +120,8 @@ def test_several_are_built_at_a_time_and_not_more_than_are_allowed(
         assert (
             leaf.value(
                 "select count(*) from pg_stat_activity"
-                " where application_name like 'londiste copy index %'"
+                " where datname = current_database()"
+                " and application_name like 'londiste copy index %'"
             )
             == 2
         )
@@ -144,13 +145,17 @@ def test_a_build_that_is_killed_costs_only_its_own_index(
             lambda: (
                 leaf.value(
                     "select array_agg(application_name order by 1) from pg_stat_activity"
-                    " where application_name like 'londiste copy index %' and state = 'active'"
+                    " where datname = current_database() and state = 'active'"
+                    " and application_name like 'londiste copy index %'"
                 )
                 == ["londiste copy index one", "londiste copy index two"]
             ),
             what="both to be built at the same time",
         )
-        leaf.execute("select pg_terminate_backend(pid) from pg_stat_progress_create_index")
+        leaf.execute(
+            "select pg_terminate_backend(pid) from pg_stat_progress_create_index"
+            " where datname = current_database()"
+        )
         work.join()
     assert work.error is not None and work.error.retry
     assert sorted(left(leaf)) == ["one", "two"]

@@ -48,6 +48,7 @@ where t.queue_name = i_queue_name
                         where e.tgrelid = c.oid
                             and e.tgfoid = p.oid
                             and e.tgtype & k.bit <> 0
+                            and e.tgqual is null
                             and e.tgenabled in ('O', 'A'))))
 order by t.nr;
 $$;
