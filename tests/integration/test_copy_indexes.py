@@ -144,7 +144,8 @@ def test_a_build_that_is_killed_costs_only_its_own_index(
         wait_for(
             lambda: (
                 leaf.value(
-                    "select array_agg(application_name order by 1) from pg_stat_activity"
+                    "select array_agg(application_name order by application_name)"
+                    " from pg_stat_activity"
                     " where datname = current_database() and state = 'active'"
                     " and application_name like 'londiste copy index %'"
                 )

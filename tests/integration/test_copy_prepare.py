@@ -98,7 +98,9 @@ def test_preparing_takes_everything_off_and_restoring_puts_it_back(leaf: Databas
     assert leaf.value("select count(*) from public.t") == 0
     assert leaf.value("select count(*) from pg_index where indrelid = 'public.t'::regclass") == 0
     assert [c for c in structure(leaf) if "NOT NULL" not in c] == ["t_checkedCHECK ((id > 0))"]
-    assert leaf.value("select array_agg(fkey_name order by 1) from londiste.pending_fkeys") == [
+    assert leaf.value(
+        "select array_agg(fkey_name order by fkey_name) from londiste.pending_fkeys"
+    ) == [
         "child_t_fkey",
         "t_parent",
     ]
