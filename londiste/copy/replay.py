@@ -43,10 +43,10 @@ class Replay:
         """The table has everything up to this tick."""
         return self._progress.tick()
 
-    def next(self, interest: Interest, *, joins: bool) -> Batch | None:
+    def next(self, interest: Interest, *, up_to: int | None = None) -> Batch | None:
         """Applies one batch; None when none is there.
 
-        joins -- several ticks may be taken together.
+        up_to -- nothing behind this tick is taken.
         """
         sides = self._sides
         opened = batches.finish_and_next(
@@ -54,7 +54,8 @@ class Replay:
             sides.queue,
             sides.consumer,
             from_tick=self.tick(),
-            max_count=JOIN_EVENTS if joins else None,
+            max_count=JOIN_EVENTS,
+            max_tick=up_to,
         )
         if opened is None:
             return None

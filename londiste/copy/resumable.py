@@ -239,7 +239,7 @@ class ResumableCopy:
             Snapshot.parse(plan.seen),
         )
         while not sync.snapshot_spent(last, replay.seen()):
-            batch = replay.next(interest, joins=True)
+            batch = replay.next(interest)
             if batch is not None:
                 crash.point("copy.mid-states")
             reason = chunks.unwanted(self._sides, table, attempt)

@@ -140,7 +140,7 @@ class TableCopy:
         replay, interest = Replay(self.sides, self._tally), Interest.copy(table)
         copied = Snapshot.parse(table.snapshot) if table.snapshot else None
         while not self.stopping():
-            batch = replay.next(interest, joins=True)
+            batch = replay.next(interest)
             if batch is not None:
                 crash.point("copy.mid-catch-up")
                 if self.sides.state() != table.state:
@@ -171,8 +171,7 @@ class TableCopy:
                 crash.point("copy.after-ok")
                 log.info("%s: in step from tick %d on", table.name, tick)
                 return
-            # Behind the hand-over tick nothing may be taken: up to there tick by tick.
-            if replay.next(interest, joins=False) is None:
+            if replay.next(interest, up_to=tick) is None:
                 self.sides.pause(_LOOK)
                 if self.sides.state() != table.state:
                     return

@@ -97,12 +97,14 @@ def finish_and_next(
     min_interval: timedelta | None = None,
     from_tick: int | None = None,
     max_count: int | None = None,
+    max_tick: int | None = None,
     durable: bool = True,
 ) -> Opened | None:
     """Closes a batch, if one is given, and opens the next, in one call and one transaction.
 
     from_tick, max_count -- without a minimum: where the consumer stands, and how many events at
         most, roughly, may be put together from ticks that have piled up.
+    max_tick -- ticks are put together up to this one and not across it.
     durable -- False: a crash of the server may forget that a batch was finished or opened.
 
     Otherwise as ``finish_batch`` and ``next_batch``; after an error neither has happened.
@@ -119,6 +121,7 @@ def finish_and_next(
         from_tick,
         max_count,
         durable,
+        max_tick,
     )
     batch = _batch(row, queue, consumer)
     return None if batch is None else Opened(batch, row["event_sql"], row["is_followed"])
@@ -134,6 +137,7 @@ def opening(
     min_lag: timedelta | None,
     from_tick: int,
     max_count: int | None,
+    max_tick: int | None,
 ) -> Iterator[list[Opened]]:
     """Opens the next batch while the with block asks another database; it is there behind it.
 
@@ -144,7 +148,7 @@ def opening(
     with call.meanwhile(
         conn,
         "pgq.finish_and_next",
-        *(queue, consumer, finish, min_lag, None, None, from_tick, max_count, False),
+        *(queue, consumer, finish, min_lag, None, None, from_tick, max_count, False, max_tick),
     ) as rows:
         yield found
     batch = _batch(rows[0], queue, consumer)
@@ -181,10 +185,19 @@ def coming(
     min_count: int | None = None,
     min_interval: timedelta | None = None,
     max_count: int | None = None,
+    max_tick: int | None = None,
 ) -> Coming | None:
     """What ``finish_and_next`` will probably open behind a tick; None: nothing yet."""
     row = call.row(
-        conn, "pgq.read_ahead", queue, consumer, from_tick, min_count, min_interval, max_count
+        conn,
+        "pgq.read_ahead",
+        queue,
+        consumer,
+        from_tick,
+        min_count,
+        min_interval,
+        max_count,
+        max_tick,
     )
     if row["tick_id"] is None:
         return None

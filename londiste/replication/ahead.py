@@ -48,6 +48,19 @@ class Sizes:
     min_count: int | None = None
     min_interval: timedelta | None = None
     max_count: int | None = None
+    max_tick: int | None = None
+
+    def up_to(self, tick: int | None) -> Sizes:
+        """The same with somebody who waits for the consumer at a tick; None: with nobody.
+
+        Ticks are joined up to there and not across it, and no more are waited for.
+        """
+        return self if tick == self.max_tick else replace(self, max_tick=tick)
+
+    @property
+    def collects(self) -> bool:
+        """Whether a minimum is asked of the next batch."""
+        return self.max_tick is None and bool(self.min_count or self.min_interval)
 
     def after(self, nbytes: int, events: int) -> Sizes:
         """How the batch behind one of so many bytes and events is asked for.
@@ -168,9 +181,10 @@ class ReadAhead:
             self.queue,
             self.consumer,
             batch.tick_id,
-            min_count=self.sizes.min_count,
-            min_interval=self.sizes.min_interval,
+            min_count=self.sizes.min_count if self.sizes.collects else None,
+            min_interval=self.sizes.min_interval if self.sizes.collects else None,
             max_count=self.sizes.max_count,
+            max_tick=self.sizes.max_tick,
         )
         if coming is None:
             return None

@@ -38,13 +38,13 @@ class Outlook:
     tables -- all that this node keeps.
     copying -- the copy process has something to do.
     waiting -- the worker must not take a batch: a table waits to be handed over here.
-    one_by_one -- ticks must not be joined: a copy waits for the worker to come by.
+    waited_at -- the nearest tick where a copy waits for the worker to come by; None: none does.
     """
 
     tables: Sequence[ReplicatedTable]
     copying: bool
     waiting: bool
-    one_by_one: bool
+    waited_at: int | None
 
     @property
     def ok(self) -> frozenset[str]:
@@ -99,7 +99,9 @@ class Handover:
             tables=result,
             copying=any(isinstance(state, COPYING) for state in states.values()),
             waiting=not all(sync.may_take_batch(By.MAIN, s) for s in states.values()),
-            one_by_one=any(isinstance(state, WannaSync) for state in states.values()),
+            waited_at=min(
+                (s.tick for s in states.values() if isinstance(s, WannaSync)), default=None
+            ),
         )
 
     def _ready(self) -> frozenset[str]:

@@ -41,7 +41,6 @@ class Source:
     done -- the batch that is done here and not finished there: that goes along with the next look.
     standing -- the tick behind which the consumer stands, when the next batch may be asked for
         before anything else is known.
-    joins -- whether ticks may be joined then.
     """
 
     queue: str
@@ -55,26 +54,32 @@ class Source:
     ahead: ReadAhead
     done: Batch | None = None
     standing: int | None = None
-    joins: bool = True
 
     @property
     def collects(self) -> bool:
         """Whether a minimum is asked of batches."""
-        sizes = self.ahead.sizes
-        return bool(sizes.min_count or sizes.min_interval)
+        return self.ahead.sizes.collects
 
-    def next_batch(self, from_tick: int, *, joined: bool) -> Opened | None:
-        """The batch behind ``from_tick``, or None; of a single tick if not ``joined``."""
+    def join_up_to(self, tick: int | None) -> None:
+        """Ticks are joined up to this one from now on, since somebody waits for the worker there.
+
+        None: nobody does.
+        """
+        self.ahead.sizes = self.ahead.sizes.up_to(tick)
+
+    def next_batch(self, from_tick: int) -> Opened | None:
+        """The batch behind ``from_tick``, or None."""
         sizes = self.ahead.sizes
         return batches.finish_and_next(
             self.conn,
             self.queue,
             self.worker,
             min_lag=self.keep_lag,
-            min_count=sizes.min_count if joined else None,
-            min_interval=sizes.min_interval if joined else None,
+            min_count=sizes.min_count if sizes.collects else None,
+            min_interval=sizes.min_interval if sizes.collects else None,
             from_tick=from_tick,
-            max_count=sizes.max_count if joined else None,
+            max_count=sizes.max_count,
+            max_tick=sizes.max_tick,
             # Whoever forgets it hands it out again.
             durable=False,
         )
@@ -99,27 +104,26 @@ class Source:
             None if done is None else done.id,
             min_lag=self.keep_lag,
             from_tick=standing,
-            max_count=self.ahead.sizes.max_count if self.joins else None,
+            max_count=self.ahead.sizes.max_count,
+            max_tick=self.ahead.sizes.max_tick,
         ) as found:
             yield found
         if done is not None:
             crash.point("worker.after-finish")
-        if self.joins:
+        if self.ahead.sizes.max_tick is None:
             self.standing = standing
 
-    def finish(self, batch: Batch, *, one_by_one: bool) -> None:
+    def finish(self, batch: Batch) -> None:
         """Has the provider told that the batch is done, with the next question.
 
         The next one is opened in the same call, unless a minimum is asked of it: whether that
-        may be waited for is known only after the look at the node.  ``one_by_one``: while a copy
-        waits for the worker, ticks must not be joined before that is seen.
+        may be waited for is known only after the look at the node.
         """
         if self.collects:
             self._finish_now(batch)
             return
         self.done = batch
         self.standing = batch.tick_id
-        self.joins = not one_by_one
 
     def heard(self) -> bool:
         """Whether a tick of the queue was made known since the last call."""

@@ -292,12 +292,11 @@ class Worker:
                     source.conn, state.queue, state.worker, state.completed_tick
                 )
                 opened, asked = None, False
+        waited_at = [t for t in (hold.tick if hold else None, outlook.waited_at) if t is not None]
+        source.join_up_to(min(waited_at, default=None))
         crash.point("worker.before-batch")
         if opened is None and not asked:
-            # Of a single tick when somebody waits for this worker at a tick.
-            opened = source.next_batch(
-                state.completed_tick, joined=hold is None and not outlook.one_by_one
-            )
+            opened = source.next_batch(state.completed_tick)
         if opened is None:
             return self._without_batch(source, state, duty, outlook)
         batch = opened.batch
@@ -313,7 +312,7 @@ class Worker:
             )
             self._report(source, state, duty, batch)
             self._make_foreign_keys(outlook)
-            source.finish(batch, one_by_one=outlook.one_by_one)
+            source.finish(batch)
         if source.collects or opened.followed or source.heard():
             return True
         if not self._busy_copying:

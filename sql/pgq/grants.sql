@@ -63,6 +63,7 @@ grant execute on function
     pgq.position_facts(text, text, uuid, int8),
     pgq.next_batch_info(text, text),
     pgq.next_batch_custom(text, text, interval, int4, interval),
+    pgq._next_batch(text, text, interval, int4, interval, boolean),
     pgq.find_tick_helper(int4, int8, timestamptz, int8, int8, interval),
     pgq.get_batch_info(int8),
     pgq.get_batch_events(int8),
@@ -98,9 +99,9 @@ grant execute on function
     pgq.pause_consumer(text, text, text),
     pgq.resume_consumer(text, text),
     pgq.finish_batch(int8),
-    pgq.finish_and_next(text, text, int8, interval, int4, interval, int8, int4, boolean),
-    pgq.read_ahead(text, text, int8, int4, interval, int4),
-    pgq._joined_count(text, int8, int4),
+    pgq.finish_and_next(text, text, int8, interval, int4, interval, int8, int4, boolean, int8),
+    pgq.read_ahead(text, text, int8, int4, interval, int4, int8),
+    pgq._joined_count(text, int8, int4, int8),
     pgq.force_tick(text)
 to pgq_reader;
 

@@ -58,7 +58,7 @@ def bench(line: Line) -> Iterator[Bench]:
     line.add(leaf, "public.t")
     root.database.execute("select pgq.set_queue_config(%s, 'ticker_max_count', '1')", QUEUE)
     with closing(Signals()) as signals:
-        worker = Worker(lambda: load(WorkerSettings, leaf.config), signals)
+        worker = Worker(lambda: load(WorkerSettings, leaf.config), signals, copy_argv=["true"])
         made = Bench(line, root, leaf, worker)
         try:
             worker._start()
@@ -93,6 +93,29 @@ def test_a_batch_of_joined_ticks_that_is_open_does_not_lead_past_a_hold(bench: B
         nodes.clear_consumer_hold(conn, QUEUE, "leaf_worker")
     bench.settle()
     assert (bench.rows(), bench.line.position(bench.leaf)) == (6, ticks[-1])
+
+
+def test_a_worker_comes_to_the_tick_where_a_copy_waits_in_one_batch_and_stops_there(
+    bench: Bench,
+) -> None:
+    """With a tick every few milliseconds one by one would be slower than the ticks are."""
+    for node in (bench.root, bench.leaf):
+        node.database.execute("create table u (id int primary key)")
+        bench.line.add(node, "public.u")
+    bench.settle()
+    at = bench.line.position(bench.leaf)
+    state = "select merge_state from londiste.table_info where table_name = 'public.u'"
+    bench.leaf.database.execute(
+        "update londiste.table_info set merge_state = %s where table_name = 'public.u'",
+        f"wanna-sync:{at + 7}",
+    )
+    bench.settle()
+    ticks = [bench.tick(row) for row in range(2, 12)]
+    assert ticks[6] == at + 7
+    bench.worker.unit()
+    assert (bench.rows(), bench.line.position(bench.leaf)) == (8, ticks[6])
+    bench.settle()
+    assert (bench.leaf.database.value(state), bench.rows()) == (f"do-sync:{ticks[6]}", 8)
 
 
 def test_a_worker_that_is_paused_with_an_open_batch_stands_still_and_goes_on(

@@ -549,6 +549,32 @@ def test_ticks_that_piled_up_become_one_batch_of_a_size(pgq_db: Database) -> Non
     assert not any(sizes[2:])
 
 
+def test_ticks_that_piled_up_are_joined_up_to_a_tick_and_not_across_it(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_count', '1')")
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_lag', '0')")
+    start = at = value(conn, "select last_tick from pgq.get_consumer_info('q', 'c')")
+    ticks = []
+    for number in range(9):
+        insert(conn, str(number))
+        ticks.append(queues.ticker(conn, "q"))
+    limit, ends = ticks[5], []
+    while at != ticks[-1]:
+        ahead = batches.coming(conn, "q", "c", at, max_count=100, max_tick=limit)
+        opened = batches.finish_and_next(
+            conn, "q", "c", from_tick=at, max_count=100, max_tick=limit
+        )
+        assert opened is not None and ahead is not None
+        assert ahead.is_now(opened.batch)
+        at = opened.batch.tick_id
+        ends.append(at)
+        batches.finish_batch(conn, opened.batch.id)
+        assert start < at
+    assert ends == ticks[5:], "joined up to the limit, one by one behind it"
+
+
 @pytest.mark.parametrize("durable", [True, False])
 def test_the_end_of_a_batch_waits_for_the_disk_where_it_is_asked_to(
     pgq_db: Database, durable: bool

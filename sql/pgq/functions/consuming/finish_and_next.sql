@@ -8,6 +8,7 @@ create or replace function pgq.finish_and_next(
     i_from_tick int8 default null,
     i_max_count int4 default null,
     i_durable boolean default true,
+    i_max_tick int8 default null,
     out finished int4,
     out batch_id int8,
     out cur_tick_id int8,
@@ -38,6 +39,7 @@ as $$
  * i_durable -- false: a crash of the server may forget that a batch was finished or opened, and the commit
  *     need not wait for the disk.  For a transaction that does nothing else, of a consumer that knows what
  *     it has done: batches that it has finished may be handed out again.
+ * i_max_tick -- ticks are joined up to this one and not across it; null: wherever it ends.
  * finished -- what finish_batch() answers; null when there was nothing to finish.
  * event_sql -- the query, good while the batch is open; null, like the rest, without a next batch.
  * is_followed -- the queue has a tick behind the batch already.
@@ -52,7 +54,7 @@ begin
         finished := pgq.finish_batch(i_finish);
     end if;
     if i_max_count is not null and i_min_count is null and i_min_interval is null then
-        v_min_count := pgq._joined_count(i_queue_name, i_from_tick, i_max_count);
+        v_min_count := pgq._joined_count(i_queue_name, i_from_tick, i_max_count, i_max_tick);
     end if;
     select
         n.batch_id,
@@ -70,8 +72,13 @@ begin
         prev_tick_time,
         cur_tick_event_seq,
         prev_tick_event_seq
-    from pgq.next_batch_custom(
-        i_queue_name, i_consumer_name, i_min_lag, v_min_count, i_min_interval
+    from pgq._next_batch(
+        i_queue_name,
+        i_consumer_name,
+        i_min_lag,
+        v_min_count,
+        i_min_interval,
+        i_max_tick is not null
     ) as n;
     if batch_id is not null then
         event_sql := pgq.batch_event_sql(batch_id);

@@ -5,6 +5,7 @@ create or replace function pgq.read_ahead(
     i_min_count int4 default null,
     i_min_interval interval default null,
     i_max_count int4 default null,
+    i_max_tick int8 default null,
     out tick_id int8,
     out tick_time timestamptz,
     out event_seq int8,
@@ -24,7 +25,7 @@ as $$
  * only if the batch that is opened later lies between the same two ticks.  The events are those
  * that the open batch would have, also the ones that this consumer asked for again.
  *
- * i_min_count, i_min_interval, i_max_count -- as finish_and_next() will get them.
+ * i_min_count, i_min_interval, i_max_count, i_max_tick -- as finish_and_next() will get them.
  */
 declare
     v_queue pgq.queue;
@@ -52,13 +53,22 @@ begin
     perform pgq._require_home();
 
     if i_min_count is null and i_min_interval is null then
-        v_min_count := pgq._joined_count(i_queue_name, i_from_tick, i_max_count);
+        v_min_count := pgq._joined_count(i_queue_name, i_from_tick, i_max_count, i_max_tick);
     end if;
     if v_min_count is null and i_min_interval is null then
         select t.*
         into v_to
         from pgq.tick t
         where t.tick_queue = v_queue.queue_id and t.tick_id > i_from_tick
+        order by t.tick_id
+        limit 1;
+    elsif i_max_tick is not null and i_min_interval is null then
+        select t.*
+        into v_to
+        from pgq.tick t
+        where t.tick_queue = v_queue.queue_id
+            and t.tick_id > i_from_tick
+            and t.tick_event_seq - v_from.tick_event_seq >= v_min_count
         order by t.tick_id
         limit 1;
     else

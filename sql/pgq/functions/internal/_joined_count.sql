@@ -1,4 +1,4 @@
-create or replace function pgq._joined_count(i_queue_name text, i_from_tick int8, i_max_count int4)
+create or replace function pgq._joined_count(i_queue_name text, i_from_tick int8, i_max_count int4, i_max_tick int8)
 returns int4
 language sql
 stable
@@ -14,6 +14,8 @@ as $$
  *
  * Null when already the first tick is farther away: then it comes alone.  Looks at a hundred
  * ticks, and at more for larger batches: one for a hundred events.
+ *
+ * i_max_tick -- no tick behind this one is taken along; null for no limit.
  */
     select max(t.tick_event_seq - t.from_seq)::int4
     from (
@@ -25,6 +27,7 @@ as $$
             select t.tick_event_seq
             from pgq.tick t
             where t.tick_queue = q.queue_id and t.tick_id > i_from_tick
+                and (i_max_tick is null or t.tick_id <= i_max_tick)
             order by t.tick_id
             limit greatest(100, i_max_count / 100)
         ) as later
