@@ -113,7 +113,10 @@ def _one(sides: Sides, table: ReplicatedTable, piece: Piece) -> float:
                 what = f"{job.queue} {table.name} {piece.name}"
                 conn.execute(query("build_lock"), {"what": what})
                 now = find(conn, job.queue, table)
-                if now is None or piece.text not in (now.dropped_ddl or ""):
+                if now is None or now.state != table.state:
+                    # Removed, or to be copied again.
+                    return 0.0
+                if piece.text not in (now.dropped_ddl or ""):
                     return 0.0
                 conn.execute(
                     query("build_settings"),

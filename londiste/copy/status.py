@@ -95,22 +95,24 @@ def collect(
 ) -> CopyStatus:
     """The tables of a node that are not in step, in the order of adding.
 
+    Among them those whose foreign keys are still being checked, though they are in step.
+
     consumer -- the worker's consumer; remote_extra -- added to the provider's location.
     lag -- ask the provider how far catch-ups are behind.
 
     Raises UnknownNode.  A provider that does not answer is no error: nothing is known of the lag.
     """
     state = nodes.get_worker_state(conn, queue)
+    current = {s.table: s for s in steps.copy_steps(conn, queue) if not s.finished}
     on_the_way = [
         t
         for t in tables.get_table_list(conn, queue)
-        if t.local and sync.from_text(t.state) != sync.Ok()
+        if t.local and (sync.from_text(t.state) != sync.Ok() or str(t.name) in current)
     ]
     control = get_copy_control(conn, queue)
     if not on_the_way:
         return CopyStatus(control, [])
     loads = {item.table: item for item in progress.read(conn, queue)}
-    current = {s.table: s for s in steps.copy_steps(conn, queue) if not s.finished}
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
     builds, analyzes = _builds(conn), _analyzes(conn)
     choices = copy_choices(conn, queue)

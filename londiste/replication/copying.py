@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import psycopg
 
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import Deadlock, LockTimeout, from_database
 from londiste.pgq import batches, queues
 from londiste.replication import tables
+
+#: Seconds to wait for a table before our own work on it is ended once more.
+_TRY_SECONDS = 1.0
 
 
 def copy_consumer(worker: str, table: TableName) -> str:
@@ -21,6 +30,46 @@ def copy_consumer(worker: str, table: TableName) -> str:
 def copy_stop(conn: Connection, queue: str, table: TableName) -> bool:
     """Asks a running copy to let go of the table; False when none runs."""
     return bool(call.value(conn, "londiste.copy_stop", queue, str(table)))
+
+
+def end_work(conn: Connection, dest: TableName) -> int:
+    """Ends what copies do to a table of this node besides bringing rows; how many sessions.
+
+    Indexes and foreign keys that are being made: who makes them tries again while they are
+    wanted.  Only sessions of the same role can be ended.
+    """
+    try:
+        return conn.execute(
+            query("cancel_table_work"), {"schema": dest.schema, "name": dest.name}
+        ).rowcount
+    except psycopg.Error as error:
+        raise from_database(error) from error
+
+
+def without_work(
+    sites: Sites, dsn: str, dest: TableName, action: Callable[[Connection], object]
+) -> None:
+    """Calls ``action`` in a transaction of its own in which it may lock the table.
+
+    Our own builds of indexes do not keep it waiting: they are ended first, again if need be.
+
+    Raises LockTimeout when others keep the table longer than ``sites.lock_timeout`` seconds.
+    """
+    deadline = time.monotonic() + sites.lock_timeout
+    limit = min(_TRY_SECONDS, sites.lock_timeout)
+    while True:
+        end_work(sites.at(dsn), dest)
+        try:
+            with sites.transaction(dsn) as conn:
+                conn.execute(
+                    "select pg_catalog.set_config('lock_timeout', %s, true)",
+                    [f"{limit * 1000:.0f}ms"],
+                )
+                action(conn)
+            return
+        except (LockTimeout, Deadlock):
+            if time.monotonic() >= deadline:
+                raise
 
 
 @dataclass(frozen=True)

@@ -165,35 +165,4 @@ def tick_snapshot(conn: Connection, queue: str, tick: int) -> Snapshot | None:
     return Snapshot.parse(row[0]) if row is not None else None
 
 
-def restore_foreign_keys(conn: Connection, queue: str) -> bool:
-    """Makes the foreign keys again whose tables are both in step; False: some are left for later.
-
-    Each is added without a check first and checked afterwards, so that writers of the tables
-    wait for moments only.
-    """
-    all_done = True
-    for key in tables.get_valid_pending_fkeys(conn, queue):
-        try:
-            for statement in _steps(conn, key.from_table, key.name):
-                conn.execute(statement.encode())
-            log.info("foreign key %s of table %s is back", key.name, key.from_table)
-        except psycopg.Error as error:
-            all_done = False
-            log.warning(
-                "foreign key %s of table %s is not back yet: %s",
-                key.name,
-                key.from_table,
-                from_database(error).message,
-            )
-        except LockTimeout as error:
-            all_done = False
-            log.warning("foreign key %s of table %s: %s", key.name, key.from_table, error)
-    return all_done
-
-
-def _steps(conn: Connection, table: TableName, name: str) -> Iterable[str]:
-    while statement := tables.restore_table_fkey(conn, table, name, lazy=True):
-        yield statement
-
-
-__all__ = ["Handover", "Outlook", "restore_foreign_keys", "tick_snapshot"]
+__all__ = ["Handover", "Outlook", "tick_snapshot"]

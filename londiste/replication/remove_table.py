@@ -20,6 +20,7 @@ from londiste.replication.copying import (
     DropCopyPosition,
     StopCopy,
     copy_consumer,
+    without_work,
 )
 from londiste.replication.select import Selected, select
 
@@ -68,7 +69,7 @@ def plan(
         copying = known[name].state not in (None, "ok")
         if copying:
             steps.append(StopCopy(node.name, dsn, queue, name))
-        steps.append(RemoveTable(node.name, dsn, queue, name, everywhere))
+        steps.append(RemoveTable(node.name, dsn, queue, name, everywhere, known[name].dest))
         if copying:
             consumer = copy_consumer(node.worker, name)
             steps.append(DropCopyPosition(node.name, dsn, queue, consumer))
@@ -85,6 +86,7 @@ class RemoveTable:
     queue: str
     table: TableName
     everywhere: bool
+    dest: TableName
 
     def describe(self) -> str:
         where = " and from every other node" if self.everywhere else ""
@@ -95,5 +97,9 @@ class RemoveTable:
         return not any(t.name == self.table and t.local for t in known)
 
     def run(self, sites: Sites) -> None:
-        with sites.transaction(self.dsn) as conn:
-            tables.local_remove_table(conn, self.queue, self.table)
+        without_work(
+            sites,
+            self.dsn,
+            self.dest,
+            lambda conn: tables.local_remove_table(conn, self.queue, self.table),
+        )

@@ -12,7 +12,7 @@ from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.replication import tables
 from londiste.replication.add_table import Plan
-from londiste.replication.copying import copy_stop
+from londiste.replication.copying import copy_stop, end_work
 from londiste.replication.select import Selected, select
 from londiste.replication.types import copy_mode as mode_of
 from londiste.replication.types import encode_attrs, with_copy_mode
@@ -61,7 +61,9 @@ def plan(
     ]
     others = [name for name in mine if name not in waiting]
     picked = Selected(tuple(others)) if every else select(patterns, others, waiting, unknown)
-    steps: list[Step] = [Resync(node.name, dsn, queue, name, copy_mode) for name in picked.chosen]
+    steps: list[Step] = [
+        Resync(node.name, dsn, queue, name, copy_mode, mine[name].dest) for name in picked.chosen
+    ]
     return Plan(tuple(steps), picked.already)
 
 
@@ -73,7 +75,8 @@ class Resync:
     dsn: str = field(repr=False)
     queue: str
     table: TableName
-    copy_mode: str = ""
+    copy_mode: str
+    dest: TableName
 
     def describe(self) -> str:
         way = f" (copy_mode={self.copy_mode})" if self.copy_mode else ""
@@ -97,3 +100,5 @@ class Resync:
                         attrs = encode_attrs(with_copy_mode(now.attrs, self.copy_mode))
                         tables.local_set_table_attrs(conn, self.queue, self.table, attrs)
                     tables.local_set_table_state(conn, self.queue, self.table, None, state)
+        # Nobody needs the indexes and keys that are being made for the rows of before.
+        end_work(sites.at(self.dsn), self.dest)

@@ -37,7 +37,8 @@ from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
 from londiste.replication import links, tables
 from londiste.replication.copies import Copies
-from londiste.replication.handover import Outlook, restore_foreign_keys
+from londiste.replication.foreign_keys import ForeignKeys
+from londiste.replication.handover import Outlook
 from londiste.replication.large import LargeBatches
 from londiste.replication.plan import Interest
 from londiste.replication.source import Source, open_source
@@ -51,8 +52,6 @@ log = logging.getLogger(__name__)
 SHORT_DELAY = 0.05
 #: Seconds between looks while tables are copied.
 COPY_DELAY = 0.2
-#: Seconds between attempts to make foreign keys again that could not be made.
-FOREIGN_KEY_PERIOD = 30.0
 #: Seconds without a large batch after which its engine is closed: it is half a gigabyte.
 ENGINE_IDLE = 60.0
 #: Seconds of quiet after which the provider is told of the last batch; otherwise with the next.
@@ -98,12 +97,15 @@ class Worker:
         self._busy_copying = False
         self._seek_left_overs = True
         self._paused = False
-        self._ok_tables: frozenset[str] = frozenset()
+        self._keys = ForeignKeys(
+            self.settings.db,
+            self.settings.queue_name,
+            lock_timeout=self.settings.lock_timeout,
+        )
         self._interests: tuple[Sequence[ReplicatedTable], Interest] | None = None
         now = time.monotonic()
         self._next_report = now
         self._next_global = now
-        self._next_keys = now
 
     # -- running ---------------------------------------------------------------------------
 
@@ -137,7 +139,7 @@ class Worker:
                     )
                 if more:
                     continue
-                if not self._busy_copying:
+                if not self._busy_copying and not self._keys.busy:
                     return
                 if self.copies.failures >= ONCE_FAILURES:
                     raise StateError(
@@ -158,6 +160,7 @@ class Worker:
     def close(self) -> None:
         """Ends the copy process and the sessions."""
         self.copies.stop()
+        self._keys.close()
         self._close_source()
         if self._target is not None:
             self._target.close()
@@ -311,7 +314,7 @@ class Worker:
                 )
             )
             self._report(source, state, duty, batch)
-            self._make_foreign_keys(outlook)
+            self._keys.look_after(self._node(), outlook.tables)
             source.finish(batch)
         if source.collects or opened.followed or source.heard():
             return True
@@ -330,7 +333,7 @@ class Worker:
     ) -> bool:
         """What is due without one; whether another look is due at once."""
         self._report(source, state, duty, None)
-        self._make_foreign_keys(outlook)
+        self._keys.look_after(self._node(), outlook.tables)
         if time.monotonic() - self._engine_used > ENGINE_IDLE:
             self._close_engine()
         return source.heard()
@@ -372,14 +375,6 @@ class Worker:
         except (StateError, UsageError) as error:
             # It pins the provider's queue, nothing here depends on it.
             log.warning("watermark %d not reported: %s", watermark, error)
-
-    def _make_foreign_keys(self, outlook: Outlook) -> None:
-        now = time.monotonic()
-        if outlook.ok == self._ok_tables and now < self._next_keys:
-            return
-        self._ok_tables = outlook.ok
-        restore_foreign_keys(self._node(), self.settings.queue_name)
-        self._next_keys = now + FOREIGN_KEY_PERIOD
 
     # -- sessions --------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Takes a foreign key off and remembers how to make it again.  1 done, 0 no such key.
+ *
+ * A key that is just coming back, its rows not checked yet, is remembered as it was before.
  */
 declare
     v_key londiste.pending_fkeys;
@@ -16,11 +18,12 @@ begin
         return 0;
     end if;
 
-    insert into londiste.pending_fkeys (from_table, to_table, fkey_name, fkey_def)
+    insert into londiste.pending_fkeys as p (from_table, to_table, fkey_name, fkey_def)
     values (v_key.from_table, v_key.to_table, v_key.fkey_name, v_key.fkey_def)
     on conflict (from_table, fkey_name) do update
         set to_table = excluded.to_table,
-            fkey_def = excluded.fkey_def;
+            fkey_def = case when excluded.fkey_def = p.fkey_def || ' NOT VALID'
+                then p.fkey_def else excluded.fkey_def end;
     execute format('alter table only %s drop constraint %I',
         londiste.quote_fqname(v_key.from_table), v_key.fkey_name);
     return 1;
