@@ -130,6 +130,18 @@ def shortest_tick_lag(conn: Connection) -> float | None:
     return None if row is None or row[0] is None else float(row[0])
 
 
+def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]:
+    """Queues that tick here.
+
+    Name, ticker_max_lag in seconds, newest tick, and the ticks of their consumers by name.
+    """
+    try:
+        found = conn.execute(query("tick_paces")).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    return [(name, float(lag), tick or 0, consumers) for name, lag, tick, consumers in found]
+
+
 def external_ticker(
     conn: Connection, queue: str, tick_id: int, time: datetime, event_seq: int
 ) -> int:
@@ -231,6 +243,7 @@ __all__ = [
     "set_queue_config",
     "shortest_tick_lag",
     "tick_at_snapshot",
+    "tick_paces",
     "ticker",
     "version",
 ]

@@ -10,7 +10,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from londiste.daemon import crash, logcontext
@@ -20,7 +20,7 @@ from londiste.db.connection import Connection, connect, place, session
 from londiste.db.notify import Listener
 from londiste.errors import LondisteError
 from londiste.pgq import queues
-from londiste.ticker import original, retry, rotate, schedule, tick
+from londiste.ticker import original, pace, retry, rotate, schedule, tick
 from londiste.ticker.schedule import Task
 
 log = logging.getLogger(__name__)
@@ -247,6 +247,8 @@ class _Ticks(_Round):
         self.ticked = -math.inf
         self.lag: float | None = None
         self.asked = -math.inf
+        self.pace = pace.Pace()
+        self.due: dict[str, float] = {}
 
     def on_connect(self, conn: Connection) -> None:
         self.listener = Listener(conn, [queues.FORCE_TICK_CHANNEL])
@@ -259,22 +261,52 @@ class _Ticks(_Round):
         conn = self.connected()
         assert self.listener is not None
         # Before the ticks: a notification that comes while they are made needs another round.
-        self.listener.drain()
+        forced = {payload for _, payload in self.listener.drain()}
         started = time.monotonic()
         crash.point("ticker.before-tick")
-        made = tick.run_once(conn, self.troubles)
+        made = tick.run_once(conn, self.troubles, self._in_turn(started, forced))
         crash.point("ticker.after-tick")
         now = time.monotonic()
         if made:
             self.count(Counts(ticks=made))
             self.ticked = now
         if now - self.asked >= LAG_PERIOD:
-            self.lag = queues.shortest_tick_lag(conn)
-            self.asked = now
+            self._look(conn, now)
         self.loop.delay = schedule.look_pause(
             self.periods.tick, self.lag, now - self.ticked, now - started, ticked=made > 0
         )
         return False
+
+    def _look(self, conn: Connection, now: float) -> None:
+        """How impatient the queues are, and whether their consumers keep up."""
+        if self.ticked <= self.asked and not self.pace.slowed:
+            # What was seen before a quiet time says nothing about what comes after it.
+            self.pace = pace.Pace()
+            self.lag = queues.shortest_tick_lag(conn)
+        else:
+            self.pace.look(
+                pace.Standing(name, now, lag, newest, consumers)
+                for name, lag, newest, consumers in queues.tick_paces(conn)
+            )
+            self.lag = min(self.pace.lags.values(), default=None)
+        self.asked = now
+
+    def _in_turn(self, now: float, forced: Collection[str]) -> list[str] | None:
+        """The queues that may tick, when there is one whose consumers get more time; else None.
+
+        forced -- queues that somebody has asked to tick, whose turn it always is.
+        """
+        slowed = self.pace.slowed
+        self.due = {name: due for name, due in self.due.items() if name in slowed}
+        if not slowed:
+            return None
+        turn = [
+            name
+            for name in self.pace.lags
+            if name in forced or name not in slowed or now >= self.due.get(name, 0.0)
+        ]
+        self.due.update((name, now + slowed[name]) for name in turn if name in slowed)
+        return turn
 
 
 class _Housekeeping(_Round):

@@ -8,6 +8,7 @@ commits before it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterable, Iterator
 
 from londiste.daemon import logcontext
 from londiste.daemon.loop import Trouble, report
@@ -18,16 +19,21 @@ from londiste.pgq import queues
 log = logging.getLogger(__name__)
 
 
-def run_once(conn: Connection, troubles: dict[str, Trouble]) -> int:
+def run_once(
+    conn: Connection, troubles: dict[str, Trouble], only: Collection[str] | None = None
+) -> int:
     """Gives every queue that needs one a tick; returns how many got one.
 
     The database decides which need one.  One call serves all queues; when it fails, each queue
     gets its own, so that a queue in trouble stops no other.
 
     troubles -- failures in a row by queue, kept by the caller from round to round.
+    only -- the queues that may get one; None: all.
 
     Raises LondisteError when the database cannot be asked at all.
     """
+    if only is not None:
+        return _each(conn, troubles, only)
     try:
         ticked = queues.ticker(conn) or 0
         troubles.clear()
@@ -36,22 +42,26 @@ def run_once(conn: Connection, troubles: dict[str, Trouble]) -> int:
         raise
     except LondisteError as error:
         log.debug("ticking each queue by itself: %s", error)
-        return _each(conn, troubles)
+        return _each(conn, troubles, _ticking(conn))
 
 
-def _each(conn: Connection, troubles: dict[str, Trouble]) -> int:
+def _each(conn: Connection, troubles: dict[str, Trouble], names: Iterable[str]) -> int:
     ticked = 0
-    for queue in queues.get_queue_info(conn):
-        if queue.queue_external_ticker or queue.queue_ticker_paused:
-            continue
-        trouble = troubles.setdefault(queue.queue_name, Trouble())
+    for name in names:
+        trouble = troubles.setdefault(name, Trouble())
         try:
-            ticked += queues.ticker(conn, queue.queue_name) is not None
-            troubles[queue.queue_name] = trouble.over()
+            ticked += queues.ticker(conn, name) is not None
+            troubles[name] = trouble.over()
         except NodeUnreachable:
             raise
         except LondisteError as error:
             if trouble.failed(error):
-                with logcontext.bound(queue=queue.queue_name):
+                with logcontext.bound(queue=name):
                     report(error, trouble)
     return ticked
+
+
+def _ticking(conn: Connection) -> Iterator[str]:
+    for queue in queues.get_queue_info(conn):
+        if not queue.queue_external_ticker and not queue.queue_ticker_paused:
+            yield queue.queue_name

@@ -456,3 +456,43 @@ def test_a_connection_is_replaced_when_it_is_old(pgq_db: Database) -> None:
     finally:
         ticker.stop()
         assert ticker.join(time.monotonic() + 30)
+
+
+def test_a_queue_whose_consumer_falls_back_ticks_less_often_until_it_has_come_up(
+    pgq_db: Database,
+) -> None:
+    conn = queue_in(pgq_db)
+    queues.set_queue_config(conn, "q", "ticker_max_lag", "5 ms")
+    queues.set_queue_config(conn, "q", "ticker_max_count", "1000000")
+    ticker = DatabaseTicker(pgq_db.dsn, Periods())
+    pace = ticker._rounds[0].pace  # type: ignore[attr-defined]
+    taken = 0
+
+    def take() -> bool:
+        batch = batches.next_batch(conn, "q", "c")
+        if batch is not None:
+            batches.finish_batch(conn, batch.id)
+        return batch is not None
+
+    def falls_back() -> bool:
+        """Every third tick is taken."""
+        nonlocal taken
+        producer.insert_event(conn, "q", "t", "x")
+        if last_tick(conn) > 3 * taken:
+            taken += take()
+        return "q" in ticker._rounds[0].pace.slowed  # type: ignore[attr-defined]
+
+    def comes_up() -> bool:
+        producer.insert_event(conn, "q", "t", "x")
+        while take():
+            pass
+        return "q" not in ticker._rounds[0].pace.slowed  # type: ignore[attr-defined]
+
+    ticker.start()
+    try:
+        wait_for(falls_back, timeout=120, what="fewer ticks")
+        assert pace.slowed["q"] > pace.lags["q"] / 2 > 0
+        wait_for(comes_up, timeout=120, what="as many ticks as before")
+    finally:
+        ticker.stop()
+        ticker.join(time.monotonic() + 30)
