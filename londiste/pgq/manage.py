@@ -269,6 +269,13 @@ def losses(conn: Connection, queue: str) -> list[str]:
             f" with up to {consumer.pending_events or 0} events to come"
             + _waiting(conn, queue, consumer.consumer_name)
         )
+    writers = queues.queue_writers(conn, queue)
+    if writers:
+        lost.append(
+            f"triggers write changes of {len(writers)} tables into queue {queue}"
+            f" ({', '.join(writers[:5])}{', …' if len(writers) > 5 else ''}):"
+            " writing to these tables fails from then on"
+        )
     for late in delayed.get_delayed_info(conn, queue):
         if late.delayed_events:
             lost.append(

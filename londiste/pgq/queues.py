@@ -130,6 +130,14 @@ def shortest_tick_lag(conn: Connection) -> float | None:
     return None if row is None or row[0] is None else float(row[0])
 
 
+def queue_writers(conn: Connection, queue: str) -> list[str]:
+    """Tables whose triggers write into the queue, as the server writes their names."""
+    try:
+        return [name for (name,) in conn.execute(query("queue_writers"), [queue])]
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+
+
 def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]:
     """Queues that tick here.
 
@@ -239,6 +247,7 @@ __all__ = [
     "maint_tables_to_vacuum",
     "next_due",
     "queue_generation",
+    "queue_writers",
     "seconds_until_due",
     "set_queue_config",
     "shortest_tick_lag",

@@ -82,6 +82,22 @@ def test_explained_changes_are_not_made(conn: Connection, queue: Queue) -> None:
     assert queue("config", "q", "--json").json[0]["ticker_paused"] == "false"
 
 
+def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
+    conn: Connection, queue: Queue
+) -> None:
+    conn.execute(
+        'create table public."Odd ""name" (id int primary key);'
+        'create trigger t after insert on "Odd ""name"'
+        " for each row execute function pgq.logutriga('q')"
+    )
+    refused = queue("drop", "q")
+    assert refused.code != 0 and '1 tables into queue q (public."Odd ""name")' in refused.err
+    assert names(conn) == ["q"]
+    conn.execute('alter table public."Odd ""name" disable trigger t')
+    assert queue("drop", "q").code == 0
+    assert names(conn) == []
+
+
 @pytest.mark.parametrize(
     ("args", "code", "error", "hint"),
     [
