@@ -87,7 +87,7 @@ def test_a_queue_that_captured_tables_write_into_is_dropped_with_force_only(
 ) -> None:
     conn.execute(
         'create table public."Odd ""name" (id int primary key);'
-        'create trigger t after insert on "Odd ""name"'
+        'create trigger t after insert on public."Odd ""name"'
         " for each row execute function pgq.logutriga('q')"
     )
     refused = queue("drop", "q")
