@@ -68,6 +68,7 @@ class RowCopy:
                 return
             start.register(self.sides)
             crash.point("copy.registered")
+            start.require_captured(self.sides, source_name)
             theirs = catalog.columns(self.sides.provider, source_name)
             way = self._choose(table, source_name, theirs, refused)
             attempts.copy_choose(

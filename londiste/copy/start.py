@@ -13,7 +13,7 @@ from londiste.db import catalog
 from londiste.db.catalog import Column
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.errors import StateError, Superseded, UnknownTable, UsageError
+from londiste.errors import InstallError, StateError, Superseded, UnknownTable, UsageError
 from londiste.pgq import batches, queues
 from londiste.replication import sync, tables
 from londiste.replication.sync import By, InCopy, Seen
@@ -29,6 +29,25 @@ def source_table(sides: Sides) -> TableName | None:
             ready = found.local and sync.from_text(found.state) == sync.Ok()
             return found.dest if ready else None
     return None
+
+
+def require_captured(sides: Sides, source_name: TableName) -> None:
+    """Raises StateError when the table on the provider has lost its capture.
+
+    It was dropped and made again, for instance: a copy of it would become ok, and stay as it is.
+    """
+    try:
+        reason = tables.lost_capture(sides.provider, sides.queue, source_name)
+    except InstallError:
+        # An older node; ``status`` of the root tells, too.
+        return
+    if reason:
+        raise StateError(
+            f"table {source_name} of the provider {reason}",
+            detail="what is written to it does not come into the queue",
+            hint="have it captured again there, the copy begins anew by itself then:"
+            f" select londiste.create_capture('{sides.queue}', '{sides.name}')",
+        )
 
 
 def register(sides: Sides) -> None:

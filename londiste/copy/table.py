@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable
 
 from londiste.cascade import nodes
-from londiste.copy import attempts, indexes, sequences, steps
+from londiste.copy import attempts, indexes, sequences, start, steps
 from londiste.copy.replay import JOIN_EVENTS, Replay, ask_for_tick
 from londiste.copy.restore import analyze, restore
 from londiste.copy.rows import RowCopy
@@ -25,7 +25,7 @@ from londiste.daemon import crash
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
-from londiste.errors import LondisteError
+from londiste.errors import LondisteError, StateError
 from londiste.pgq import batches
 from londiste.replication import sync, tables
 from londiste.replication.plan import Interest
@@ -149,6 +149,7 @@ class TableCopy:
                     continue
                 # All that was there: with a tick every few milliseconds one more always waits.
             if sync.snapshot_spent(copied, replay.seen()):
+                self._require_captured(table)
                 seen = Seen(By.COPY, tick=replay.tick(), caught_up=True)
                 self._move(table, CatchingUp(), seen)
                 self._step_ended(steps.CATCH_UP, steps.HAND_OVER)
@@ -158,6 +159,21 @@ class TableCopy:
             self.sides.pause(_LOOK)
             if self.sides.state() != table.state:
                 return
+
+    def _require_captured(self, table: ReplicatedTable) -> None:
+        """What was not captured since the rows were copied is not in the queue: all begins again.
+
+        Raises StateError, when the table is to be copied again.
+        """
+        source_name = start.source_table(self.sides)
+        try:
+            if source_name is not None:
+                start.require_captured(self.sides, source_name)
+        except StateError:
+            tables.move_table_state(
+                self.sides.here, self.queue, table.name, table.state, sync.to_text(InCopy()), None
+            )
+            raise
 
     def _synchronise(self, table: ReplicatedTable, tick: int) -> None:
         """Replays up to the hand-over tick exactly; then the main worker has the table."""

@@ -71,6 +71,11 @@ def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
     ]
 
 
+def lost_capture(conn: Connection, queue: str, table: TableName) -> str:
+    """Why a table (by its name there) is not captured any more; '' while it is, or never was."""
+    return str(call.value(conn, "londiste.lost_capture", queue, str(table)) or "")
+
+
 def stale_captures(conn: Connection, queue: str) -> list[tuple[str, str]]:
     """Tables that our own capture does not fit any more, and what is wrong with it: what to run."""
     return [
