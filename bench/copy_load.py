@@ -5,19 +5,21 @@
     local, spark        our engines, the table in chunks, as the copy process uses them: blocks in
                         one snapshot, or ranges of the key (the resumable way)
 
-Spark's first job starts a JVM; its time is given apart.
+Spark's first job starts a JVM; its time is given apart.  Processor time is that of the clients
+(JVM and Python workers too) and of each server; by it ways can be compared on a busy machine.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bench import common
+from bench import common, cpu
 from bench.copy_tables import Case
 from londiste import engine
 from londiste.copy import attempts
@@ -33,6 +35,8 @@ from londiste.install.apply import install
 
 PIPES = "two psql pipes, binary"
 DATABASE = "load"
+#: Whose processor time is told: programs that carry the rows, and each server.
+_WHO = ("clients", "source", "target")
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Load:
         self.args = args
         self.table = TableName("public", case.main)
         self.seconds: dict[str, list[float]] = {}
+        self.used: dict[str, list[list[float]]] = {}
 
     def run(self, engines: dict[str, Engine]) -> list[common.Goal]:
         """The rounds; prints the table and says what was to be reached."""
@@ -79,19 +84,25 @@ class Load:
         size = self.info.total_bytes / 1e6
         title = f"Load of {self.table.name}, {self.args.rows:,} rows, {size:.0f} MB"
         ratio = {name: speed(self.seconds[PIPES], mine) for name, mine in self.seconds.items()}
+        total = {name: [sum(one) for one in mine] for name, mine in self.used.items()}
+        processor = {name: speed(total[PIPES], mine) for name, mine in total.items()}
         print(f"\n## {title}")
         common.table(
-            ["way", "s", "MB/s", f"× {PIPES}"],
+            ["way", "s", "MB/s", f"× {PIPES}", *(f"CPU s, {who}" for who in _WHO), "CPU ×"],
             [
                 [
                     *(name, f"{common.median(mine):.2f}"),
                     *(f"{size / common.median(mine):,.0f}", f"{ratio[name]:.2f}"),
+                    *(f"{common.median(used):.2f}" for used in zip(*self.used[name], strict=True)),
+                    f"{processor[name]:.2f}",
                 ]
                 for name, mine in self.seconds.items()
             ],
         )
         common.write_json(
-            self.args.json, f"copy load {self.case.name}", {"ratio": ratio, "s": self.seconds}
+            self.args.json,
+            f"copy load {self.case.name}",
+            {"ratio": ratio, "processor": processor, "s": self.seconds, "cpu": self.used},
         )
         return [
             common.Goal(f"load of {self.case.name}, {name}: × two pipes", ratio[_blocks(name)], 1.0)
@@ -104,12 +115,22 @@ class Load:
             conn.execute(self.case.create.encode())
             # No way pays for the dirty pages of another.
             conn.execute("checkpoint")
+        before = self._processor()
         started = time.perf_counter()
         way.run()
         self.seconds.setdefault(way.name, []).append(time.perf_counter() - started)
+        used = [now - had for now, had in zip(self._processor(), before, strict=True)]
+        self.used.setdefault(way.name, []).append(used)
         found = self._contents(self.target)
         if found != self.expected:
             raise AssertionError(f"{way.name}: {found} instead of {self.expected}")
+
+    def _processor(self) -> list[float]:
+        """Seconds that ``_WHO`` have used so far."""
+        assert self.source.pid is not None and self.target.pid is not None
+        source, target = cpu.of_tree(self.source.pid), cpu.of_tree(self.target.pid)
+        # The servers are children of this process.
+        return [cpu.of_tree(os.getpid()) - source - target, source, target]
 
     def _contents(self, cluster: Cluster) -> tuple[object, ...]:
         with common.connect(cluster, DATABASE) as conn:
