@@ -5,11 +5,11 @@ Pure: columns of both sides in, pairs and warnings out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from londiste.db.catalog import Column
-from londiste.db.names import TableName
+from londiste.db.names import TableName, quote
 from londiste.errors import UsageError
 
 #: Built-in types whose binary form depends on the database or does not exist; an empty tsquery
@@ -23,12 +23,14 @@ class Pairing:
 
     pairs -- (source column, target column), in the order of the target.
     binary -- both sides have the same built-in types and the same major version.
-    warnings -- sentences about columns that stay out.
+    warnings -- sentences about columns of this node's own.
+    missing -- columns of the source that are not here.
     """
 
     pairs: tuple[tuple[str, str], ...]
     binary: bool
     warnings: tuple[str, ...]
+    missing: tuple[Column, ...] = ()
 
 
 def pair(
@@ -37,8 +39,11 @@ def pair(
     target: Sequence[Column],
     *,
     same_version: bool,
+    dest: TableName | None = None,
 ) -> Pairing:
     """Pairs columns by name.  Columns that the target computes are never written.
+
+    dest -- the table of the target, where it has another name.
 
     Raises UsageError naming every column that the target insists on and the source lacks.
     """
@@ -58,14 +63,60 @@ def pair(
         raise UsageError(
             f"table {table}: the source has no column {names}",
             detail="here it is NOT NULL and has no default",
-            hint=f"add the column on the source, or give it a default here: {names}",
+            hint=f"add the column on the source, or give it a default here: alter table"
+            f" {(dest or table).quoted} alter column {quote(needed[0])} set default …;"
+            " the copy begins by itself then",
         )
     both = [c for c in target if c.name in there and not c.generated]
     return Pairing(
         pairs=tuple((column.name, column.name) for column in both),
         binary=same_version and all(_binary(there[c.name], c) for c in both),
         warnings=tuple(_warnings(table, there, here)),
+        missing=tuple(column for column in source if column.name not in here),
     )
+
+
+def require_here(
+    queue: str,
+    table: TableName,
+    source: TableName,
+    dest: TableName,
+    missing: Sequence[Column],
+    told: Collection[str] | None,
+) -> str:
+    """A warning about columns of the source that are not here, '' if there is nothing to say.
+
+    missing -- those columns; told -- those that events tell, None when nobody knows.
+
+    Raises UsageError when events tell them: the first one would stop the table after all its rows
+    were copied, and rows without the column would be here already.
+    """
+    names = ", ".join(column.name for column in missing)
+    if told is None:
+        if not missing:
+            return ""
+        return (
+            f"{table}: columns missing here are not copied: {names};"
+            f" events that have them will stop the table: {_add(dest, missing)}"
+        )
+    wrong = [column for column in missing if column.name in told]
+    if not wrong:
+        return f"{table}: columns missing here are not copied: {names}" if missing else ""
+    names = ", ".join(column.name for column in wrong)
+    raise UsageError(
+        f"table {table}: column {names} of the source is missing here",
+        detail="events tell it, and the first of them would stop the table after its copy",
+        hint=f"add it here: {_add(dest, wrong)}; or leave it out, on the root: select"
+        f" londiste.create_capture('{queue}', '{source}',"
+        f" '{{\"ignore={','.join(column.name for column in wrong)}\"}}');"
+        " the copy begins by itself then",
+    )
+
+
+def _add(dest: TableName, columns: Sequence[Column]) -> str:
+    """The statement that adds the columns."""
+    added = ", ".join(f"add column {quote(column.name)} {column.type}" for column in columns)
+    return f"alter table {dest.quoted} {added}"
 
 
 def _binary(source: Column, target: Column) -> bool:
@@ -79,9 +130,6 @@ def _binary(source: Column, target: Column) -> bool:
 
 def _warnings(table: TableName, there: dict[str, Column], here: dict[str, Column]) -> list[str]:
     result = []
-    not_here = [name for name in there if name not in here]
-    if not_here:
-        result.append(f"{table}: columns missing here are not copied: {', '.join(not_here)}")
     own = [name for name, column in here.items() if name not in there and not column.generated]
     if own:
         result.append(f"{table}: columns missing on the source get defaults: {', '.join(own)}")

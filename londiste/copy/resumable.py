@@ -155,7 +155,7 @@ class ResumableCopy:
         info = catalog.require(source, name)
         theirs = catalog.columns(source, name)
         key = catalog.key(source, name)
-        pairing = start.pairing(table, theirs, source, node)
+        pairing = start.pairing(sides, table, name, theirs, source)
         by_name = {column.name: column for column in theirs}
         pieces = split_by_key(
             source, info, [by_name[k] for k in key], chunk_bytes=sides.job.chunk_bytes

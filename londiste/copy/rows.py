@@ -135,7 +135,7 @@ class RowCopy:
         node = self.sides.here
         with self._snapshot() as (holder, exported, snapshot):
             theirs = catalog.columns(holder, source_name)
-            pairing = start.pairing(table, theirs, holder, node)
+            pairing = start.pairing(self.sides, table, source_name, theirs, holder)
             shape = self._shape(holder, source_name, [source for source, _ in pairing.pairs])
             info = catalog.require(holder, source_name)
             pieces = split(

@@ -6,7 +6,7 @@ import logging
 
 from londiste.cascade import nodes
 from londiste.copy import attempts, steps
-from londiste.copy.columns import Pairing, pair
+from londiste.copy.columns import Pairing, pair, require_here
 from londiste.copy.progress import all_done
 from londiste.copy.sides import Sides
 from londiste.db import catalog
@@ -71,9 +71,14 @@ def register(sides: Sides) -> None:
 
 
 def pairing(
-    table: ReplicatedTable, theirs: list[Column], source: Connection, node: Connection
+    sides: Sides,
+    table: ReplicatedTable,
+    source_name: TableName,
+    theirs: list[Column],
+    source: Connection,
 ) -> Pairing:
     """Which columns are copied.  Raises UnknownTable, UsageError."""
+    node = sides.here
     ours = catalog.columns(node, table.dest)
     if not ours and catalog.info(node, table.dest) is None:
         raise UnknownTable(
@@ -81,7 +86,7 @@ def pairing(
             hint="create it; the copy begins by itself then",
         )
     same = source.info.server_version // 10000 == node.info.server_version // 10000
-    found = pair(table.name, theirs, ours, same_version=same)
+    found = pair(table.name, theirs, ours, same_version=same, dest=table.dest)
     if not found.pairs:
         raise UsageError(
             f"table {table.name} has no column that table {table.dest} here has",
@@ -89,7 +94,20 @@ def pairing(
         )
     for warning in found.warnings:
         log.warning("%s", warning)
+    if found.missing:
+        told = _told(sides, source_name)
+        warning = require_here(
+            sides.queue, table.name, source_name, table.dest, found.missing, told
+        )
+        log.warning("%s", warning)
     return found
+
+
+def _told(sides: Sides, source_name: TableName) -> frozenset[str] | None:
+    try:
+        return tables.captured_columns(sides.provider, sides.queue, source_name)
+    except InstallError:
+        return None
 
 
 def copied(sides: Sides, table: ReplicatedTable, attempt: int, snapshot: str | None) -> None:

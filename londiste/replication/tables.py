@@ -71,6 +71,12 @@ def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
     ]
 
 
+def captured_columns(conn: Connection, queue: str, table: TableName) -> frozenset[str] | None:
+    """The columns that events of a table (by its name there) tell; None when nobody knows."""
+    found = call.value(conn, "londiste.captured_columns", queue, str(table))
+    return None if found is None else frozenset(found)
+
+
 def lost_capture(conn: Connection, queue: str, table: TableName) -> str:
     """Why a table (by its name there) is not captured any more; '' while it is, or never was."""
     return str(call.value(conn, "londiste.lost_capture", queue, str(table)) or "")

@@ -26,6 +26,7 @@ to public;
 
 grant execute on function
     londiste.get_table_list(text),
+    londiste.captured_columns(text, text),
     londiste.lost_capture(text, text),
     londiste.lost_captures(text),
     londiste._coordinate_copy(text, text),

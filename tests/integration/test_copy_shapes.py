@@ -177,3 +177,45 @@ def test_no_copy_empties_a_table_that_is_filled_from_others_too(nodes: Nodes) ->
     nodes.wait_end()
     assert (nodes.state(A), nodes.state(B)) == ("ok", "ok")
     assert nodes.leaf.value("select count(*) from public.a") == 18
+
+
+@pytest.mark.parametrize("way", ["snapshot", pytest.param("resumable", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mend", ["alter table", "ignore"])
+def test_a_column_that_is_missing_here_stops_the_copy_before_its_first_row(
+    nodes: Nodes, way: str, mend: str
+) -> None:
+    nodes.root.execute("insert into public.a select i, 'v' || i from generate_series(1, 500) i")
+    nodes.leaf.execute("alter table public.a drop v")
+    engine = changing(nodes, way, "update public.a set v = 'later' where id = 7")
+    nodes.add(A)
+    nodes.start()
+    reason = wait_for(lambda: nodes.error(A), what="the reason to be stored")
+    assert "table public.a: column v of the source is missing here" in reason
+    assert engine.specs == []
+    typed = 'alter table "public"."a" add column "v" text'
+    capture = "select londiste.create_capture('q', 'public.a', '{\"ignore=v\"}')"
+    assert typed in reason and capture in reason
+    nodes.root.execute(capture) if mend == "ignore" else nodes.leaf.execute(typed)
+    nodes.wait_end()
+    assert nodes.failure is None
+    assert nodes.state(A) == "ok"
+    rows = "select {} from public.a order by id".format("id" if mend == "ignore" else "id, v")
+    assert nodes.leaf.execute(rows) == nodes.root.execute(rows)
+
+
+def test_a_column_that_only_this_node_insists_on_stops_the_copy_before_its_first_row(
+    nodes: Nodes,
+) -> None:
+    nodes.root.execute("insert into public.a select i, 'v' || i from generate_series(1, 500) i")
+    nodes.leaf.execute("alter table public.a add own int not null")
+    engine = changing(nodes, "snapshot", "update public.a set v = 'later' where id = 7")
+    nodes.add(A)
+    nodes.start()
+    reason = wait_for(lambda: nodes.error(A), what="the reason to be stored")
+    assert "the source has no column own (here it is NOT NULL and has no default)" in reason
+    assert engine.specs == []
+    nodes.leaf.execute('alter table "public"."a" alter column "own" set default 5')
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+    assert same(nodes, A)
+    assert nodes.leaf.value("select min(own) + max(own) from public.a") == 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.copy.columns import pair
+from londiste.copy.columns import pair, require_here
 from londiste.db.catalog import Column
 from londiste.db.names import TableName
 from londiste.errors import UsageError
@@ -45,10 +45,36 @@ def test_a_value_generated_on_the_source_is_copied_into_an_ordinary_column() -> 
     assert found.pairs == (("g", "g"),)
 
 
-def test_a_column_missing_on_the_target_is_skipped_with_a_warning() -> None:
+MISSING = (column("more"), column("A b", "text"))
+
+
+def missing(told: set[str] | None) -> str:
+    dest = TableName("other", "d")
+    return require_here("q", TABLE, TableName("src", "t"), dest, MISSING, told)
+
+
+def test_columns_missing_on_the_target_are_not_paired() -> None:
     found = pair(TABLE, [column("a"), column("more")], [column("a")], same_version=True)
     assert found.pairs == (("a", "a"),)
-    assert found.warnings == ("public.t: columns missing here are not copied: more",)
+    assert found.missing == (column("more"),)
+
+
+def test_a_missing_column_that_events_leave_out_is_only_said() -> None:
+    assert missing(set()) == "public.t: columns missing here are not copied: more, A b"
+    assert require_here("q", TABLE, TABLE, TABLE, (), None) == ""
+
+
+def test_a_missing_column_that_events_may_tell_comes_with_the_statement_to_type() -> None:
+    assert missing(None).endswith(
+        'alter table "other"."d" add column "more" integer, add column "A b" text'
+    )
+
+
+def test_a_missing_column_that_events_tell_is_refused_with_both_ways_out() -> None:
+    with pytest.raises(UsageError, match="column A b of the source is missing here") as caught:
+        missing({"a", "A b"})
+    assert 'alter table "other"."d" add column "A b" text;' in caught.value.hint
+    assert "create_capture('q', 'src.t', '{\"ignore=A b\"}')" in caught.value.hint
 
 
 def test_a_nullable_column_missing_on_the_source_gets_its_default_with_a_warning() -> None:
@@ -57,13 +83,14 @@ def test_a_nullable_column_missing_on_the_source_gets_its_default_with_a_warning
 
 
 def test_a_column_that_the_target_insists_on_is_named() -> None:
-    with pytest.raises(UsageError, match="the source has no column own, too"):
+    with pytest.raises(UsageError, match="the source has no column own, too") as caught:
         pair(
             TABLE,
             [column("a")],
             [column("a"), column("own", not_null=True), column("too", not_null=True)],
             same_version=True,
         )
+    assert 'alter table "public"."t" alter column "own" set default' in caught.value.hint
 
 
 def test_not_null_columns_with_default_or_identity_are_the_targets_own_business() -> None:
