@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import select
+
 from londiste.cascade import nodes
 from londiste.cascade.progress import NodeProgress
 from londiste.copy.sides import Sides
 from londiste.copy.steps import Tally
 from londiste.daemon import logcontext
+from londiste.db.connection import usable
+from londiste.db.notify import Listener
 from londiste.db.snapshot import Snapshot
-from londiste.errors import UnknownConsumer
+from londiste.errors import LondisteError, UnknownConsumer
 from londiste.pgq import batches, queues
 from londiste.pgq.types import Batch
 from londiste.replication.batch import BatchRunner
@@ -38,6 +42,7 @@ class Replay:
             progress=self._progress,
         )
         self._forced = False
+        self._ticks: Listener | None = None
 
     def tick(self) -> int:
         """The table has everything up to this tick."""
@@ -76,6 +81,31 @@ class Replay:
                 hint=f"copy the table again: londiste resync {self._sides.name}",
             )
         return found
+
+    def wait(self, seconds: float) -> None:
+        """Until the provider makes a tick, or for so long; the first time it only begins to listen.
+
+        Whoever calls it looks again, and waits again.  Raises NodeUnreachable.
+        """
+        if self._ticks is None:
+            self._ticks = Listener(self._sides.provider, [queues.TICK_CHANNEL])
+            return
+        poll = select.poll()
+        poll.register(self._ticks, select.POLLIN)
+        poll.poll(seconds * 1000)
+        self._ticks.drain()
+
+    def close(self) -> None:
+        """Listens no more: the next table may let the session lie, and word would pile up in it."""
+        ticks, self._ticks = self._ticks, None
+        if ticks is None:
+            return
+        try:
+            if usable(ticks.conn):
+                ticks.close()
+        except LondisteError:
+            # What went wrong with it before is the error that counts.
+            ticks.conn.close()
 
     def ask_for_tick(self) -> None:
         """Once: only a tick made after the copy sees everything that was copied."""

@@ -14,6 +14,7 @@ it is, so any process, on any machine, goes on with it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from londiste.copy.attempts import Range, Stored
 from londiste.copy.prepare import find, prepare
 from londiste.copy.progress import all_done
 from londiste.copy.ranges import open_end_first, split_by_key
-from londiste.copy.replay import Replay
+from londiste.copy.replay import Replay, ask_for_tick
 from londiste.copy.restore import build_key
 from londiste.copy.sides import Sides, Stopping
 from londiste.copy.steps import Tally
@@ -208,6 +209,8 @@ class ResumableCopy:
         if not ranges or not all(one.done for one in ranges):
             raise Superseded(f"copy {attempt} of {table.name} is superseded")
         crash.point("copy.all-chunks")
+        # The tick that sees all chunks is made while the key is built.
+        ask_for_tick(sides)
         node, name = sides.here, table.name
         with node.transaction():
             tally = all_done(node, sides.queue, name, attempt)
@@ -232,22 +235,22 @@ class ResumableCopy:
         self, table: ReplicatedTable, attempt: int, plan: Plan, last: Snapshot, tally: Tally
     ) -> None:
         """Replays by states until the table stands at a tick that has seen what every chunk has."""
-        replay = Replay(self._sides, tally)
         interest = Interest.states(
             table,
             ByState(plan.key, frozenset(source for source, _ in plan.columns)),
             Snapshot.parse(plan.seen),
         )
-        while not sync.snapshot_spent(last, replay.seen()):
-            batch = replay.next(interest)
-            if batch is not None:
-                crash.point("copy.mid-states")
-            reason = chunks.unwanted(self._sides, table, attempt)
-            if reason is not None:
-                raise reason
-            if batch is None:
-                replay.ask_for_tick()
-                self._sides.pause(_LOOK)
+        with contextlib.closing(Replay(self._sides, tally)) as replay:
+            while not sync.snapshot_spent(last, replay.seen()):
+                batch = replay.next(interest)
+                if batch is not None:
+                    crash.point("copy.mid-states")
+                reason = chunks.unwanted(self._sides, table, attempt)
+                if reason is not None:
+                    raise reason
+                if batch is None:
+                    replay.ask_for_tick()
+                    replay.wait(_LOOK)
 
     def _spec(
         self, table: ReplicatedTable, attempt: int, plan: Plan, ranges: Sequence[Range]

@@ -98,6 +98,29 @@ class Spare:
             self._kept.clear()
 
 
+class Changes:
+    """Ends the waits of all tables of the process when states of tables have changed."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+
+    def count(self) -> int:
+        """To be asked before the look whose outcome is waited for."""
+        return self._count
+
+    def tell(self) -> None:
+        """Something has changed."""
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    def wait(self, since: int, seconds: float) -> None:
+        """Until something has changed since ``count`` was ``since``, ``seconds`` at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._count != since, seconds)
+
+
 @dataclass(frozen=True)
 class Job:
     """What all tables of a copy process have in common.
@@ -110,6 +133,7 @@ class Job:
     builds -- for the indexes of all tables.
     resumable_from -- bytes of a table from which on it is copied in the resumable way.
     spare -- sessions for the next table.
+    changes -- word of changed states, for tables that wait for the worker.
     """
 
     db: str
@@ -124,6 +148,7 @@ class Job:
     builds: Builds = field(default_factory=Builds)
     resumable_from: int = 10 * 1024 * 1024 * 1024
     spare: Spare = field(default_factory=Spare)
+    changes: Changes = field(default_factory=Changes)
 
     @property
     def copy_prefix(self) -> str:

@@ -12,6 +12,7 @@ one with a compare-and-set.  So the process can be killed between any two lines:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 
@@ -59,6 +60,7 @@ class TableCopy:
         """Steps until the table is ok, removed, or the process stops."""
         try:
             while not self.stopping():
+                changes = self.job.changes.count()
                 table = self.sides.table()
                 state = None if table is None else sync.from_text(table.state)
                 match state:
@@ -69,7 +71,7 @@ class TableCopy:
                         assert table is not None
                         self._catch_up(table)
                     case WannaSync():
-                        self.sides.pause(_LOOK)
+                        self.job.changes.wait(changes, _LOOK)
                     case DoSync(tick):
                         assert table is not None
                         self._synchronise(table, tick)
@@ -137,28 +139,29 @@ class TableCopy:
         self._restore(table)
         steps.copy_step_start(self.sides.here, self.queue, self.name, steps.CATCH_UP)
         self._tally = steps.Tally()
-        replay, interest = Replay(self.sides, self._tally), Interest.copy(table)
+        interest = Interest.copy(table)
         copied = Snapshot.parse(table.snapshot) if table.snapshot else None
-        while not self.stopping():
-            batch = replay.next(interest)
-            if batch is not None:
-                crash.point("copy.mid-catch-up")
+        with contextlib.closing(Replay(self.sides, self._tally)) as replay:
+            while not self.stopping():
+                batch = replay.next(interest)
+                if batch is not None:
+                    crash.point("copy.mid-catch-up")
+                    if self.sides.state() != table.state:
+                        return
+                    if batch.size_estimate > JOIN_EVENTS // 2:
+                        continue
+                    # All that was there: with a tick every few milliseconds one more always waits.
+                if sync.snapshot_spent(copied, replay.seen()):
+                    self._require_captured(table)
+                    seen = Seen(By.COPY, tick=replay.tick(), caught_up=True)
+                    self._move(table, CatchingUp(), seen)
+                    self._step_ended(steps.CATCH_UP, steps.HAND_OVER)
+                    crash.point("copy.wanna-sync")
+                    return
+                replay.ask_for_tick()
+                replay.wait(_LOOK)
                 if self.sides.state() != table.state:
                     return
-                if batch.size_estimate > JOIN_EVENTS // 2:
-                    continue
-                # All that was there: with a tick every few milliseconds one more always waits.
-            if sync.snapshot_spent(copied, replay.seen()):
-                self._require_captured(table)
-                seen = Seen(By.COPY, tick=replay.tick(), caught_up=True)
-                self._move(table, CatchingUp(), seen)
-                self._step_ended(steps.CATCH_UP, steps.HAND_OVER)
-                crash.point("copy.wanna-sync")
-                return
-            replay.ask_for_tick()
-            self.sides.pause(_LOOK)
-            if self.sides.state() != table.state:
-                return
 
     def _require_captured(self, table: ReplicatedTable) -> None:
         """What was not captured since the rows were copied is not in the queue: all begins again.
@@ -177,20 +180,21 @@ class TableCopy:
 
     def _synchronise(self, table: ReplicatedTable, tick: int) -> None:
         """Replays up to the hand-over tick exactly; then the main worker has the table."""
-        replay, interest = Replay(self.sides, self._tally), Interest.copy(table)
-        while not self.stopping():
-            seen = Seen(By.COPY, tick=replay.tick())
-            if sync.next_state(DoSync(tick), seen) != DoSync(tick):
-                crash.point("copy.before-ok")
-                self._step_ended(steps.HAND_OVER)
-                self._move(table, DoSync(tick), seen)
-                crash.point("copy.after-ok")
-                log.info("%s: in step from tick %d on", table.name, tick)
-                return
-            if replay.next(interest, up_to=tick) is None:
-                self.sides.pause(_LOOK)
-                if self.sides.state() != table.state:
+        interest = Interest.copy(table)
+        with contextlib.closing(Replay(self.sides, self._tally)) as replay:
+            while not self.stopping():
+                seen = Seen(By.COPY, tick=replay.tick())
+                if sync.next_state(DoSync(tick), seen) != DoSync(tick):
+                    crash.point("copy.before-ok")
+                    self._step_ended(steps.HAND_OVER)
+                    self._move(table, DoSync(tick), seen)
+                    crash.point("copy.after-ok")
+                    log.info("%s: in step from tick %d on", table.name, tick)
                     return
+                if replay.next(interest, up_to=tick) is None:
+                    replay.wait(_LOOK)
+                    if self.sides.state() != table.state:
+                        return
 
     def _step_ended(self, name: str, following: str | None = None) -> None:
         """Notes what the batches since its beginning were."""

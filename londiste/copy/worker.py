@@ -36,6 +36,7 @@ from londiste.errors import (
     UnknownTable,
 )
 from londiste.replication import sync, tables
+from londiste.replication.news import News
 
 log = logging.getLogger(__name__)
 
@@ -119,20 +120,26 @@ class CopyProcess:
             self._alone() as conn,
         ):
             self._check(conn)
+            news = News(conn, self.job.queue)
             idle_since = time.monotonic()
             watch = LoadWatch(self.job.db, self.job.queue, self._provider, self.limits)
             try:
                 watch.start()
                 while not signals.stopping:
+                    news.begin()
                     left = self._round(conn, signals)
                     now = time.monotonic()
                     if left or self._running:
                         idle_since = now
                     elif not self._more_to_come(conn) or now - idle_since > _LINGER:
                         return
-                    signals.wait(_LOOK)
+                    again = news.end()
+                    if news.told:
+                        self.job.changes.tell()
+                    signals.wait(0.0 if again else min(_LOOK, news.rest or _LOOK), news.files())
             finally:
                 self._end.set()
+                self.job.changes.tell()
                 watch.stop()
                 deadline = time.monotonic() + _GRACE
                 for thread in self._running.values():

@@ -23,9 +23,13 @@ class Listener:
     delivers nothing inside a transaction.  Use it from one thread.
     """
 
-    def __init__(self, conn: Connection, channels: Sequence[str]) -> None:
-        """Starts to listen.  Raises what ``errors.from_database`` makes of a refusal."""
+    def __init__(self, conn: Connection, channels: Sequence[str], *, own: bool = True) -> None:
+        """Starts to listen.  Raises what ``errors.from_database`` makes of a refusal.
+
+        own -- hear also what this connection itself has notified.
+        """
         self.conn = conn
+        self._deaf_to = 0 if own else conn.info.backend_pid
         self._seen: deque[tuple[str, str]] = deque()
         conn.add_notify_handler(self._note)
         try:
@@ -46,8 +50,10 @@ class Listener:
         try:
             self.conn.pgconn.consume_input()
             while (notify := self.conn.pgconn.notifies()) is not None:
-                self._seen.append(
-                    (notify.relname.decode(errors="replace"), notify.extra.decode(errors="replace"))
+                self._add(
+                    notify.be_pid,
+                    notify.relname.decode(errors="replace"),
+                    notify.extra.decode(errors="replace"),
                 )
         except psycopg.Error as error:
             raise from_database(error, where=self.conn.info.dbname) from error
@@ -55,5 +61,18 @@ class Listener:
         self._seen.clear()
         return result
 
+    def close(self) -> None:
+        """Listens no more; the connection may be used for something else."""
+        self.conn.remove_notify_handler(self._note)
+        try:
+            self.conn.execute("unlisten *")
+        except psycopg.Error as error:
+            raise from_database(error, where=self.conn.info.dbname) from error
+        self._seen.clear()
+
     def _note(self, notify: psycopg.Notify) -> None:
-        self._seen.append((notify.channel, notify.payload))
+        self._add(notify.pid, notify.channel, notify.payload)
+
+    def _add(self, pid: int, channel: str, payload: str) -> None:
+        if pid != self._deaf_to:
+            self._seen.append((channel, payload))

@@ -40,6 +40,7 @@ from londiste.replication.copies import Copies
 from londiste.replication.foreign_keys import ForeignKeys
 from londiste.replication.handover import Outlook
 from londiste.replication.large import LargeBatches
+from londiste.replication.news import News
 from londiste.replication.plan import Interest
 from londiste.replication.source import Source, open_source
 from londiste.replication.statistics import Statistics
@@ -80,6 +81,7 @@ class Worker:
         self.copies = Copies(copy_argv, longest_pause=self.settings.exception_sleep)
         self.statistics = Statistics(self.settings.stats_period)
         self._target: Connection | None = None
+        self._news: News | None = None
         self._engine: Engine | None = None
         self._engine_used = 0.0
         self._source: Source | None = None
@@ -162,9 +164,7 @@ class Worker:
         self.copies.stop()
         self._keys.close()
         self._close_source()
-        if self._target is not None:
-            self._target.close()
-            self._target = None
+        self._close_target()
         self._close_engine()
 
     def _start(self) -> None:
@@ -203,7 +203,17 @@ class Worker:
     def unit(self) -> bool:
         """One unit of work; False when there is nothing to do now."""
         with self._bound():
-            return self._unit()
+            return self._unit() or self._told()
+
+    def _told(self) -> bool:
+        """Whether tables have come or changed meanwhile, so that another unit is due at once."""
+        news = self._news
+        if news is None:
+            return False
+        again = news.end()
+        if news.rest is not None:
+            self._loop.delay = min(self._loop.delay, news.rest)
+        return again
 
     def _bound(self) -> AbstractContextManager[None]:
         return logcontext.bound(
@@ -215,6 +225,8 @@ class Worker:
     def _unit(self) -> bool:
         self._loop.delay = self.settings.loop_delay
         target = self._node()
+        if self._news is not None:
+            self._news.begin()
         (state, hold, known), opened, asked = self._look(target)
         self._check_name(state)
         if not state.uptodate:
@@ -382,14 +394,14 @@ class Worker:
         if self._target is None or not usable(self._target):
             # What works on the provider writes through the session that is gone.
             self._close_source()
-            if self._target is not None:
-                self._target.close()
+            self._close_target()
             self._target = links.own_node(
                 self.settings.db,
                 queue=self.settings.queue_name,
                 job=self.settings.job_name,
                 lock_timeout=self.settings.lock_timeout,
             )
+            self._news = News(self._target, self.settings.queue_name)
         return self._target
 
     def _provider(self, state: WorkerState, duty: Duties) -> Source:
@@ -430,8 +442,14 @@ class Worker:
         if source is not None:
             source.close()
 
+    def _close_target(self) -> None:
+        target, self._target, self._news = self._target, None, None
+        if target is not None:
+            target.close()
+
     def _files(self) -> Sequence[int]:
-        return [self._source.listener.fileno()] if self._source is not None else ()
+        news = self._news.files() if self._news is not None else ()
+        return [*news, *([self._source.listener.fileno()] if self._source is not None else ())]
 
     def _check_name(self, state: WorkerState) -> None:
         if state.worker != self.settings.consumer:
@@ -448,8 +466,7 @@ class Worker:
         if self._source is not None and not usable(self._source.conn):
             self._close_source()
         if self._target is not None and not usable(self._target):
-            self._target.close()
-            self._target = None
+            self._close_target()
             self._close_source()
         text = describe(error)
         if text == self._stored_error:

@@ -11,6 +11,8 @@ as $$
  *
  * False when it is not: somebody has removed the table, or wants it copied again, and what the
  * caller was about to do has lost its ground.
+ *
+ * Worker and copy process wait for each other: both hear of it on channel londiste_tables.
  */
 begin
     update londiste.table_info t
@@ -20,7 +22,11 @@ begin
         and t.table_name = i_table_name
         and t.local
         and t.merge_state is not distinct from i_from_state;
-    return found;
+    if not found then
+        return false;
+    end if;
+    perform pg_notify('londiste_tables', left(i_queue_name, 1000));
+    return true;
 end;
 $$;
 

@@ -162,6 +162,10 @@ begin
         table_attrs = v_attrs,
         dest_table = nullif(v_dest, v_table)
     where queue_name = i_queue_name and table_name = v_table;
+    if v_state is null then
+        -- The worker need not look for it.
+        perform pg_notify('londiste_tables', left(q, 1000)) from unnest(i_queue_name || v_siblings) q;
+    end if;
 
     if v_combined_type is not null
         and not exists (select from londiste.table_info t

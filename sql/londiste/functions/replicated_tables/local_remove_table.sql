@@ -10,7 +10,8 @@ as $$
 /*
  * Stops replicating a table on this node; on the root everywhere.
  *
- * The rows stay, except those of a copy that was under way: they are half a table.
+ * The rows stay, except those of a copy that was under way: they are half a table.  Worker and copy
+ * process hear of it at once (channel londiste_tables).
  *
  * 200 removed; 400 not known, or not local.
  */
@@ -32,6 +33,7 @@ begin
     end if;
 
     perform londiste._detach_table(i_queue_name, v_table);
+    perform pg_notify('londiste_tables', left(i_queue_name, 1000));
     if pgq_node.is_root_node(i_queue_name) then
         perform londiste.global_remove_table(i_queue_name, v_table);
         perform londiste.root_notify_change(i_queue_name, 'londiste.remove-table', v_table);

@@ -13,7 +13,8 @@ as $$
  * Stores state and copy snapshot of a table; the name must be complete.
  *
  * Statements that put back what a copy took off belong to in-copy and catching-up: while
- * there are some, another state is refused by the check on the table.
+ * there are some, another state is refused by the check on the table.  The worker hears of it at
+ * once (channel londiste_tables).
  *
  * 200 stored; 404 not known.
  */
@@ -26,6 +27,7 @@ begin
         select 404, 'No such table: ' || coalesce(i_table_name, 'NULL') into ret_code, ret_note;
         return;
     end if;
+    perform pg_notify('londiste_tables', left(i_queue_name, 1000));
     select 200, 'Table ' || i_table_name || ' state set to ' || coalesce(i_merge_state, 'NULL')
         into ret_code, ret_note;
 end;
