@@ -89,7 +89,7 @@ TEXTS = [text for path in PYTHON for text in python_texts(path)] + [
 ]
 
 #: How the names of sessions in pg_stat_activity begin, which are no commands.
-SESSIONS = (["copy", "task"], ["copy", "index"], ["copy", "load"])
+SESSIONS = (["copy", "task"], ["copy", "index"], ["copy", "load"], ["copy", "keys"])
 
 
 def options(command: click.Command) -> set[str]:
