@@ -50,7 +50,6 @@ WITHOUT_EFFECT = frozenset(
         "exception_grace",
         "exception_quiet",
         "exception_reset",
-        "handler_modules",
         "keepalive_stats",
         "local_only",
         "local_only_drop_execute",
@@ -148,6 +147,16 @@ class NodeSettings(DatabaseSettings):
     remote_extra_connstr: str = Field(
         "", description="Added to the location of every other node: user=, sslmode=, …"
     )
+    handler_modules: tuple[str, ...] = Field(
+        (), description="Python modules with handlers of your own."
+    )
+
+    @field_validator("handler_modules", mode="before")
+    @classmethod
+    def _modules(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(name for name in re.split(r"[\s,]+", value) if name)
+        return () if value is None else value
 
     @field_validator("queue_name", "job_name", "consumer_name", "node_name")
     @classmethod

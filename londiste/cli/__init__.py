@@ -39,6 +39,8 @@ COMMANDS: dict[str, Entry] = {
     "add-table": Entry("table", "Replicate tables.", TABLES),
     "remove-table": Entry("table", "Stop replicating tables.", TABLES),
     "change-form": Entry("table", "Capture tables by row or by statement.", TABLES),
+    "change-handler": Entry("handlers", "Give tables another handler.", TABLES),
+    "show-handlers": Entry("handlers", "List the handlers and their options.", TABLES),
     "tables": Entry("table", "List the replicated tables and their states.", TABLES),
     "missing": Entry("table", "List what could be replicated and is not.", TABLES),
     "resync": Entry("table", "Copy tables again.", TABLES),

@@ -46,7 +46,13 @@ class Context:
         ``given`` are the command's own options; None means not given.
         """
         chosen = {key: value for key, value in given.items() if value is not None}
-        return settings.load(kind, self.config, {**self.overrides, **chosen})
+        found = settings.load(kind, self.config, {**self.overrides, **chosen})
+        modules = getattr(found, "handler_modules", ())
+        if modules:
+            from londiste.handlers import registry
+
+            registry.load(modules)
+        return found
 
 
 def json_output(function: F) -> F:

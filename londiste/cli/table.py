@@ -14,6 +14,9 @@ from londiste.cli.steps import carry_out
 from londiste.copy.attempts import copy_choices
 from londiste.db.connection import session
 from londiste.db.names import TableName
+from londiste.errors import BadOption
+from londiste.handlers import registry
+from londiste.handlers.wanted import Choice
 from londiste.replication import add_table as adding
 from londiste.replication import forms, sequences, wait
 from londiste.replication import remove_table as removing
@@ -52,6 +55,13 @@ _all = click.option("--all", "every", is_flag=True, help="All of them.")
     type=click.Choice(COPY_MODES),
     help="In one snapshot, resumable, or by rule (auto).",
 )
+@click.option("--where", default="", metavar="CONDITION", help="Keep only such rows here.")
+@click.option("--columns", metavar="A,B", help="Keep only these columns here.")
+@click.option("--skip-columns", metavar="A,B", help="Keep all columns here but these.")
+@click.option("--handler", default="", metavar="NAME", help="One of londiste show-handlers.")
+@click.option(
+    "--handler-arg", "handler_args", multiple=True, metavar="OPTION=VALUE", help="Option of it."
+)
 @click.option("--no-triggers", is_flag=True, help="No trigger on this node.")
 @click.option("--insert-only", is_flag=True, help="Admit tables without key; only INSERT works.")
 @click.option("--skip-non-existing", is_flag=True, help="Skip tables that are missing.")
@@ -73,6 +83,11 @@ def add_table(
     trigger_flags: str,
     trigger_args: Sequence[str],
     copy_mode: str | None,
+    where: str,
+    columns: str | None,
+    skip_columns: str | None,
+    handler: str,
+    handler_args: Sequence[str],
     no_triggers: bool,
     insert_only: bool,
     skip_non_existing: bool,
@@ -100,10 +115,16 @@ def add_table(
         triggers=not no_triggers,
         insert_only=insert_only,
         copy_mode=copy_mode or "",
+        choice=Choice(
+            registry.parse(handler, handler_args),
+            where.strip(),
+            _listed("--columns", columns),
+            _listed("--skip-columns", skip_columns),
+        ),
     )
-    with sites(settings) as where:
+    with sites(settings) as reach:
         plan = adding.plan(
-            where,
+            reach,
             settings.db,
             settings.queue_name,
             names,
@@ -119,15 +140,30 @@ def add_table(
                 f"{option} changes nothing about tables that are added already; londiste tables -v"
                 " shows what captures them, londiste change-form gives them another form"
             )
-        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+        if plan.already and (where or columns or skip_columns or handler):
+            output.warning(
+                "a filter or handler changes nothing about tables that are added already; another"
+                " handler: londiste change-handler; another filter: remove the table, then add it"
+            )
+        carry_out(plan.steps, reach, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
             wait.wait_sync(
-                where.at(settings.db),
+                reach.at(settings.db),
                 settings.queue_name,
                 timeout=timeout,
                 progress=_progress,
                 trouble=output.warning,
             )
+
+
+def _listed(option: str, text: str | None) -> tuple[str, ...]:
+    """The names of a list of columns; None is none."""
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise BadOption(f"{option} {text}: a name is missing", hint=f"write {option} a,b")
+    return names
 
 
 @click.command("remove-table")

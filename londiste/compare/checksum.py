@@ -13,6 +13,7 @@ from londiste.db.names import TableName
 from londiste.engine.base import Engine
 from londiste.engine.spec import Checksum, CompareSpec
 from londiste.errors import UnknownTable
+from londiste.handlers.base import ALL, Wants
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +23,11 @@ NODE = "node"
 
 @dataclass(frozen=True)
 class TablePair:
-    """A replicated table: its name on the root, and where its rows are on this node."""
+    """A replicated table: its name on the root, where its rows are here, and which they are."""
 
     table: TableName
     dest: TableName
+    wants: Wants = ALL
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,15 @@ class TableResult:
 
 
 def shared_columns(
-    root: Sequence[catalog.Column], node: Sequence[catalog.Column]
+    root: Sequence[catalog.Column], node: Sequence[catalog.Column], wants: Wants = ALL
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(columns both sides store, in the root's order; columns only one side has).
 
-    Generated columns are computed by each side for itself and are left out.
+    Generated columns are computed by each side for itself and are left out, and so are those that
+    this node does not want.
     """
-    here = {column.name for column in node if not column.generated}
-    there = [column.name for column in root if not column.generated]
+    here = {c.name for c in node if not c.generated and wants.keeps(c.name)}
+    there = [c.name for c in root if not c.generated and wants.keeps(c.name)]
     both = tuple(name for name in there if name in here)
     return both, tuple(sorted(here.symmetric_difference(there)))
 
@@ -75,7 +78,9 @@ def specs(
         with session(at.node_dsn, name="londiste compare") as node:
             for pair in pairs:
                 names, left_out = shared_columns(
-                    _columns(root, pair.table, "on the root"), _columns(node, pair.dest, "here")
+                    _columns(root, pair.table, "on the root"),
+                    _columns(node, pair.dest, "here"),
+                    pair.wants,
                 )
                 skipped[str(pair.table)] = left_out
                 if left_out:
@@ -84,7 +89,11 @@ def specs(
                         pair.table,
                         ", ".join(left_out),
                     )
-                result.append(CompareSpec(ROOT, at.root_dsn, pair.table, names, at.root_snapshot))
+                # A row here that the condition is not true for is one too many.
+                where = pair.wants.where
+                result.append(
+                    CompareSpec(ROOT, at.root_dsn, pair.table, names, at.root_snapshot, where)
+                )
                 result.append(CompareSpec(NODE, at.node_dsn, pair.dest, names, at.node_snapshot))
     return result, skipped
 

@@ -71,7 +71,7 @@ def compare_tables(
     kind = settings.engine if size >= settings.spark_from_bytes else "local"
     carrier = engine.create(kind, settings.spark)
     try:
-        left = [TablePair(t.name, t.dest) for t in chosen]
+        left = [TablePair(t.name, t.dest, t.wants) for t in chosen]
         found: dict[str, TableResult] = {}
         for _ in range(_ATTEMPTS):
             with aligned(
@@ -102,7 +102,7 @@ def root_location(settings: WorkerSettings, info: NodeInfo) -> str:
 def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[ReplicatedTable]:
     local = {t.name: t for t in tables.get_table_list(conn, queue) if t.local}
     if not wanted:
-        return list(local.values())
+        return [table for table in local.values() if table.wants.stored]
 
     def unknown(text: str) -> LondisteError:
         return UnknownTable(
@@ -111,7 +111,15 @@ def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[Replica
             hint="londiste tables lists them",
         )
 
-    return [local[name] for name in select(wanted, list(local), [], unknown).chosen]
+    chosen = [local[name] for name in select(wanted, list(local), [], unknown).chosen]
+    for table in chosen:
+        if not table.wants.stored:
+            raise StateError(
+                f"table {table.name} has handler {table.attrs.get('handler')}",
+                detail="replication leaves its rows here alone, so there is nothing to compare",
+                hint="compare others; londiste tables shows the handlers",
+            )
+    return chosen
 
 
 def _require_in_step(chosen: Sequence[ReplicatedTable]) -> None:

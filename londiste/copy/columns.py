@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from londiste.db.catalog import Column
 from londiste.db.names import TableName, quote
 from londiste.errors import UsageError
+from londiste.handlers.base import ALL, Wants
 
 #: Built-in types whose binary form depends on the database or does not exist; an empty tsquery
 #: is written but not read by the server.
@@ -40,14 +41,16 @@ def pair(
     *,
     same_version: bool,
     dest: TableName | None = None,
+    wants: Wants = ALL,
 ) -> Pairing:
     """Pairs columns by name.  Columns that the target computes are never written.
 
     dest -- the table of the target, where it has another name.
+    wants -- says which columns are left out on purpose.
 
     Raises UsageError naming every column that the target insists on and the source lacks.
     """
-    there = {column.name: column for column in source}
+    there = {column.name: column for column in source if wants.keeps(column.name)}
     here = {column.name: column for column in target}
     needed = [
         column.name
@@ -71,8 +74,8 @@ def pair(
     return Pairing(
         pairs=tuple((column.name, column.name) for column in both),
         binary=same_version and all(_binary(there[c.name], c) for c in both),
-        warnings=tuple(_warnings(table, there, here)),
-        missing=tuple(column for column in source if column.name not in here),
+        warnings=tuple(_warnings(table, there, {n: c for n, c in here.items() if wants.keeps(n)})),
+        missing=tuple(c for c in source if c.name not in here and wants.keeps(c.name)),
     )
 
 

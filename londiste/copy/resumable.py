@@ -62,6 +62,7 @@ class Plan:
     seen -- a snapshot of the source from before the first chunk: what transactions that it sees
         have done is in the chunks, and their events are not replayed.
     source_mark, target_mark -- the tables as they were paired.
+    where -- which rows are copied, '' for all.
     """
 
     provider: str
@@ -74,6 +75,7 @@ class Plan:
     seen: str
     source_mark: Mark
     target_mark: Mark
+    where: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """For ``londiste.copy_plan``."""
@@ -88,6 +90,7 @@ class Plan:
             "seen": self.seen,
             "source_mark": self.source_mark.as_json(),
             "target_mark": self.target_mark.as_json(),
+            "where": self.where,
         }
 
     @classmethod
@@ -104,6 +107,7 @@ class Plan:
             seen=data["seen"],
             source_mark=Mark.from_json(data["source_mark"]),
             target_mark=Mark.from_json(data["target_mark"]),
+            where=data.get("where", ""),
         )
 
 
@@ -178,6 +182,7 @@ class ResumableCopy:
                 seen=seen,
                 source_mark=source_mark,
                 target_mark=target_mark,
+                where=table.wants.where,
             )
             attempts.copy_plan(node, sides.queue, table.name, attempt, plan.as_json(), pieces)
 
@@ -271,6 +276,7 @@ class ResumableCopy:
             snapshot="",
             attempt=attempt,
             binary=plan.binary,
+            where=plan.where,
             table_name=str(table.name),
             source_mark=plan.source_mark,
             target_mark=plan.target_mark,
@@ -286,6 +292,8 @@ class ResumableCopy:
             return f"it has read from node {plan.provider}, the provider is {provider} now"
         if (plan.source, plan.target) != (self._source_name, table.dest):
             return "the table has another name"
+        if plan.where != table.wants.where:
+            return "other rows are wanted"
         here = [
             c for c in nodes.get_consumer_info(sides.here, sides.queue) if c.name == sides.consumer
         ]

@@ -165,6 +165,7 @@ class RowCopy:
                 snapshot=exported,
                 attempt=attempt,
                 binary=pairing.binary,
+                where=table.wants.where,
                 table_name=str(table.name),
                 filenode=info.filenode,
                 target_mark=target_mark,

@@ -86,7 +86,9 @@ def pairing(
             hint="create it; the copy begins by itself then",
         )
     same = source.info.server_version // 10000 == node.info.server_version // 10000
-    found = pair(table.name, theirs, ours, same_version=same, dest=table.dest)
+    found = pair(
+        table.name, theirs, ours, same_version=same, dest=table.dest, wants=table.wants
+    )
     if not found.pairs:
         raise UsageError(
             f"table {table.name} has no column that table {table.dest} here has",

@@ -69,6 +69,8 @@ class TableShape:
 
     ``copied``: COPY does with it what INSERT does.
     ``version`` is a text that changes when its columns do.
+    ``where`` is what this node asks of a row of the source to keep it, '' for nothing: SQL over
+    the columns of the image.
 
     Compared by identity: shapes are keys of caches that are asked once per row.
     """
@@ -80,6 +82,7 @@ class TableShape:
     key: tuple[str, ...]
     version: str = ""
     copied: bool = True
+    where: str = ""
 
     @cached_property
     def by_name(self) -> dict[str, ColumnShape]:

@@ -133,7 +133,7 @@ def checksum(spec: CompareSpec) -> Checksum:
         second=sql.Literal(SEEDS[1]),
         row=row,
         table=spec.table.sql,
-        where=sql.SQL(" where " + spec.where) if spec.where else sql.SQL(""),
+        where=sql.SQL(f" where ({spec.where})") if spec.where else sql.SQL(""),
     )
     with _snapshot(spec.dsn, spec.snapshot, f"londiste compare {spec.table}") as conn:
         with _mapped(spec.dsn):

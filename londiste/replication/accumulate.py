@@ -32,7 +32,7 @@ from londiste.pgq.blocks import Alone, EventBlock, unescaped
 from londiste.pgq.types import Event
 from londiste.replication.keystate import WRONG, contradiction
 from londiste.replication.netfold import PACKED, STEPS, NetFold
-from londiste.replication.plan import ByState, Interest, Route
+from londiste.replication.plan import Interest, Route
 from londiste.replication.sync import in_copy
 
 #: What an event takes in memory besides its text: entries in two dicts, two strings.
@@ -86,10 +86,10 @@ class Part:
                 if found is None or found.dest not in tables:
                     continue
                 for change in decode_all(event):
-                    if isinstance(change, RowChange) and found.by_state is not None:
-                        yield found.dest, found.by_state.change(event, change)
-                    elif isinstance(change, RowChange | Truncate):
-                        yield found.dest, change
+                    if isinstance(change, RowChange | Truncate):
+                        wanted = found.change(event, change)
+                        if wanted is not None:
+                            yield found.dest, wanted
 
 
 class Accumulator:
@@ -215,7 +215,7 @@ class Accumulator:
             fold = self._part.folds[route.dest] = NetFold()
             self._part.first[route.dest] = (int(fields[0]), route.source)
         what = _type(fields[4], route)
-        other = self._how(fold, what, fields, route.by_state)
+        other = self._how(fold, what, fields, route)
         if route.snapshot is not None:
             # While it matters whether a row came with the copy, speed does not.
             if other is None and what is not None:
@@ -227,23 +227,25 @@ class Accumulator:
         return name, fold, fold.codes, fold.lines, fold.start, nexts, None
 
     def _how(
-        self, fold: NetFold, what: KeyedType | None, fields: _Fields, by_state: ByState | None
+        self, fold: NetFold, what: KeyedType | None, fields: _Fields, route: Route
     ) -> _Other | None:
         """What is done with such events; None for plain rows."""
         if fold.reason:
             return self._count
         if what is None:
             if _is_truncate(unescaped(fields[4])):
-                return functools.partial(self._truncate, fold)
+                ignored = route.wants.ignore_truncate
+                return self._count if ignored else functools.partial(self._truncate, fold)
             fold.fail("the events name no columns")
             return self._count
         columns = self._columns_of(what, fields)
         if columns is None:
             fold.fail("the columns are not those that the type of the events says")
-        elif by_state is not None and not by_state.fits(what, columns):
+        elif route.by_state is not None and not route.by_state.fits(what, columns):
             fold.fail("the events do not tell whole rows by the key")
         else:
-            fold.admit(what.op, what.key, columns)
+            kept = route.columns(columns)
+            fold.admit(what.op, what.key, kept, alike=kept == columns)
         if fold.reason:
             return self._count
         if not what.key:

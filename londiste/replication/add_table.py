@@ -28,13 +28,16 @@ from londiste.errors import (
     UsageError,
     from_database,
 )
-from londiste.replication import create_table, registry, tables
+from londiste.handlers import condition
+from londiste.handlers.base import ALL, Wants
+from londiste.replication import create_table, registry, shaping, tables
 from londiste.replication.locking import with_table
 from londiste.replication.select import Selected, select
 from londiste.replication.types import (
     TRIGGERS,
     ReplicatedTable,
     TableOptions,
+    decode_attrs,
     encode_attrs,
     with_copy_mode,
 )
@@ -74,8 +77,10 @@ def plan(
     Raises UnknownTable, UsageError (no key, bad flags), StateError.
     """
     _check(options)
+    wants = options.wants
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
+    shaping.refuse(node, wants)
     if node.type is NodeType.ROOT:
         return _on_root(sites, dsn, node, patterns, options, every, force, skip_non_existing)
     return _below(sites, dsn, node, patterns, options, every, force, skip_non_existing)
@@ -105,10 +110,10 @@ def _on_root(
     skipped: list[str] = []
     for table in picked.chosen:
         dest = options.dest or table
-        if skip and catalog.info(local, dest) is None:
+        if skip and not _virtual(options, root=True) and catalog.info(local, dest) is None:
             skipped.append(f"table {dest} does not exist in {place(dsn)}")
             continue
-        keyless = _check_table(local, dest, options)
+        keyless = not _virtual(options, root=True) and _check_table(local, dest, options)
         steps.append(_step(node, dsn, table, options, keyless=keyless))
     return Plan(tuple(steps), picked.already, tuple(skipped))
 
@@ -126,6 +131,7 @@ def _below(
     local = sites.at(dsn)
     provider_dsn = sites.reach(node.provider_location)
     provider = sites.at(provider_dsn)
+    wants, virtual = options.wants, _virtual(options, root=False)
     theirs = {t.name: t for t in tables.get_table_list(provider, node.queue)}
     ours = {t.name: t for t in tables.get_table_list(local, node.queue)}
     done = [name for name, table in ours.items() if table.local]
@@ -141,13 +147,15 @@ def _below(
     skipped: list[str] = []
     for table in picked.chosen:
         theirs_now = theirs.get(table)
-        if not force and not options.expect_sync:
+        if not force and not options.expect_sync and wants.stored:
             _check_provider(table, theirs_now, node)
         dest = options.dest or table
         ddl: list[str] = []
         source = theirs_now.dest if theirs_now else table
         missing_here = catalog.info(local, dest) is None
-        if missing_here and options.create:
+        if virtual:
+            keyless = False
+        elif missing_here and options.create:
             if skip and catalog.info(provider, source) is None:
                 skipped.append(f"table {source} does not exist on node {node.provider}")
                 continue
@@ -160,6 +168,8 @@ def _below(
             continue
         else:
             keyless = _check_table(local, dest, options, theirs_now)
+        if not wants.whole and wants.stored:
+            shaping.check(sites, node.queue, provider_dsn, source, local, dest, table, wants, ddl)
         steps.append(_step(node, dsn, table, options, keyless=keyless, ddl=tuple(ddl)))
     if len(steps) == 1:
         steps = []
@@ -221,6 +231,11 @@ def _name_hint(text: str) -> str:
     return ""
 
 
+def _virtual(options: TableOptions, *, root: bool) -> bool:
+    """Whether the table need not be there."""
+    return "virtual_table" in options.words(root=root)
+
+
 def _one_with_dest(picked: Selected, options: TableOptions) -> None:
     if options.dest is not None and len(picked.chosen) > 1:
         raise BadOption(
@@ -241,6 +256,10 @@ def _check(options: TableOptions) -> None:
         raise BadOption(
             f"--trigger {options.trigger}: no such trigger",
             hint=f"write one of {', '.join(TRIGGERS)}",
+        )
+    if options.choice.columns and options.choice.skip_columns:
+        raise BadOption(
+            "--columns and --skip-columns", hint="give one: those to keep, or those to leave out"
         )
     chosen = sorted(set(options.trigger_flags.upper()) & set(TRIGGERS.values()))
     letter = TRIGGERS.get(options.trigger, "")
@@ -283,6 +302,13 @@ def _check_provider(table: TableName, theirs: ReplicatedTable | None, node: Node
             detail=f"it is the provider of {node.name}, from which the rows would be copied",
             hint=f"on {node.provider}: londiste add-table {table}; or with rows that are here"
             " already: --expect-sync",
+        )
+    if not theirs.wants.stored:
+        raise StateError(
+            f"node {node.provider} keeps no rows of table {table}",
+            detail=f"its handler there is {theirs.attrs.get('handler')}; it is the provider of"
+            f" {node.name}, from which the rows would be copied",
+            hint="add it with rows that are here already: --expect-sync",
         )
 
 
@@ -343,14 +369,25 @@ def _step(
     keyless: bool,
     ddl: tuple[str, ...] = (),
 ) -> AddTable:
-    words = [w for w in options.words() if w != "insert_only" or keyless]
+    words = options.words(root=node.type is NodeType.ROOT)
+    words = [w for w in words if w != "insert_only" or keyless]
     if keyless and "insert_only" not in words:
         words.append("insert_only")
     # With the rows all there, or none wanted, no copy follows.
-    copied = node.type is not NodeType.ROOT and not options.expect_sync
-    attrs = encode_attrs(with_copy_mode({}, options.copy_mode)) if copied else None
+    copied = node.type is not NodeType.ROOT and not {"expect_sync", "virtual_table"} & set(words)
+    chosen = options.choice.attrs()
+    attrs = encode_attrs(with_copy_mode(chosen, options.copy_mode) if copied else chosen)
     return AddTable(
-        node.name, dsn, node.queue, table, options.dest or table, tuple(words), ddl, copied, attrs
+        node.name,
+        dsn,
+        node.queue,
+        table,
+        options.dest or table,
+        tuple(words),
+        ddl,
+        copied,
+        attrs,
+        options.wants,
     )
 
 
@@ -367,6 +404,7 @@ class AddTable:
     ddl: tuple[str, ...]
     copied: bool
     attrs: str | None = None
+    wants: Wants = ALL
 
     def describe(self) -> str:
         text = f"{self.node}: "
@@ -378,7 +416,7 @@ class AddTable:
         if self.words:
             text += f" ({', '.join(self.words)})"
         if self.attrs:
-            text += f" ({self.attrs})"
+            text += f" ({', '.join(f'{k}={v}' for k, v in decode_attrs(self.attrs).items())})"
         return text + (", to be copied" if self.copied else "")
 
     def done(self, sites: Sites) -> bool:
@@ -391,6 +429,8 @@ class AddTable:
 
     def _add(self, conn: Connection) -> None:
         self._create(conn)
+        if self.ddl:
+            condition.check(conn, self.dest, self.wants)
         tables.local_add_table(
             conn,
             self.queue,

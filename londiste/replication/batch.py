@@ -157,7 +157,7 @@ class BatchRunner:
         )
 
     def _all_shapes(self, interest: Interest) -> dict[TableName, TableShape]:
-        self._shapes.check_again()
+        self._shapes.check_again(interest)
         return self._shapes.of(route.dest for route in interest.routes.values())
 
     def _apply_large(
@@ -213,7 +213,7 @@ class BatchRunner:
         ahead -- may read what comes behind the batch, from when nobody reads from the provider.
         """
         count = applied = nbytes = 0
-        self._shapes.check_again()
+        self._shapes.check_again(interest)
         self._applier.begin()
         part = ahead.take(batch, interest) if ahead is not None else None
         if ahead is not None and part is not None:
@@ -387,10 +387,20 @@ class _Shapes:
         self._conn = conn
         self._known: dict[TableName, TableShape] = {}
         self._checked: set[TableName] = set()
+        self._where: dict[TableName, str] = {}
 
-    def check_again(self) -> None:
-        """A new batch begins: nothing is taken for granted."""
+    def check_again(self, interest: Interest) -> None:
+        """A new batch begins: nothing is taken for granted.
+
+        interest -- says which rows its tables keep.
+        """
         self._checked.clear()
+        where = interest.where
+        if where != self._where:
+            for table in where.keys() | self._where.keys():
+                if where.get(table) != self._where.get(table):
+                    self._known.pop(table, None)
+            self._where = dict(where)
 
     def remembered(self, tables: Collection[TableName]) -> dict[TableName, TableShape] | None:
         """What the tables were when they were last looked at; None if one never was."""
@@ -419,4 +429,9 @@ class _Shapes:
             found = shapes(self._conn, changed)
             for table in changed:
                 self._known.pop(table, None)
-            self._known.update(found)
+            self._known.update(
+                (table, replace(shape, where=self._where[table]))
+                if table in self._where
+                else (table, shape)
+                for table, shape in found.items()
+            )

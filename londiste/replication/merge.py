@@ -69,7 +69,7 @@ class Merger:
         text = self._texts.get(known)
         if text is None:
             text = statements.sql_for(shape, Verb(chunk.kind), chunk.columns, chunk.key)
-            text = self._texts[known] = text.replace(statements.PARAMETER, self._rows)
+            text = self._texts[known] = text.replace(statements.PARAMETER, self._rows, 1)
         return text
 
 

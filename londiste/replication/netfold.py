@@ -103,10 +103,13 @@ class NetFold:
         """Whether the table is emptied first."""
         return self.start == GONE
 
-    def admit(self, op: Op, key: tuple[str, ...], columns: tuple[str, ...]) -> None:
+    def admit(
+        self, op: Op, key: tuple[str, ...], columns: tuple[str, ...], *, alike: bool = True
+    ) -> None:
         """Events of a kind that was not among them come: is their form that of the others?
 
-        columns -- those of the images, in their order.
+        columns -- those of the images, in their order, that are to be written.
+        alike -- the images have no others.
         """
         if self.key is None:
             self.key = key
@@ -116,6 +119,7 @@ class NetFold:
             self.fail("the events have not all key columns")
         if op is Op.DELETE:
             return
+        self._alike = self._alike and alike
         if not self.columns:
             self.columns = columns
         elif set(columns) != set(self.columns):

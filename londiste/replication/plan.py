@@ -10,14 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from londiste.changes.keyed import KeyedType, read_type
-from londiste.changes.types import Op, RowChange
+from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.db.shape import Folding, TableShape
 from londiste.db.snapshot import Snapshot
 from londiste.engine.applyspec import Net, RowSet, TableChange, TablePlan, Verb
 from londiste.errors import BadOption, EventError, PartialEvent
+from londiste.handlers.base import ALL, Wants
 from londiste.pgq.types import Event
 from londiste.replication.fold import NotFoldable, fold
 from londiste.replication.netfold import NetFold
@@ -63,6 +65,41 @@ class ByState:
         return change._replace(op=_AFTER[change.op], state=True)
 
 
+@dataclass(frozen=True)
+class ByFilter:
+    """Events of a table of which this node keeps some rows only.
+
+    Whether the row was kept before an update or delete, the event does not tell.  So both are
+    taken for what the table has after them: the row as its image says, or none; the statement that
+    writes it asks the condition (``TableShape.where``).  The image must be whole, because the row
+    may be a new one here.
+    """
+
+    def type(self, what: KeyedType | None) -> KeyedType | None:
+        """The type of such an event, said as a state; an insert is one."""
+        if what is None or what.state or what.op is Op.INSERT:
+            return what
+        return what._replace(op=_AFTER[what.op], state=True)
+
+    def fits(self, what: KeyedType, columns: Iterable[str]) -> bool:
+        """Events of our own capture always tell the row, and rows without a key are only added."""
+        return bool(what.key) or what.op is Op.INSERT
+
+    def change(self, event: Event, change: RowChange) -> RowChange:
+        """A decoded change, said as a state.  Raises PartialEvent."""
+        if change.state or change.op is Op.INSERT:
+            return change
+        if change.partial:
+            raise PartialEvent(
+                f"event {event.id} of table {change.table} does not tell a whole row",
+                detail="rows of the table are filtered here, and an update may bring a new one",
+                hint="capture the table on the root with whole rows: londiste remove-table"
+                f" {change.table}, then londiste add-table {change.table} --trigger capture",
+                event_id=event.id,
+            )
+        return change._replace(op=_AFTER[change.op], state=True)
+
+
 _AFTER = {Op.INSERT: Op.INSERT, Op.UPDATE: Op.INSERT, Op.DELETE: Op.DELETE}
 
 
@@ -71,13 +108,29 @@ class Route:
     """Where the events of one table go.
 
     snapshot -- that of the table's copy, while it matters.
-    by_state -- how they are understood while chunks of the copy have seen different snapshots.
+    by_state -- how they are understood while chunks of the copy have seen different snapshots, or
+        where rows are filtered.
+    wants -- what the table's handler and attributes ask for.
     """
 
     source: TableName
     dest: TableName
     snapshot: Snapshot | None
-    by_state: ByState | None = None
+    by_state: ByState | ByFilter | None = None
+    wants: Wants = ALL
+
+    def columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the columns of an image that are written here."""
+        return names if self.wants.all_columns else tuple(filter(self.wants.keeps, names))
+
+    def change(self, event: Event, change: RowChange | Truncate) -> RowChange | Truncate | None:
+        """A decoded change as this table wants it; None: not at all.  Raises PartialEvent."""
+        if isinstance(change, Truncate):
+            return None if self.wants.ignore_truncate else change
+        if not self.wants.all_columns:
+            image = {k: v for k, v in change.image.items() if self.wants.keeps(k)}
+            change = change._replace(image=image)
+        return change if self.by_state is None else self.by_state.change(event, change)
 
 
 @dataclass(frozen=True)
@@ -104,17 +157,25 @@ class Interest:
 
         seen -- but no event of transactions that this snapshot sees.
         """
-        return cls(By.COPY, {table.name: Route(table.name, table.dest, seen, by_state)})
+        route = Route(table.name, table.dest, seen, by_state, table.wants)
+        return cls(By.COPY, {table.name: route})
 
     @classmethod
     def _of(cls, by: By, tables: Iterable[ReplicatedTable]) -> Interest:
         routes = {}
         for table in tables:
             state: SyncState = from_text(table.state)
-            if table.local and interesting(by, state):
+            if table.local and interesting(by, state) and table.wants.stored:
                 snapshot = Snapshot.parse(table.snapshot) if table.snapshot else None
-                routes[table.name] = Route(table.name, table.dest, snapshot)
+                filtered = ByFilter() if table.wants.where else None
+                routes[table.name] = Route(table.name, table.dest, snapshot, filtered, table.wants)
         return cls(by, routes)
+
+    @cached_property
+    def where(self) -> Mapping[TableName, str]:
+        """The conditions of the tables that keep some rows only, by their names here."""
+        routes = self.routes.values()
+        return {route.dest: route.wants.where for route in routes if route.wants.where}
 
     def only(self, tables: Container[TableName]) -> Interest:
         """The same, for some tables of this node."""

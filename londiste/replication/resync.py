@@ -61,6 +61,15 @@ def plan(
     ]
     others = [name for name in mine if name not in waiting]
     picked = Selected(tuple(others)) if every else select(patterns, others, waiting, unknown)
+    if every:
+        picked = Selected(tuple(name for name in picked.chosen if mine[name].wants.stored))
+    for name in picked.chosen:
+        if not mine[name].wants.stored:
+            raise StateError(
+                f"table {name} has handler {mine[name].attrs.get('handler')}",
+                detail="replication leaves its rows here alone, so nothing is copied",
+                hint=f"give it another one first: londiste change-handler {name}",
+            )
     steps: list[Step] = [
         Resync(node.name, dsn, queue, name, copy_mode, mine[name].dest) for name in picked.chosen
     ]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from urllib.parse import quote, unquote
 
 from londiste.db.names import TableName
+from londiste.handlers import registry, wanted
+from londiste.handlers.base import Wants
+from londiste.handlers.wanted import Choice
 
 #: What can capture a table, and its letter among the trigger flags.
 TRIGGERS = {"capture": "C", "logutriga": "L", "jsontriga": "J", "sqltriga": "Q"}
@@ -35,6 +39,11 @@ class ReplicatedTable:
     dropped_ddl: str | None = None
     copy_role: str | None = None
     copy_pos: int = 0
+
+    @cached_property
+    def wants(self) -> Wants:
+        """What its attributes ask for.  Raises BadOption when this process does not know it."""
+        return wanted.wants(self.attrs)
 
 
 #: In which way tables can be asked to be copied.
@@ -86,6 +95,7 @@ class TableOptions:
     triggers -- False: none on this node.
     insert_only -- admit tables without key; UPDATE and DELETE fail at the source.
     copy_mode -- snapshot or resumable: in which way the table is copied; empty and auto: by rule.
+    choice -- handler, row filter and columns.
     """
 
     expect_sync: bool = False
@@ -99,24 +109,31 @@ class TableOptions:
     trigger: str = ""
     form: str = ""
     copy_mode: str = ""
+    choice: Choice = field(default_factory=Choice)
 
-    def words(self) -> list[str]:
-        """The list that ``local_add_table`` takes as ``i_trg_args``."""
+    def words(self, *, root: bool = True) -> list[str]:
+        """The list that ``local_add_table`` takes as ``i_trg_args``, on the root or below."""
         words = list(self.trigger_args)
         if self.form:
             words.append(f"form={self.form}")
         flags = self.trigger_flags + TRIGGERS.get(self.trigger, "")
         if flags:
             words.append(f"tgflags={flags}")
-        for word, wanted in (
+        for word, given in (
             ("expect_sync", self.expect_sync),
             ("skip_truncate", self.skip_truncate),
             ("no_triggers", not self.triggers),
             ("insert_only", self.insert_only),
         ):
-            if wanted:
+            if given:
                 words.append(word)
-        return words
+        more = registry.make(self.choice.handler).words(root=root)
+        return [*words, *(word for word in more if word not in words)]
+
+    @property
+    def wants(self) -> Wants:
+        """What the choice comes to.  Raises BadOption."""
+        return wanted.wants(self.choice.attrs())
 
 
 def decode_attrs(text: str | None) -> dict[str, str]:

@@ -212,7 +212,7 @@ class Pair:
 
     def _replay(self, joined: int | None) -> None:
         self.tick()
-        interest = Interest(By.MAIN, {name: Route(name, name, None) for name in self._tables()})
+        interest = self.interest()
         while True:
             batch = batches.next_batch(self.source, QUEUE, self.worker, min_count=joined)
             if batch is None:
@@ -228,6 +228,10 @@ class Pair:
         for statement in self._after:
             _raw(self.target, statement)
         self._after = []
+
+    def interest(self) -> Interest:
+        """All tables, whole."""
+        return Interest(By.MAIN, {name: Route(name, name, None) for name in self._tables()})
 
     def _skip(self) -> None:
         """What lies in the queue is done, without being written."""

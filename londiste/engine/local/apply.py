@@ -270,7 +270,7 @@ class Applier:
             if error.sqlstate in _NOT_COPIED:
                 raise _NotCopied(shape.name) from error
             raise _SetFailed(shape.name, error.sqlstate or "", said(error), rows.verb) from error
-        if cursor.rowcount != rows.count:
+        if cursor.rowcount != rows.count and not shape.where:
             text = f"{cursor.rowcount} rows hit instead of {rows.count}"
             raise _SetFailed(shape.name, "", text, rows.verb)
 

@@ -61,8 +61,10 @@ def is_bulk(shape: TableShape, rows: RowSet) -> bool:
 def copy_sql(shape: TableShape, columns: Sequence[str]) -> str:
     """The statement that reads what ``csv`` makes; identity columns get the values too."""
     names = ", ".join(map(quote, columns))
+    where = f" where ({shape.where})" if shape.where else ""
     return (
-        f"copy {shape.name.quoted} ({names}) from stdin (format csv, null 'null', escape E'\\\\')"
+        f"copy {shape.name.quoted} ({names}) from stdin"
+        f" (format csv, null 'null', escape E'\\\\'){where}"
     )
 
 

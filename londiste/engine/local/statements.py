@@ -67,7 +67,13 @@ def payloads(rows: RowSet, limit: int = SLICE) -> Iterator[tuple[str, int]]:
 
 
 def sql_for(shape: TableShape, verb: Verb, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
-    """The statement for a set of rows."""
+    """The statement for a set of rows.
+
+    Where the shape has a condition, rows that it is not true for leave none here: they are not
+    inserted, and a set of one deletes what is there.  Every row counts as hit then.
+    """
+    if shape.where and verb in {Verb.INSERT, Verb.SET}:
+        return _filtered_sql(shape, verb, columns, key)
     if verb is Verb.INSERT:
         return insert_sql(shape, columns)
     if verb is Verb.UPDATE:
@@ -131,6 +137,58 @@ def set_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]) -
         f" (select from {_target(shape)} t where {equal}) returning 1)"
         " select 1 from u union all select 1 from i"
     )
+
+
+def _filtered_sql(
+    shape: TableShape, verb: Verb, columns: tuple[str, ...], key: tuple[str, ...]
+) -> str:
+    """INSERT or SET of the rows that the condition is true for; the others are not here after it.
+
+    The rows that are not kept any more go first, so that others may have their unique values.
+    """
+    chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
+    read = [*chosen, *(shape.by_name[name] for name in key if shape.by_name[name].generated)]
+    # As the source has them: texts of json columns become documents for the condition.
+    typed = ", ".join(f"{_value(column)} as {quote(column.name)}" for column in chosen)
+    kept = "kept"
+    while kept in columns or kept in key:
+        kept += "_"
+    rows = (
+        f"with r as materialized (select r.*, k.{kept} from {_rows(read, key)} cross join lateral"
+        f" (select ({shape.where}) is true as {kept} from (select {typed}) as image) as k)"
+    )
+    names = ", ".join(quote(column.name) for column in chosen)
+    values = ", ".join(_value(column) for column in chosen)
+    insert = (
+        f"insert into {shape.name.quoted} ({names}) overriding system value"
+        f" select {values} from r where r.{kept}"
+    )
+    if verb is Verb.INSERT:
+        return (
+            f"{rows}, i as ({insert} returning 1)"
+            f" select 1 from i union all select 1 from r where not r.{kept}"
+        )
+    others = [column for column in chosen if column.name not in key]
+    settable = [column for column in others if not column.identity_always]
+    equal = " and ".join(_equal(shape.by_name[name]) for name in key)
+    where = " and ".join([equal, *(_same(c) for c in others if c.identity_always), f"r.{kept}"])
+    found = f"select 1 from {_target(shape)} t join r on {where} for key share of t"
+    if settable:
+        assignments = ", ".join(f"{quote(column.name)} = {_value(column)}" for column in settable)
+        found = (
+            f"update {_target(shape)} t set {assignments} from r where {where} and {_FIRST}"
+            " returning 1"
+        )
+    return (
+        f"{rows}, gone as (delete from {_target(shape)} t using r where not r.{kept} and {equal}"
+        f" returning 1), u as ({found}), i as ({insert} and {_FIRST} and not exists"
+        f" (select from {_target(shape)} t where {equal}) returning 1)"
+        f" select 1 from u union all select 1 from i union all select 1 from r where not r.{kept}"
+    )
+
+
+#: True, and known only when the rows that are not kept any more are gone.
+_FIRST = "(select count(*) from gone) >= 0"
 
 
 def delete_sql(shape: TableShape, key: tuple[str, ...]) -> str:

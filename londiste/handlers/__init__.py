@@ -1,0 +1,1 @@
+"""What a table wants of replication: which events, which rows and columns of them, and where to."""

@@ -1,0 +1,102 @@
+"""What a table of this node wants, as data, and the frame of every handler, which says it.
+
+A handler decides and touches nothing: from its options follows a ``Wants``, and copy, replay,
+large batches and compare each look at that in one place.  A handler of your own is a subclass of
+``Handler`` (docs/howto/handlers.md)::
+
+    @dataclass(frozen=True)
+    class Region(Handler):
+        '''Only the rows of one region.'''
+
+        NAME = "region"
+        name: str = option(help="the region")
+
+        def wants(self) -> Wants:
+            return Wants(where=f"region = {literal(self.name)}")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from londiste.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Wants:
+    """What becomes of a table's rows and events on this node.
+
+    stored -- its rows are copied and its events are written into the table; otherwise both are
+        passed over.
+    where -- SQL condition over the row as the source has it: rows for which it is not true are
+        not kept here; '' for all.
+    columns -- only these are written here; None for all.
+    skip_columns -- these are not.
+    ignore_truncate -- a TRUNCATE of the source leaves the rows here alone.
+    """
+
+    stored: bool = True
+    where: str = ""
+    columns: frozenset[str] | None = None
+    skip_columns: frozenset[str] = frozenset()
+    ignore_truncate: bool = False
+
+    def keeps(self, column: str) -> bool:
+        """Whether a column of the source is written here."""
+        if column in self.skip_columns:
+            return False
+        return self.columns is None or column in self.columns
+
+    @property
+    def all_columns(self) -> bool:
+        """No column is left out on purpose."""
+        return self.columns is None and not self.skip_columns
+
+    @property
+    def whole(self) -> bool:
+        """The table is what the source's is: nothing is left out on purpose."""
+        return self.stored and not self.where and self.all_columns and not self.ignore_truncate
+
+
+#: What nearly every table wants: everything.
+ALL = Wants()
+
+
+@dataclass(frozen=True)
+class Handler:
+    """A handler of one table; its fields are its options.
+
+    Types of options are str, int, bool, tuple[str, ...] (``a,b``) and StrEnum; ``option`` gives a
+    field its description.  Options without default must be given.
+
+    NAME -- in commands and in the database; ALIASES -- older names.
+    """
+
+    NAME: ClassVar[str] = ""
+    ALIASES: ClassVar[tuple[str, ...]] = ()
+
+    def wants(self) -> Wants:
+        """What follows from the options.  Raises UsageError when they do not fit together."""
+        return ALL
+
+    def words(self, *, root: bool) -> Iterable[str]:
+        """Trigger arguments and words for ``londiste.local_add_table``, on the root or below."""
+        return ()
+
+
+def option(default: Any = dataclasses.MISSING, *, help: str) -> Any:
+    """A field of a handler that is an option, described by ``help``."""
+    if default is dataclasses.MISSING:
+        return dataclasses.field(metadata={"help": help})
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
+def literal(text: str) -> str:
+    """A text as it is written in SQL."""
+    if "\0" in text:
+        raise UsageError("a text with a zero byte", hint="no value of PostgreSQL has one")
+    quoted = "'" + text.replace("'", "''") + "'"
+    return "E" + quoted.replace("\\", "\\\\") if "\\" in text else quoted

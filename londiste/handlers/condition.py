@@ -1,0 +1,128 @@
+"""Row conditions: PostgreSQL itself says whether a text is one, and what it reads.
+
+The condition is used in four statements: COPY on the source, writes and COPY on this node, and
+compare.  It must mean the same in all of them and at all times, so the rules are those of a
+partial index: one boolean expression over the columns of one row, without subqueries, aggregates
+and functions that are not immutable.  Such an index, on an empty temporary table with the columns
+of this node's table, tells all of that; it is rolled back.
+"""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import sql
+
+from londiste.db import catalog
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption, UnknownTable, from_database
+from londiste.handlers.base import Wants
+
+_TRY = "londiste_condition"
+
+
+def check(conn: Connection, table: TableName, wants: Wants) -> None:
+    """Refuses a condition or columns that do not fit the table here.  Changes nothing.
+
+    Raises BadOption, and UnknownTable when the table is not there.
+    """
+    columns = {column.name: column for column in catalog.columns(conn, table)}
+    if not columns:
+        raise UnknownTable(f"table {table} does not exist in {place(conn.info.dsn)}")
+    key = catalog.key(conn, table)
+    for name in sorted(wants.columns or ()):
+        if name not in columns:
+            raise BadOption(
+                f"--columns {name}: table {table} has no such column here",
+                hint=f"add it, or leave it out; it has {', '.join(columns)}",
+            )
+    for name in key:
+        if not wants.keeps(name):
+            raise BadOption(
+                f"column {name} of table {table} is left out",
+                detail=f"it is in the primary key ({', '.join(key)}), by which events find rows",
+                hint="keep the columns of the key",
+            )
+    for name, column in columns.items():
+        given = column.default is not None or column.identity or column.generated
+        if not wants.keeps(name) and column.not_null and not given:
+            raise BadOption(
+                f"column {name} of table {table} is left out",
+                detail="here it is NOT NULL and has no default",
+                hint=f"alter table {table.quoted} alter {name} drop not null",
+            )
+    if not wants.where:
+        return
+    read = _read(conn, table, wants.where)
+    for name in read:
+        if not wants.keeps(name):
+            raise BadOption(
+                f"--where reads column {name}, which is left out of table {table}",
+                detail="without its value an event does not tell whether the row is kept here",
+                hint="keep the column",
+            )
+        if columns[name].generated:
+            raise BadOption(
+                f"--where reads column {name}, which is generated",
+                detail="the server computes it, and events do not have it",
+                hint="write its expression in the place of the column",
+            )
+
+
+def check_source(conn: Connection, table: TableName, wants: Wants) -> None:
+    """Refuses what does not fit the source's table.  Raises BadOption."""
+    columns = {column.name: column for column in catalog.columns(conn, table)}
+    for name in sorted((wants.columns or frozenset()) - columns.keys()):
+        raise BadOption(
+            f"--columns {name}: table {table} of the provider has no such column",
+            hint=f"it has {', '.join(columns)}",
+        )
+    if not wants.where:
+        return
+    try:
+        _explain(conn, table, wants.where)
+    except psycopg.Error as error:
+        raise _refused(error, wants.where, f"{table} on {place(conn.info.dsn)}") from error
+
+
+def _explain(conn: Connection, table: TableName, where: str) -> None:
+    with conn.transaction(force_rollback=True):
+        for form in ("({})", "{}"):
+            text = sql.SQL("explain select from only {} where ").format(table.sql)
+            conn.execute((text.as_string(conn) + form.format(where)).encode())
+
+
+def _read(conn: Connection, table: TableName, where: str) -> list[str]:
+    """The columns that a condition reads."""
+    try:
+        with conn.transaction(force_rollback=True):
+            conn.execute(
+                sql.SQL("create temp table {} (like {}) on commit drop").format(
+                    sql.Identifier(_TRY), table.sql
+                )
+            )
+            # Only what is an expression in brackets and without them is one expression.
+            for number, form in enumerate(("({})", "{}")):
+                text = f"create index {_TRY}_{number} on pg_temp.{_TRY} ((1)) where "
+                conn.execute((text + form.format(where)).encode())
+            rows = conn.execute(query("condition_columns"), [f"{_TRY}_1"]).fetchall()
+    except psycopg.Error as error:
+        raise _refused(error, where, str(table)) from error
+    return [str(row[0]) for row in rows]
+
+
+def _refused(error: psycopg.Error, where: str, table: str) -> Exception:
+    known = from_database(error)
+    if (error.sqlstate or "")[:2] not in {"42", "22", "0A"} or error.sqlstate == "42501":
+        return known
+    said = error.diag.message_primary or str(error)
+    if error.sqlstate == "42P17":
+        hint = "a condition must give the same answer at all times: no now(), random() or the like"
+    elif error.sqlstate in {"42883", "42704"}:
+        hint = "write functions, operators and types outside of pg_catalog with their schema"
+    else:
+        hint = (
+            "write one boolean expression over the columns of the table: --where \"region = 'eu'\""
+        )
+    return BadOption(f"--where {where}: {said}", detail=f"table {table}", hint=hint)

@@ -1,0 +1,49 @@
+"""Handlers of tables whose rows replication leaves alone on this node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from londiste.handlers.base import Handler, Wants
+
+
+@dataclass(frozen=True)
+class Nop(Handler):
+    """The table is here, and replication leaves its rows alone: no copy, events are passed over."""
+
+    NAME: ClassVar[str] = "nop"
+
+    def wants(self) -> Wants:
+        return Wants(stored=False)
+
+    def words(self, *, root: bool) -> Iterable[str]:
+        return () if root else ("expect_sync",)
+
+
+@dataclass(frozen=True)
+class Virtual(Handler):
+    """The table counts as one of this node without being there; its events are passed over."""
+
+    NAME: ClassVar[str] = "vtable"
+    ALIASES: ClassVar[tuple[str, ...]] = ("fake_local",)
+
+    def wants(self) -> Wants:
+        return Wants(stored=False)
+
+    def words(self, *, root: bool) -> Iterable[str]:
+        return ("virtual_table",)
+
+
+@dataclass(frozen=True)
+class QueueTable(Handler):
+    """An INSERT on the root becomes an event and no row; nothing is stored or applied anywhere."""
+
+    NAME: ClassVar[str] = "qtable"
+
+    def wants(self) -> Wants:
+        return Wants(stored=False)
+
+    def words(self, *, root: bool) -> Iterable[str]:
+        return ("tgflags=BI", "skip", "expect_sync") if root else ("virtual_table",)

@@ -1,0 +1,230 @@
+"""The handlers by name: those that come with the program, and those of modules in the settings.
+
+What a table has is stored as ``name`` or ``name(option=value&…)``, url-encoded, in its attribute
+``handler``.  Whoever reads it checks it as a command does: a worker that does not know a handler,
+or one of its options, stops instead of doing something else with the table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, get_type_hints
+from urllib.parse import quote, unquote_plus
+
+from londiste.errors import BadOption, UsageError
+from londiste.handlers.base import Handler
+from londiste.handlers.nothing import Nop, QueueTable, Virtual
+from londiste.handlers.table import Table
+
+_OWN: tuple[type[Handler], ...] = (Table, Nop, Virtual, QueueTable)
+_known: dict[str, type[Handler]] = {kind.NAME: kind for kind in _OWN}
+_known |= {alias: kind for kind in _OWN for alias in kind.ALIASES}
+
+#: What a module of handlers lists them in.
+LIST = "__londiste_handlers__"
+
+#: Modules that were written for other programs and mean what is here anyhow.
+_OTHERS = "londiste.handlers."
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a handler, for people; ``default`` is None when it must be given."""
+
+    name: str
+    kind: str
+    default: str | None
+    help: str
+
+
+def load(modules: Iterable[str]) -> None:
+    """Makes the handlers of these modules known.  Raises UsageError for a module that is none."""
+    for name in modules:
+        if name.startswith(_OTHERS) or name == _OTHERS[:-1]:
+            continue
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:
+            raise UsageError(
+                f"module {name} of handler_modules cannot be loaded: {error}",
+                hint="correct handler_modules, or install the module on this host too",
+            ) from error
+        found = getattr(module, LIST, None)
+        if not isinstance(found, list | tuple) or not all(map(_is_handler, found)):
+            raise UsageError(
+                f"module {name} of handler_modules lists no handlers",
+                hint=f"give it {LIST} = [...], a list of subclasses of londiste.handlers.base"
+                ".Handler",
+            )
+        for kind in found:
+            _register(kind, name)
+    make.cache_clear()
+
+
+def _is_handler(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Handler) and dataclasses.is_dataclass(kind)
+
+
+def _register(kind: type[Handler], module: str) -> None:
+    for name in (kind.NAME, *kind.ALIASES):
+        if not name or "(" in name:
+            raise UsageError(
+                f"handler {kind.__name__} of module {module} has no name",
+                hint="give the class NAME = 'a name'",
+            )
+        if _known.get(name, kind).__qualname__ != kind.__qualname__ or _known.get(name) in _OWN:
+            raise UsageError(
+                f"handler {name} of module {module} has the name of another one",
+                hint="give its class another NAME; londiste show-handlers lists those that exist",
+            )
+        _known[name] = kind
+
+
+def names() -> list[str]:
+    """The names of all handlers, without aliases."""
+    return sorted({kind.NAME for kind in _known.values()})
+
+
+def find(name: str) -> type[Handler]:
+    """The class of that name or alias.  Raises BadOption."""
+    kind = _known.get(name)
+    if kind is None:
+        near = difflib.get_close_matches(name, _known, 1)
+        raise BadOption(
+            f"there is no handler {name}",
+            detail=f"there are {', '.join(names())}",
+            hint=(f"do you mean {near[0]}? " if near else "")
+            + "those of your own come from the modules in the setting handler_modules",
+        )
+    return kind
+
+
+def options(kind: type[Handler]) -> list[Option]:
+    """The options of a handler, in the order of its fields."""
+    hints = get_type_hints(kind)
+    return [
+        Option(
+            field.name,
+            _kind(hints[field.name]),
+            None if _required(field) else _shown(_default(field)),
+            str(field.metadata.get("help", "")),
+        )
+        for field in dataclasses.fields(kind)
+    ]
+
+
+def parse(name: str, arguments: Sequence[str]) -> str:
+    """The stored form of a handler and arguments ``key=value``; '' for the default.
+
+    Raises BadOption for anything that is not right with them.
+    """
+    pairs: dict[str, str] = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        if not equals:
+            raise BadOption(
+                f"--handler-arg {argument} has no value", hint="write --handler-arg option=value"
+            )
+        if key in pairs:
+            raise BadOption(f"--handler-arg {key} is given twice", hint="leave one of them out")
+        pairs[key] = value
+    kind = find(name or Table.NAME)
+    handler = _make(kind, pairs)
+    handler.wants()
+    if kind is Table and not pairs:
+        return ""
+    inside = "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in pairs.items())
+    return f"{kind.NAME}({inside})" if inside else kind.NAME
+
+
+@functools.lru_cache(maxsize=4096)
+def make(stored: str) -> Handler:
+    """The handler of a stored form; '' is the default.  Raises BadOption."""
+    name, bracket, rest = stored.partition("(")
+    pairs: Mapping[str, str] = {}
+    if bracket:
+        if not rest.endswith(")"):
+            raise BadOption(
+                f"handler {stored} has no end",
+                hint="store it again: londiste change-handler TABLE --handler NAME",
+            )
+        split = (item.partition("=") for item in rest[:-1].split("&") if item)
+        pairs = {unquote_plus(key): unquote_plus(value) for key, _, value in split}
+    return _make(find(name or Table.NAME), pairs)
+
+
+def _make(kind: type[Handler], pairs: Mapping[str, str]) -> Handler:
+    hints = get_type_hints(kind)
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    for key in pairs:
+        if key not in fields:
+            some = ", ".join(fields) or "none"
+            raise BadOption(
+                f"handler {kind.NAME} has no option {key}",
+                detail=f"its options: {some}",
+                hint=f"londiste show-handlers {kind.NAME}",
+            )
+    for name, field in fields.items():
+        if _required(field) and name not in pairs:
+            raise BadOption(
+                f"handler {kind.NAME} needs the option {name}",
+                detail=str(field.metadata.get("help", "")),
+                hint=f"--handler {kind.NAME} --handler-arg {name}=…",
+            )
+    values = {key: _value(kind, key, hints[key], text) for key, text in pairs.items()}
+    return kind(**values)
+
+
+def _value(kind: type[Handler], name: str, hint: Any, text: str) -> object:
+    """The value of an option, of its type."""
+    if hint is bool:
+        if text.lower() in _TRUE | _FALSE:
+            return text.lower() in _TRUE
+    elif hint is int:
+        try:
+            return int(text)
+        except ValueError:
+            pass
+    elif isinstance(hint, type) and issubclass(hint, StrEnum):
+        if text in list(hint):
+            return hint(text)
+    elif hint == tuple[str, ...]:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    else:
+        return text
+    raise BadOption(
+        f"--handler-arg {name}={text}: not {_kind(hint)}",
+        hint=f"londiste show-handlers {kind.NAME} says what the option takes",
+    )
+
+
+_TRUE, _FALSE = {"1", "true", "yes", "on", "t"}, {"0", "false", "no", "off", "f", ""}
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _default(field: dataclasses.Field[Any]) -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def _kind(hint: Any) -> str:
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return "one of " + ", ".join(hint)
+    words = {bool: "0 or 1", int: "a number", tuple[str, ...]: "a list a,b,…"}
+    return words.get(hint, "a text")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

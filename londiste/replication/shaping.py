@@ -1,0 +1,79 @@
+"""Whether a row filter or a list of columns fits a table: asked of all nodes it concerns.
+
+Rows and columns are left out on leaves only: whoever reads from a node finds there all that its
+provider has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import psycopg
+
+from londiste.cascade.create import upstream
+from londiste.cascade.plan import Sites
+from londiste.cascade.types import NodeInfo, NodeType
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption, UsageError, from_database
+from londiste.handlers import condition
+from londiste.handlers.base import Wants
+from londiste.replication import tables
+
+
+def refuse(node: NodeInfo, wants: Wants) -> None:
+    """Raises UsageError for rows or columns that are to be left out on a root or branch."""
+    if node.type is NodeType.LEAF or (not wants.where and wants.all_columns):
+        return
+    what = "rows" if wants.where else "columns"
+    raise UsageError(
+        f"node {node.name} is a {node.type.value}: {what} cannot be left out there",
+        detail="other nodes copy and read from it, and they would not get them",
+        hint="add the table there as it is, and with the filter on leaves",
+    )
+
+
+def check(
+    sites: Sites,
+    queue: str,
+    provider_dsn: str,
+    source: TableName,
+    local: Connection,
+    dest: TableName,
+    table: TableName,
+    wants: Wants,
+    ddl: Sequence[str],
+) -> None:
+    """Refuses what would not be right in the copy or in the events.  Changes nothing.
+
+    source, dest -- the table's names on the provider and here; ``ddl`` makes the latter.
+
+    Raises BadOption, UsageError.
+    """
+    condition.check_source(sites.at(provider_dsn), source, wants)
+    if not ddl:
+        condition.check(local, dest, wants)
+    if not wants.where:
+        return
+    root_dsn = upstream(sites, queue, provider_dsn).root_dsn
+    root = sites.at(root_dsn)
+    at_root = {t.name: t.dest for t in tables.get_table_list(root, queue) if t.local}
+    if table not in at_root:
+        return
+    try:
+        row = root.execute(
+            query("ignored_columns"), {"queue": queue, "table": str(at_root[table])}
+        ).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(root_dsn)) from error
+    ignored = [] if row is None else [n.strip() for n in str(row[0]).split(",")]
+    missing = [name for name in ignored if name and wants.keeps(name)]
+    if missing:
+        raise BadOption(
+            f"--where: events of table {table} do not have all columns",
+            detail=f"its trigger on the root leaves out {', '.join(missing)} (ignore=), so an"
+            " update does not tell the whole row that may be new here",
+            hint=f"leave them out here too: --skip-columns {','.join(missing)}; or add the table"
+            " on the root without ignore=",
+        )
