@@ -86,9 +86,7 @@ def pairing(
             hint="create it; the copy begins by itself then",
         )
     same = source.info.server_version // 10000 == node.info.server_version // 10000
-    found = pair(
-        table.name, theirs, ours, same_version=same, dest=table.dest, wants=table.wants
-    )
+    found = pair(table.name, theirs, ours, same_version=same, dest=table.dest, wants=table.wants)
     if not found.pairs:
         raise UsageError(
             f"table {table.name} has no column that table {table.dest} here has",
