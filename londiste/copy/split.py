@@ -11,7 +11,7 @@ from __future__ import annotations
 from londiste.db.names import TableName
 from londiste.engine.spec import Chunk
 
-#: A chunk costs two connections and some 30 ms; more of them than this only cost.
+#: A chunk costs some milliseconds, in Spark some ten; more of them than this only cost.
 MAX_CHUNKS = 10_000
 
 

@@ -5,9 +5,9 @@ go from socket to socket (``frames``); otherwise libpq hands out one row per cal
 joins them to blocks, which takes about four times as much of a processor.
 
 The pipe runs inside the transactions that the caller has opened and commits nothing.  The
-source session is closed at the end, however it came.  When the pipe fails, the target's
-transaction is in an error state, or its session is gone.  It waits for both sockets at once,
-so a side that dies is noticed while the other is silent.
+source session is closed at the end, however it came, unless the caller wants to keep it and all
+goes well.  When the pipe fails, the target's transaction is in an error state, or its session is
+gone.  It waits for both sockets at once, so a side that dies is noticed while the other is silent.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ def pipe(
     pace: Callable[[int], None] | None = None,
     block: int = BLOCK,
     raw: bool | None = None,
+    keep: bool = False,
 ) -> Copied:
     """Runs ``out`` on source and ``into`` on target and moves everything between them.
 
@@ -90,6 +91,7 @@ def pipe(
     pace -- called with the bytes so far, after every block and about twice a second; the pipe
         stands still meanwhile, and what it raises ends the pipe.
     raw -- from socket to socket; None finds out whether that is possible.
+    keep -- leave the source session open, with its transaction, when the pipe has not failed.
 
     Raises the error of the side that failed first (``LondisteError`` of its class), never
     hangs on the other side, and leaves both transactions to be rolled back.
@@ -105,12 +107,15 @@ def pipe(
         pump = _Pump(source, target, stop, pace, block)
         moved = pump.run_raw(out) if raw else pump.run(out)
     except (psycopg.Error, frames.TargetAnswered) as error:
+        keep = False
         raise _failed(source, target, error) from error
     except BaseException:
+        keep = False
         _abort(target, "the copy was stopped")
         raise
     finally:
-        _close(source)
+        if not keep:
+            _close(source)
     try:
         written = _finish_target(target)
     except psycopg.Error as error:

@@ -5,12 +5,14 @@ But the frame around a row (``d``, length, bytes) is the same in both directions
 nobody encrypts, whole frames go from the source's socket to the target's as they came; the
 only work per row is to step over it, so that no other message slips through.
 
-The reader takes over a session behind libpq's back: nothing else can use that session
-afterwards but ``close``.
+The reader takes over a session behind libpq's back.  So that libpq knows how it ended, it gets the
+messages about the whole stream afterwards, through a pair of sockets that stands in for the
+server's: then the session can be used again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import socket
@@ -21,6 +23,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import errors as pg_errors
 from psycopg import sql
+from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn
 
 from londiste.db.connection import Connection
@@ -28,6 +31,8 @@ from londiste.db.queries import query
 
 _HEADER = struct.Struct(">BI")
 _DATA = ord("d")
+#: What libpq gets to know of a stream: that it began, that it ended, and what was done.
+_ANSWERS = frozenset(b"HcCZ")
 
 
 class Sent(NamedTuple):
@@ -80,7 +85,39 @@ def forward(
     ):
         stream = _Stream(incoming, outgoing, target.pgconn, look_around, pause_ms, block)
         stream.run()
+    _tell_libpq(source, stream.answers)
     return Sent(stream.rows, stream.bytes)
+
+
+def _tell_libpq(source: Connection, answers: bytes) -> None:
+    """Has libpq read what the server has answered to the COPY, as if no row had come.
+
+    answers -- from CopyOutResponse to ReadyForQuery, which is the last there is.  They are some
+        kilobytes at most, so they go into the socket at once.
+
+    Raises psycopg.Error when the session cannot be used any more.
+    """
+    libpq = source.pgconn.socket
+    with contextlib.ExitStack() as stack:
+        ours, theirs = socket.socketpair()
+        stack.enter_context(ours)
+        stack.enter_context(theirs)
+        theirs.setblocking(False)
+        ours.sendall(answers)
+        server = os.dup(libpq)
+        stack.callback(os.close, server)
+        stack.callback(os.dup2, server, libpq, inheritable=False)
+        os.dup2(theirs.fileno(), libpq, inheritable=False)
+        source.pgconn.consume_input()
+        while True:
+            # It must never wait: nothing more will come from this socket.
+            if source.pgconn.is_busy():
+                raise psycopg.OperationalError("the end of a COPY stream is not whole")
+            result = source.pgconn.get_result()
+            if result is None:
+                return
+            if result.status == ExecStatus.COPY_OUT and source.pgconn.get_copy_data(1)[0] != -1:
+                raise psycopg.OperationalError("the end of a COPY stream is not whole")
 
 
 class _Stream:
@@ -109,6 +146,8 @@ class _Stream:
         self.room.register(outgoing, select.POLLIN | select.POLLOUT)
         self.rows = 0
         self.bytes = 0
+        #: The messages of ``_ANSWERS``, as they came; notices may be many.
+        self.answers = b""
         self._failure: psycopg.Error | None = None
 
     def run(self) -> None:
@@ -167,7 +206,11 @@ class _Stream:
             self._send(start, frame, frames)
             if position > filled:
                 return self._keep(frame, length + 1)
+            if kind in _ANSWERS:
+                self.answers += buffer[frame:position]
             if self._message(kind, bytes(buffer[frame + _HEADER.size : position])):
+                # Should the server have said more since, that is libpq's.
+                self.answers += buffer[position:filled]
                 return True
 
     def _keep(self, start: int, needed: int) -> bool:

@@ -17,8 +17,9 @@ from psycopg import sql
 
 from londiste.daemon import crash
 from londiste.db import call, catalog, copy, marks
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection, place
 from londiste.db.queries import query
+from londiste.engine import sessions
 from londiste.engine.pace import Pace, in_turn
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec
 from londiste.errors import LondisteError, StateError, Superseded, TransientError, from_database
@@ -29,16 +30,21 @@ SEEDS = (0, 7046029254386353131)
 
 @dataclass(frozen=True)
 class ChunkTask:
-    """One chunk of a copy; ``spec`` without its list of chunks."""
+    """One chunk of a copy; ``spec`` without its list of chunks.
+
+    several -- others of the same table follow.
+    """
 
     spec: CopySpec
     chunk: Chunk
+    several: bool = False
 
 
 def chunk_tasks(spec: CopySpec) -> list[ChunkTask]:
     """One task per chunk, in the order of the chunks."""
     bare = replace(spec, chunks=())
-    return [ChunkTask(bare, chunk) for chunk in spec.chunks]
+    several = len(spec.chunks) > 1
+    return [ChunkTask(bare, chunk, several) for chunk in spec.chunks]
 
 
 def task_name(queue: str, table_name: str) -> str:
@@ -65,7 +71,8 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
     """See ``copy_chunk``.  Raises NotYet and BrokenOff as well."""
     spec, chunk = task.spec, task.chunk
     started = time.monotonic()
-    with session(spec.target, name=task_name(spec.queue, spec.name), replica=True) as target:
+    name = task_name(spec.queue, spec.name)
+    with sessions.lent(spec.target, name=name, replica=True, keep=task.several) as target:
         with _mapped(spec.target):
             # Rows and done-mark are lost together, if at all; who says that all rows are here
             # looks at the marks and waits for the disk (copy/progress.py, all_done).
@@ -79,9 +86,11 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
                 detail="a newer copy of the table has begun, or it is no longer wanted",
             )
         if todo == "done":
+            with _mapped(spec.target):
+                target.execute("rollback")
             return ChunkDone(spec.target_table, chunk.number, 0, 0, time.monotonic() - started)
         pace.begin(target)
-        with _reading(spec) as (source, seen):
+        with _reading(spec, keep=task.several) as (source, seen):
             _same_tables(source, target, spec)
             moved = copy.pipe(
                 source,
@@ -96,6 +105,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
                     spec.target_table, [pair[1] for pair in spec.columns], binary=spec.binary
                 ),
                 pace=pace.moved,
+                keep=task.several,
             )
         call.value(
             target,
@@ -156,9 +166,9 @@ def failed(error: Exception) -> LondisteError:
 
 
 @contextmanager
-def _snapshot(dsn: str, snapshot: str, name: str) -> Iterator[Connection]:
+def _snapshot(dsn: str, snapshot: str, name: str, *, keep: bool = False) -> Iterator[Connection]:
     """A read-only session that sees what the holder of the exported snapshot sees."""
-    with session(dsn, name=name, autocommit=True) as conn:
+    with sessions.lent(dsn, name=name, keep=keep) as conn:
         with _mapped(dsn):
             conn.execute("begin isolation level repeatable read, read only")
             try:
@@ -170,14 +180,15 @@ def _snapshot(dsn: str, snapshot: str, name: str) -> Iterator[Connection]:
                     hint="a copy starts again by itself; give compare again",
                 ) from error
         yield conn
+        _read(conn)
 
 
 @contextmanager
-def _reading(spec: CopySpec) -> Iterator[tuple[Connection, str | None]]:
+def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | None]]:
     """A session that reads the source table, and what it sees when that is its own affair."""
     name = f"londiste copy {spec.name}"
     if spec.snapshot:
-        with _snapshot(spec.source, spec.snapshot, name) as conn:
+        with _snapshot(spec.source, spec.snapshot, name, keep=keep) as conn:
             if spec.filenode is not None:
                 _lock(conn, spec)
                 _same_storage(conn, spec)
@@ -185,7 +196,7 @@ def _reading(spec: CopySpec) -> Iterator[tuple[Connection, str | None]]:
                 _same_shape(conn, spec)
             yield conn, None
         return
-    with session(spec.source, name=name, autocommit=True) as conn:
+    with sessions.lent(spec.source, name=name, keep=keep) as conn:
         with _mapped(spec.source):
             conn.execute("begin isolation level repeatable read, read only")
             # The lock before the snapshot: a table that ALTER TABLE writes anew in between would
@@ -194,6 +205,13 @@ def _reading(spec: CopySpec) -> Iterator[tuple[Connection, str | None]]:
             row = conn.execute(query("current_snapshot")).fetchone()
         assert row is not None
         yield conn, str(row[0])
+        _read(conn)
+
+
+def _read(source: Connection) -> None:
+    """Ends a transaction that has read; a session that is closed has none."""
+    if not source.closed:
+        source.execute("rollback")
 
 
 def _lock(source: Connection, spec: CopySpec) -> None:

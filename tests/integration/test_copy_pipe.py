@@ -290,3 +290,42 @@ def conninfo_without_host(cluster: Cluster) -> str:
     return conninfo.make_conninfo(
         "", **{k: v for k, v in parts.items() if k != "host" and v is not None}
     )
+
+
+def test_a_source_that_is_kept_goes_on_in_its_transaction(
+    sides: tuple[Database, Database], raw: bool
+) -> None:
+    sides[0].execute("insert into public.t select i, 'row ' || i from generate_series(1, 3000) i")
+    sides[0].execute(
+        "create function public.told(i int8) returns int8 language plpgsql as"
+        " $$ begin if i % 1000 = 1 then raise notice 'at %', i; end if; return i; end $$"
+    )
+    reader, writer = sides[0].connect(), sides[1].connect()
+    reader.execute("begin isolation level repeatable read, read only")
+    reader.execute("select 1")
+    sides[0].execute("delete from public.t where id > 2500")
+    for part in ("public.told(id) <= 1000", "public.told(id) > 1000", "false"):
+        with writer.transaction():
+            copy.pipe(
+                reader,
+                copy.copy_out(TABLE, COLUMNS, where=part),
+                writer,
+                copy.copy_in(TABLE, COLUMNS),
+                raw=raw,
+                keep=True,
+            )
+        # Between two pipes it is a session like any other, in the snapshot that it had.
+        assert reader.info.transaction_status == TransactionStatus.INTRANS
+        assert reader.execute("select count(*) from public.t").fetchone() == (3000,)
+    assert count(sides[1]) == 3000
+    reader.execute("rollback")
+    with pytest.raises(LondisteError), writer.transaction():
+        copy.pipe(
+            reader,
+            copy.copy_out(TABLE, COLUMNS, where="id / (id - 700) > 0"),
+            writer,
+            copy.copy_in(TABLE, COLUMNS),
+            raw=raw,
+            keep=True,
+        )
+    assert reader.closed
