@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 
 import click
 
-from londiste.cli import options, output
+# Also what the copy process needs: a copy of this process has it then.
+from londiste.cli import cli, copy, errors, options, output
+from londiste.cli.copy import run as copying
 from londiste.daemon.logging import Target
 from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
@@ -67,18 +70,32 @@ def worker(
         quiet=ctx.quiet,
         verbose=ctx.verbose,
     ) as signals:
-        work = Worker(read, signals, copy_argv=_copy_argv(ctx))
+        arguments = _copy_arguments(ctx)
+        work = Worker(
+            read,
+            signals,
+            copy_argv=[sys.executable, "-m", "londiste", *arguments],
+            copy_main=lambda: _copy_main(arguments),
+        )
         if once:
             work.run_once()
         else:
             work.run()
 
 
-def _copy_argv(ctx: options.Context) -> list[str]:
-    argv = [sys.executable, "-m", "londiste"]
+def _copy_arguments(ctx: options.Context) -> list[str]:
+    argv: list[str] = []
     if ctx.config is not None:
         # A daemon has another working directory.
         argv += ["-c", str(ctx.config.resolve())]
     for key, value in ctx.overrides.items():
         argv += ["--set", f"{key}={value}"]
     return [*argv, *["-v"] * ctx.verbose, *["-q"] * ctx.quiet, "copy"]
+
+
+def _copy_main(arguments: Sequence[str]) -> int:
+    """The copy process, in a copy of this one."""
+    return errors.run(cli, arguments)
+
+
+__all__ = ["copy", "copying", "worker"]

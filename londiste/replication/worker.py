@@ -66,6 +66,7 @@ class Worker:
 
     read -- gives the settings; called at the start and after SIGHUP.
     copy_argv -- how the copy process is started.
+    copy_main -- what it does, where it can be a copy of this process.
     """
 
     def __init__(
@@ -74,11 +75,12 @@ class Worker:
         signals: Signals,
         *,
         copy_argv: Sequence[str] = (),
+        copy_main: Callable[[], int] | None = None,
     ) -> None:
         self.read = read
         self.settings = read()
         self.signals = signals
-        self.copies = Copies(copy_argv, longest_pause=self.settings.exception_sleep)
+        self.copies = Copies(copy_argv, longest_pause=self.settings.exception_sleep, main=copy_main)
         self.statistics = Statistics(self.settings.stats_period)
         self._target: Connection | None = None
         self._news: News | None = None
