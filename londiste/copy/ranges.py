@@ -30,13 +30,19 @@ Bound = tuple[str, ...]
 
 
 def split_by_key(
-    conn: Connection, info: TableInfo, key: Sequence[Column], *, chunk_bytes: int
+    conn: Connection,
+    info: TableInfo,
+    key: Sequence[Column],
+    *,
+    chunk_bytes: int,
+    parallel: int = 1,
 ) -> tuple[Chunk, ...]:
     """The chunks of a table, in the order of its key; at least one.
 
     key -- columns of the primary key.  One statement reads the sample.
+    parallel -- chunks at a time.
     """
-    count = count_chunks(info.pages, info.total_bytes, chunk_bytes)
+    count = count_chunks(info.pages, info.total_bytes, chunk_bytes, parallel)
     found = [] if count == 1 else bounds(conn, info, [c.name for c in key], count)
     conditions = ranges(found, key)
     share, rows = info.total_bytes // len(conditions), int(info.rows_estimate / len(conditions))

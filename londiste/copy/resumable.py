@@ -163,7 +163,11 @@ class ResumableCopy:
         pairing = start.pairing(sides, table, name, theirs, source)
         by_name = {column.name: column for column in theirs}
         pieces = split_by_key(
-            source, info, [by_name[k] for k in key], chunk_bytes=sides.job.chunk_bytes
+            source,
+            info,
+            [by_name[k] for k in key],
+            chunk_bytes=sides.job.chunk_bytes,
+            parallel=sides.job.parallel,
         )
         provider = nodes.get_worker_state(node, sides.queue).provider
 

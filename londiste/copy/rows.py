@@ -144,6 +144,7 @@ class RowCopy:
                 total_bytes=info.total_bytes,
                 rows=info.rows_estimate,
                 chunk_bytes=self.job.chunk_bytes,
+                parallel=self.job.parallel,
             )
             steps.copy_step_start(node, self.job.queue, table.name, steps.LOAD)
             target_mark: Mark | None = None

@@ -13,6 +13,9 @@ from londiste.engine.spec import Chunk
 
 #: A chunk costs some milliseconds, in Spark some ten; more of them than this only cost.
 MAX_CHUNKS = 10_000
+#: So many bytes at least get the chunks of a table that is cut only to have all tasks at work: less
+#: is copied before a second task has started its process.
+WORTH_A_TASK = 48 << 20
 
 
 def split(
@@ -22,6 +25,7 @@ def split(
     total_bytes: int,
     rows: float = 0,
     chunk_bytes: int,
+    parallel: int = 1,
 ) -> tuple[Chunk, ...]:
     """The chunks of a table, in the order of its blocks; at least one.
 
@@ -29,9 +33,10 @@ def split(
     total_bytes -- of the heap and what is stored beside it (TOAST).
     rows -- estimate, for progress only.
     chunk_bytes -- about so large a chunk gets; a table up to one and a half times of that is
-        not split.
+        not split, but for ``parallel``.
+    parallel -- chunks at a time.
     """
-    count = count_chunks(pages, total_bytes, chunk_bytes)
+    count = count_chunks(pages, total_bytes, chunk_bytes, parallel)
     if count == 1:
         return (Chunk(table, 0, "", total_bytes, int(rows)),)
     bounds = [pages * number // count for number in range(count)]
@@ -41,11 +46,18 @@ def split(
     )
 
 
-def count_chunks(pages: int, total_bytes: int, chunk_bytes: int) -> int:
-    """How many chunks a table of this size gets."""
-    if total_bytes * 2 <= chunk_bytes * 3:
-        return 1
-    wanted = -(-total_bytes // max(1, chunk_bytes))
+def count_chunks(pages: int, total_bytes: int, chunk_bytes: int, parallel: int = 1) -> int:
+    """How many chunks a table of this size gets.
+
+    Of few chunks the last ones count: three chunks on two tasks take as long as four.  So there are
+    as many more as it takes to keep ``parallel`` tasks at work to the end.
+    """
+    wanted = 1
+    if total_bytes * 2 > chunk_bytes * 3:
+        wanted = -(-total_bytes // max(1, chunk_bytes))
+    if wanted < 4 * parallel:
+        even = -(-wanted // parallel) * parallel
+        wanted = max(wanted, min(even, total_bytes // WORTH_A_TASK))
     return max(1, min(wanted, pages, MAX_CHUNKS))
 
 

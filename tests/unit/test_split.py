@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from londiste.copy.split import MAX_CHUNKS, split
+from londiste.copy.split import MAX_CHUNKS, count_chunks, split
 from londiste.db.names import TableName
 from londiste.engine.spec import Chunk
 
@@ -57,6 +58,25 @@ def test_chunks_differ_by_one_block_at_most(pages: int, chunks: int) -> None:
 def test_a_table_of_one_chunk_and_a_half_is_not_split() -> None:
     assert len(split(TABLE, pages=150, total_bytes=150 * BLOCK, chunk_bytes=100 * BLOCK)) == 1
     assert len(split(TABLE, pages=151, total_bytes=151 * BLOCK, chunk_bytes=100 * BLOCK)) == 2
+
+
+@pytest.mark.parametrize(
+    ("megabytes", "parallel", "chunks"),
+    [
+        (40, 2, 1),  # not worth a second process
+        (100, 2, 2),
+        (190, 2, 2),
+        (269, 1, 3),
+        (269, 2, 4),  # not three, of which the last would be alone
+        (269, 4, 4),
+        (130, 4, 2),
+        (650, 4, 8),
+        (1300, 2, 11),  # of many chunks the last counts for little
+    ],
+)
+def test_all_tasks_have_work_to_the_end(megabytes: int, parallel: int, chunks: int) -> None:
+    size = megabytes << 20
+    assert count_chunks(size // BLOCK, size, 128 << 20, parallel) == chunks
 
 
 def test_an_unsplit_table_has_no_condition() -> None:
