@@ -134,6 +134,28 @@ class PartialEvent(EventError):
     """An event does not tell a whole row by its key, as a resumable copy needs it."""
 
 
+class ScriptFailed(EventError):
+    """A statement of a script fails on a node; a person has to decide what becomes of it.
+
+    statement -- its number in the script; None when it is not about one.
+    known -- it has failed before, and is not tried again.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        detail: str = "",
+        hint: str = "",
+        event_id: int | None = None,
+        statement: int | None = None,
+        known: bool = False,
+    ) -> None:
+        super().__init__(message, detail=detail, hint=hint, event_id=event_id)
+        self.statement = statement
+        self.known = known
+
+
 class TransientError(LondisteError):
     """Worth another try."""
 

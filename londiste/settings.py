@@ -111,6 +111,12 @@ class Settings(BaseSettings):
     lock_timeout: float = Field(
         10.0, ge=0, description="Seconds to wait for a lock on the source or the target."
     )
+    execute_lock_timeout: float = Field(
+        2.0,
+        gt=0,
+        description="Seconds that a statement of a script waits for its locks before it lets"
+        " others through and is tried again.",
+    )
 
     @classmethod
     def settings_customise_sources(

@@ -48,6 +48,7 @@ COMMANDS: dict[str, Entry] = {
     "add-seq": Entry("table", "Replicate sequences.", TABLES),
     "remove-seq": Entry("table", "Stop replicating sequences.", TABLES),
     "seqs": Entry("table", "List the replicated sequences.", TABLES),
+    "execute": Entry("execute", "Change the structure of all nodes by scripts.", TABLES),
     "queue": Entry("queue", "Queues without replication: create, consume, look, repair.", QUEUES),
     "ticker": Entry("ticker", "Cut queues into ticks and clean them.", DAEMONS),
     "tick": Entry("ticker", "Make a tick now.", DAEMONS),

@@ -137,6 +137,26 @@ def set_replica_role(conn: Connection) -> None:
         ) from error
 
 
+def use_script_role(conn: Connection) -> None:
+    """Until the transaction ends, triggers that capture changes stay silent; all others fire.
+
+    For scripts that every node runs by itself.  Inside a transaction.  Raises AccessDenied.
+    """
+    with contextlib.suppress(psycopg.errors.InsufficientPrivilege), conn.transaction():
+        conn.execute("set local session_replication_role = local")
+        return
+    try:
+        conn.execute("select londiste.set_session_replication_role('local', true)")
+    except psycopg.errors.InsufficientPrivilege as error:
+        user = conn.info.user
+        raise AccessDenied(
+            f"user {user} may not set session_replication_role",
+            detail="without it the changes of a script would be captured, and made twice elsewhere",
+            hint=f'as an administrator: GRANT SET ON PARAMETER session_replication_role TO "{user}"'
+            " (PostgreSQL 15 or later)",
+        ) from error
+
+
 def masked(dsn: str) -> str:
     """The connection string with every secret replaced by ``***``."""
     try:

@@ -89,6 +89,12 @@ class EventBlock:
             self._data = bytes(self._data)
         return self._data
 
+    def head(self, size: int) -> bytes:
+        """The first bytes of the text, without making more of the rest."""
+        if self._alone is not None:
+            return "\t".join(self._alone[:_DATA]).encode(self._encoding)[:size]
+        return bytes(memoryview(self._data)[:size])
+
     def alone(self) -> Alone:
         """The fields of the only event, which is a long one.
 

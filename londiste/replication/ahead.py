@@ -21,6 +21,7 @@ from londiste.db.connection import Connection
 from londiste.pgq import batches, blocks
 from londiste.pgq.batches import Coming
 from londiste.pgq.types import Batch
+from londiste.replication import cut
 from londiste.replication.accumulate import Accumulator, Part
 from londiste.replication.plan import Interest
 
@@ -194,6 +195,9 @@ class ReadAhead:
         accumulator = Accumulator(interest)
         with contextlib.closing(blocks.read(self.conn, coming.query)) as read:
             for block in read:
+                if cut.has_script(block):
+                    # Rows before and behind it are not folded together.
+                    return None
                 accumulator.add(block)
                 crash.point("worker.reading-ahead")
                 if self._stopping or accumulator.bytes > self.limit:

@@ -29,14 +29,16 @@ from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape, shapes, versions
 from londiste.engine.local.apply import Also, Applier, StaleShapes
-from londiste.errors import EventError, from_database
+from londiste.errors import EventError, ScriptFailed, from_database
 from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch, Event
 from londiste.replication.accumulate import Accumulator, Part
 from londiste.replication.ahead import ReadAhead
+from londiste.replication.cut import cut, has_script
 from londiste.replication.large import LargeBatch, LargeBatches
 from londiste.replication.plan import Interest, Pending, missing_table, plan, plan_folded
+from londiste.replication.scripts.follow import InJoinedBatch, LetGo, RunFirst, Scripts
 from londiste.replication.sync import By
 from londiste.replication.system import SystemEvents
 
@@ -70,7 +72,8 @@ class BatchRunner:
         autocommit mode and idle between batches.
     progress -- the position, kept in the database of ``target``.
     forwarder -- on a branch, writes the events into its queue through ``target``.
-    system -- follows the messages of the cascade; None ignores them, and scripts.
+    system -- follows the messages of the cascade; None ignores them.
+    scripts -- runs the scripts; None ignores them.
     ahead -- reads the batch behind the present one on the session ``source``; None: nobody does.
     large -- carries large batches; None: there is no other way than the ordinary one.
     """
@@ -85,6 +88,7 @@ class BatchRunner:
         progress: NodeProgress,
         forwarder: Forwarder | None = None,
         system: SystemEvents | None = None,
+        scripts: Scripts | None = None,
         ahead: ReadAhead | None = None,
         flush_bytes: int = FLUSH_BYTES,
         large: LargeBatches | None = None,
@@ -96,9 +100,11 @@ class BatchRunner:
         self.progress = progress
         self.forwarder = forwarder
         self.system = system
+        self.scripts = scripts
         self.ahead = ahead
         self.flush_bytes = flush_bytes
         self.large = large
+        self._joined = False
         self._applier = Applier(target, node=node, queue=queue)
         self._shapes = _Shapes(target)
 
@@ -109,20 +115,50 @@ class BatchRunner:
         *,
         query: str | None = None,
         tick: int | None = None,
+        joined: bool = False,
     ) -> BatchStats:
         """Applies the batch and moves the position past it, unless that was done before.
 
         query -- that of the batch's events; asked for when the caller does not know it.
         tick -- the position, when the caller has just read it.
+        joined -- the batch may have ticks in it: then a script is not run from it.
 
         The provider is not told; ``batches.finish_batch`` is the caller's.  Raises EventError
-        (the position stays in front of the batch), Superseded, PositionLost, TransientError.
+        (the position stays in front of the batch), Superseded, PositionLost, TransientError;
+        InJoinedBatch and Waits of ``scripts.follow``, with nothing done.
         """
+        while True:
+            try:
+                return self._run(batch, interest, query, tick, joined)
+            except RunFirst as first:
+                with self._errors(batch):
+                    self._of_scripts.run_first(first.script)
+            except LetGo as asked:
+                with self._errors(batch):
+                    self._of_scripts.let_go(asked.held)
+            except ScriptFailed:
+                self._of_scripts.note_failure()
+                raise
+
+    @property
+    def _of_scripts(self) -> Scripts:
+        assert self.scripts is not None
+        return self.scripts
+
+    def _run(
+        self,
+        batch: Batch,
+        interest: Interest,
+        query: str | None,
+        tick: int | None,
+        joined: bool,
+    ) -> BatchStats:
         start = time.monotonic()
         if self.progress.seen(batch, tick):
             if self.forwarder is not None:
                 self.forwarder.recover(batch)
             return BatchStats(skipped=True)
+        self._joined = joined and batch.tick_id - batch.prev_tick_id > 1
         with (
             self._errors(batch),
             self._carried(batch, interest) as large,
@@ -230,6 +266,11 @@ class BatchRunner:
                     if self.forwarder is not None:
                         transaction.begin()
                         self.forwarder.forward(block)
+                    if self.scripts is not None and has_script(block):
+                        done = self._cut(block, accumulator, transaction, self.scripts)
+                        count, applied = count + done.events, applied + done.applied
+                        nbytes += block.nbytes
+                        continue
                     if not accumulator.has_room(block, self.flush_bytes):
                         part = accumulator.take()
                         count, applied = count + part.events, applied + part.applied
@@ -250,6 +291,41 @@ class BatchRunner:
         count, applied = count + part.events, applied + part.applied
         self._write(part, transaction, lambda: self.progress.completing(batch))
         return BatchStats(count, applied, count - applied)
+
+    def _cut(
+        self,
+        block: EventBlock,
+        accumulator: Accumulator,
+        transaction: _Transaction,
+        scripts: Scripts,
+    ) -> BatchStats:
+        """Runs the scripts of a block: what comes before one is written, what follows is not."""
+        if self._joined:
+            raise InJoinedBatch
+        count = applied = 0
+        for piece, is_script in cut(block):
+            if not is_script:
+                accumulator.add(piece)
+                continue
+            part = accumulator.take()
+            count, applied = count + part.events + 1, applied + part.applied + 1
+            self._write(part, transaction)
+            transaction.begin()
+            (event,) = piece
+            (change,) = decode_all(event)
+            if not isinstance(change, ExecuteScript):
+                raise EventError(f"event {event.id} is no script", event_id=event.id)
+            if event.retry is not None:
+                raise EventError(
+                    f"event {event.id} is a retried one",
+                    detail="its place among the other events is lost",
+                    hint="do not use event_retry on a node's worker",
+                    event_id=event.id,
+                )
+            scripts.follow(change)
+            # The tables may be others now.
+            self._shapes.forget()
+        return BatchStats(count, applied)
 
     @contextlib.contextmanager
     def _blocks(self, batch: Batch, query: str | None) -> Iterator[Iterator[EventBlock]]:
@@ -401,6 +477,11 @@ class _Shapes:
                 if where.get(table) != self._where.get(table):
                     self._known.pop(table, None)
             self._where = dict(where)
+
+    def forget(self) -> None:
+        """The tables may have changed in this transaction: they are looked at again."""
+        self._known.clear()
+        self._checked.clear()
 
     def remembered(self, tables: Collection[TableName]) -> dict[TableName, TableShape] | None:
         """What the tables were when they were last looked at; None if one never was."""

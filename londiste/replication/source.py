@@ -27,6 +27,7 @@ from londiste.replication.ahead import FIRST_JOIN, ReadAhead, Sizes
 from londiste.replication.batch import BatchRunner
 from londiste.replication.handover import Handover
 from londiste.replication.large import LargeBatches
+from londiste.replication.scripts.follow import Scripts
 from londiste.replication.system import SystemEvents
 from londiste.settings import WorkerSettings
 
@@ -54,6 +55,11 @@ class Source:
     ahead: ReadAhead
     done: Batch | None = None
     standing: int | None = None
+
+    @property
+    def may_join(self) -> bool:
+        """Whether a batch may have more than one tick."""
+        return self.ahead.sizes.max_count is not None or self.collects
 
     @property
     def collects(self) -> bool:
@@ -190,6 +196,7 @@ def open_source(
         progress=NodeProgress(target, state.queue, state.worker),
         forwarder=Forwarder(target, state.queue) if duty.forward is Forward.ALL else None,
         system=SystemEvents(target, state.queue, state.type),
+        scripts=Scripts(target, state.queue, state.name, settings.execute_lock_timeout),
         ahead=ahead,
         large=large,
     )

@@ -42,6 +42,8 @@ from londiste.replication.handover import Outlook
 from londiste.replication.large import LargeBatches
 from londiste.replication.news import News
 from londiste.replication.plan import Interest
+from londiste.replication.scripts.follow import InJoinedBatch, Waits
+from londiste.replication.scripts.steps import Steps
 from londiste.replication.source import Source, open_source
 from londiste.replication.statistics import Statistics
 from londiste.replication.types import ReplicatedTable
@@ -87,6 +89,13 @@ class Worker:
         self._engine: Engine | None = None
         self._engine_used = 0.0
         self._source: Source | None = None
+        self._steps = Steps(
+            self.settings.db,
+            self.settings.queue_name,
+            lock_timeout=self.settings.execute_lock_timeout,
+        )
+        #: Up to this tick batches are taken tick by tick: there is a script among them.
+        self._cut_until = 0
         self._loop = Loop(
             self.unit,
             signals=signals,
@@ -143,7 +152,7 @@ class Worker:
                     )
                 if more:
                     continue
-                if not self._busy_copying and not self._keys.busy:
+                if not self._busy_copying and not self._keys.busy and not self._steps.busy:
                     return
                 if self.copies.failures >= ONCE_FAILURES:
                     raise StateError(
@@ -165,6 +174,7 @@ class Worker:
         """Ends the copy process and the sessions."""
         self.copies.stop()
         self._keys.close()
+        self._steps.stop()
         self._close_source()
         self._close_target()
         self._close_engine()
@@ -195,6 +205,7 @@ class Worker:
             return
         self.settings = new
         self._close_engine()
+        self._steps.lock_timeout = new.execute_lock_timeout
         self.statistics.period = new.stats_period
         self._loop.longest_pause = new.exception_sleep
         # The next unit makes it anew, with the new settings.
@@ -252,7 +263,7 @@ class Worker:
             # An error of before is over once a unit has come to its end.
             self._stored_error = ""
             if state.cur_error is not None:
-                nodes.set_consumer_error(target, state.queue, state.worker, None)
+                nodes.set_consumer_error(self._node(), state.queue, state.worker, None)
         self.statistics.log_when_due()
         return more
 
@@ -296,6 +307,9 @@ class Worker:
             source.listener.drain()
         outlook = source.handover.step(state.completed_tick, known)
         self._look_after_copies(outlook, state)
+        self._steps.look_after(self._node(), state.name)
+        if self._steps.busy:
+            self._loop.delay = min(self._loop.delay, COPY_DELAY)
         if outlook.waiting:
             self._loop.delay = SHORT_DELAY
             return False
@@ -310,6 +324,9 @@ class Worker:
                 )
                 opened, asked = None, False
         waited_at = [t for t in (hold.tick if hold else None, outlook.waited_at) if t is not None]
+        if state.completed_tick < self._cut_until:
+            # Tick by tick: scripts are on the way.
+            waited_at.append(state.completed_tick + 1)
         source.join_up_to(min(waited_at, default=None))
         crash.point("worker.before-batch")
         if opened is None and not asked:
@@ -319,21 +336,54 @@ class Worker:
         batch = opened.batch
         with logcontext.bound(batch=batch.id, tick=batch.tick_id):
             crash.point("worker.after-next-batch")
-            self.statistics.count(
-                source.runner.run(
+            try:
+                stats = source.runner.run(
                     batch,
                     self._interest(outlook),
                     query=opened.query,
                     tick=state.completed_tick,
+                    joined=source.may_join and state.completed_tick >= self._cut_until,
                 )
-            )
+            except InJoinedBatch:
+                # What runs outside of a batch has a tick on either side of it.
+                self._cut_until = batch.tick_id
+                self._take_anew(source, state)
+                return True
+            except Waits as script:
+                log.info("the script in this batch waits for script %s", script)
+                self._take_anew(source, state)
+                self._loop.delay = COPY_DELAY
+                return False
+            self.statistics.count(stats)
             self._report(source, state, duty, batch)
             self._keys.look_after(self._node(), outlook.tables)
             source.finish(batch)
+            if self._after_scripts(source):
+                return True
         if source.collects or opened.followed or source.heard():
             return True
         if not self._busy_copying:
             self._loop.delay = min(self._loop.delay, FINISH_DELAY)
+        return False
+
+    def _take_anew(self, source: Source, state: WorkerState) -> None:
+        """The open batch is put back, to be asked for in another size, or later."""
+        source.standing = None
+        batches.register_consumer_at(source.conn, state.queue, state.worker, state.completed_tick)
+
+    def _after_scripts(self, source: Source) -> bool:
+        """What scripts of the batch leave to be done outside of it; True: new sessions follow."""
+        scripts = source.runner.scripts
+        if scripts is None:
+            return False
+        if scripts.noted:
+            scripts.noted = False
+            self._steps.wake()
+        if scripts.ran and self._target is not None:
+            # Temporary tables, settings, prepared statements: nobody knows what it has left.
+            self._close_source()
+            self._close_target()
+            return True
         return False
 
     def _interest(self, outlook: Outlook) -> Interest:

@@ -13,6 +13,9 @@ as $$
 begin
     delete from londiste.applied_execute
     where execute_time < now() - interval '3 months';
+    delete from londiste.script_state
+    where finished_at < now() - interval '3 months'
+        and state in ('done', 'skipped', 'marked');
     perform londiste._renew_captures();
     return 0;
 end;

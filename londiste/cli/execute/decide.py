@@ -1,0 +1,63 @@
+"""``londiste execute status|retry|skip|mark-done``: what became of scripts, and what shall."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+from londiste.cascade import nodes
+from londiste.cli import options, output
+from londiste.db.connection import session
+from londiste.replication.scripts import state, survey
+from londiste.settings import NodeSettings
+
+_name = click.argument("name", metavar="FILE")
+
+
+@click.command()
+@options.pass_context
+@click.option("--failed", is_flag=True, help="Only those that wait for a person.")
+@options.json_output
+def status(context: options.Context, failed: bool, as_json: bool) -> None:
+    """Show how scripts fare on every node: done, pending, running, failed, skipped, marked."""
+    settings = context.settings(NodeSettings)
+    found = survey.status(settings.db, settings.queue_name, extra=settings.remote_extra_connstr)
+    rows = [dataclasses.asdict(row) for row in found if not failed or row.state == "failed"]
+    columns = ["script", "node", "state", "since", "statement", "error"]
+    output.show(columns, rows, json_wanted=as_json)
+
+
+@click.command()
+@options.pass_context
+@_name
+def retry(context: options.Context, name: str) -> None:
+    """Let a script that failed on this node be tried again."""
+    _decide(context, name, "retry")
+
+
+@click.command()
+@options.pass_context
+@_name
+def skip(context: options.Context, name: str) -> None:
+    """Do not run a script on this node; replication goes on behind it.
+
+    On the root: it is not sent to other nodes either.
+    """
+    _decide(context, name, "skip")
+
+
+@click.command("mark-done")
+@options.pass_context
+@_name
+def mark_done(context: options.Context, name: str) -> None:
+    """Take a script as done on this node: its work was done by hand."""
+    _decide(context, name, "mark-done")
+
+
+def _decide(context: options.Context, name: str, decision: str) -> None:
+    settings = context.settings(NodeSettings)
+    with session(settings.db, name="londiste execute", autocommit=True) as conn:
+        node = nodes.get_node_info(conn, settings.queue_name)
+        note = state.decide_script(conn, settings.queue_name, name, decision)
+    output.message(f"{node.name}: {note[:1].lower()}{note[1:]}")

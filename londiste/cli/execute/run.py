@@ -1,0 +1,133 @@
+"""``londiste execute [run] FILE...``: runs scripts on the root, which sends them to all nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.node import sites
+from londiste.errors import BadOption
+from londiste.replication.scripts import root, survey
+from londiste.replication.scripts.survey import Explained
+from londiste.settings import NodeSettings
+
+
+@click.command()
+@options.pass_context
+@click.argument("files", nargs=-1, metavar="FILE...")
+@click.option("--sql", "texts", multiple=True, metavar="SQL", help="A script on the command line.")
+@click.option("--name", metavar="NAME", help="Name of the one script of --sql or standard input.")
+@click.option("--local", is_flag=True, help="On this node only, which is not the root.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Seconds in which locks that are not granted are asked for again.",
+)
+@options.explain
+@options.json_output
+def run(
+    context: options.Context,
+    files: Sequence[str],
+    texts: Sequence[str],
+    name: str | None,
+    local: bool,
+    timeout: float,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Run scripts on the root; every node below runs them, too, in order with the rows.
+
+    All files are one transaction, as far as their statements let it. FILE may be - for standard
+    input. A script is known by the name of its file and runs once: give the command again when it
+    was interrupted.
+    """
+    settings = context.settings(NodeSettings)
+    planned = root.plan(_scripts(files, texts, name))
+    if explain:
+        found = survey.explain(
+            settings.db,
+            settings.queue_name,
+            planned,
+            extra=settings.remote_extra_connstr,
+            local=local,
+        )
+        _show(found, as_json=as_json)
+        return
+    done: list[str] = []
+
+    def report(line: str) -> None:
+        done.append(line)
+        output.message(line)
+
+    with sites(settings) as where:
+        runner = root.Runner(
+            where,
+            settings.db,
+            settings.queue_name,
+            local,
+            settings.execute_lock_timeout,
+            timeout,
+            report,
+        )
+        try:
+            runner.run(planned)
+        finally:
+            if as_json:
+                output.as_json({"done": done})
+
+
+def _scripts(files: Sequence[str], texts: Sequence[str], name: str | None) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for path in files:
+        if path == "-":
+            text = sys.stdin.read()
+            found.append((name or root.name_of(text), text))
+        else:
+            found.append(root.from_file(path, _read))
+    found += [(name or root.name_of(text), text) for text in texts]
+    if not found:
+        raise BadOption("no script given", hint="name files, or use --sql 'alter table …'")
+    unnamed = len(texts) + sum(path == "-" for path in files)
+    if name is not None and unnamed != 1:
+        raise BadOption(
+            f"--name with {unnamed} scripts without a file",
+            hint="it names the one script of --sql or standard input",
+        )
+    return found
+
+
+def _read(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+def _show(found: Sequence[Explained], *, as_json: bool) -> None:
+    if as_json:
+        output.as_json([dataclasses.asdict(one) for one in found])
+        return
+    for one in found:
+        click.echo(output.cell(f"script {one.script}: {one.runs}"))
+        output.table(
+            ["line", "statement", "table", "lock", "keeps out", "reads", "rewrites", "capture"],
+            [
+                (
+                    s.line,
+                    s.statement,
+                    s.table or None,
+                    s.lock,
+                    s.keeps_out or None,
+                    s.reads,
+                    s.rewrites,
+                    "made anew" if s.replicated else None,
+                )
+                for s in one.statements
+            ],
+        )
+        output.table(["node", "what"], [(on.node, on.what) for on in one.nodes])
+        click.echo()

@@ -1,0 +1,224 @@
+"""A script as a list of statements, cut where the server's own parser would cut it.
+
+The tokens come from sqlglot, which knows strings, quoted names, dollar quotes and nested
+comments.  A semicolon ends a statement outside of parentheses (CREATE RULE has some inside) and
+outside of ``begin atomic … end``, where ``case … end`` nests.  Nothing is parsed: whether a
+statement is right, only the server knows.
+
+Each statement is sent alone, in a form in which the server refuses two; so a cut that should have
+been made and was not is an error of the server, never a statement that nobody has looked at.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from sqlglot import TokenType
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.errors import SqlglotError
+
+from londiste.errors import BadOption
+
+
+class _Tokenizer(Postgres.Tokenizer):
+    """The words of every statement, also of those that sqlglot itself does not look into."""
+
+    COMMANDS: ClassVar[Any] = set()
+    #: A comment is a comment, whatever it begins with.
+    KEYWORDS: ClassVar[Any] = {
+        word: kind for word, kind in Postgres.Tokenizer.KEYWORDS.items() if word != "/*+"
+    }
+
+
+_STRINGS = {
+    TokenType.STRING,
+    TokenType.HEREDOC_STRING,
+    TokenType.BYTE_STRING,
+    TokenType.BIT_STRING,
+    TokenType.HEX_STRING,
+    TokenType.NATIONAL_STRING,
+    TokenType.UNICODE_STRING,
+    TokenType.RAW_STRING,
+}
+
+
+class Word(NamedTuple):
+    """One token.
+
+    text -- a keyword or plain name in lower case, as the server folds it; a quoted name and a
+        string without their quotes; anything else as it stands.
+    kind -- word, name (a quoted one), string or sign.
+    start, end -- its place in the script, in characters; ``end`` is behind it.
+    """
+
+    text: str
+    kind: str
+    start: int
+    end: int
+
+    def is_(self, *words: str) -> bool:
+        """Whether it is one of these keywords (or plain names)."""
+        return self.kind == "word" and self.text in words
+
+    @property
+    def names(self) -> bool:
+        """Whether it can be the name of something."""
+        return self.kind in {"word", "name"}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement of a script.
+
+    text -- as it stands there, without the semicolon.
+    number -- its place in the script, from 1.
+    line -- of the script, from 1, where it begins.
+    words -- its tokens, comments left out.
+    """
+
+    text: str
+    number: int
+    line: int
+    words: tuple[Word, ...]
+
+    def begins(self, *words: str) -> bool:
+        """Whether these are its first words."""
+        return len(self.words) >= len(words) and all(
+            found.is_(wanted) for found, wanted in zip(self.words, words, strict=False)
+        )
+
+    @property
+    def shown(self) -> str:
+        """The statement in one line, cut short, for messages."""
+        text = " ".join(self.text.split())
+        return text if len(text) <= 100 else text[:99] + "…"
+
+
+def split(script: str) -> list[Statement]:
+    """The statements of a script, in their order; empty ones are left out.
+
+    Raises BadOption, with the line, for what is no script for a server: a string or comment
+    without end, commands of psql, rows behind COPY FROM stdin, strings without standard
+    conforming escapes.
+    """
+    if "\0" in script:
+        raise BadOption(
+            f"line {_line(script, script.index(chr(0)))}: the script has a zero byte",
+            hint="save it as text in UTF-8",
+        )
+    statements: list[Statement] = []
+    for words in _cut(_words(script)):
+        start, end = words[0].start, words[-1].end
+        statement = Statement(
+            script[start:end], len(statements) + 1, _line(script, start), tuple(words)
+        )
+        _check(statement)
+        statements.append(statement)
+    return statements
+
+
+def _words(script: str) -> list[Word]:
+    try:
+        tokens = _Tokenizer().tokenize(script)
+    except SqlglotError as error:
+        text = str(error).splitlines()[0] if str(error) else "unknown token"
+        raise BadOption(
+            f"the script cannot be read: {text}",
+            detail="a string, a quoted name or a comment has no end",
+            hint="try it with psql on a copy of the database",
+        ) from error
+    words = []
+    for token in tokens:
+        start, end = token.start, token.end + 1
+        raw = script[start:end]
+        if token.token_type is TokenType.IDENTIFIER:
+            words.append(Word(token.text, "name", start, end))
+        elif token.token_type in _STRINGS:
+            words.append(Word(token.text, "string", start, end))
+        elif raw[:1].isalpha() or raw[:1] == "_":
+            # Keywords of several words are one token of sqlglot.
+            words += [
+                Word(_folded(m.group()), "word", start + m.start(), start + m.end())
+                for m in re.finditer(r"\S+", raw)
+            ]
+        else:
+            words.append(Word(raw, "sign", start, end))
+    return words
+
+
+def _folded(text: str) -> str:
+    """A name as the server folds it: ASCII only."""
+    return "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in text)
+
+
+def _cut(words: Sequence[Word]) -> Iterator[list[Word]]:
+    now: list[Word] = []
+    parentheses = 0
+    atomic = 0
+    for word in words:
+        if word.kind == "sign":
+            if word.text == "(":
+                parentheses += 1
+            elif word.text == ")":
+                parentheses = max(0, parentheses - 1)
+            elif word.text == ";" and not parentheses and not atomic:
+                if now:
+                    yield now
+                now = []
+                continue
+        elif word.kind == "word" and not parentheses and not _is_label(now):
+            # As a label or behind a dot these are names, wherever they stand.
+            if word.text == "atomic" and now and now[-1].is_("begin") and not atomic:
+                atomic = 1
+            elif atomic and word.text == "case":
+                atomic += 1
+            elif atomic and word.text == "end":
+                atomic -= 1
+        now.append(word)
+    if now:
+        yield now
+
+
+def _is_label(before: Sequence[Word]) -> bool:
+    if not before:
+        return False
+    last = before[-1]
+    return last.is_("as") or (last.kind == "sign" and last.text == ".")
+
+
+def _line(script: str, position: int) -> int:
+    return script.count("\n", 0, position) + 1
+
+
+def _check(statement: Statement) -> None:
+    words = statement.words
+    for word, following in zip(words, (*words[1:], None), strict=True):
+        if word.kind == "sign" and "\\" in word.text:
+            name = following.text if following is not None else ""
+            raise BadOption(
+                f"line {statement.line}: \\{name} is a command of psql, not of the server",
+                hint="leave it out: londiste execute takes SQL only, and every node runs it",
+            )
+    if words[0].is_("copy") and any(
+        a.is_("from") and b.is_("stdin") for a, b in itertools.pairwise(words)
+    ):
+        raise BadOption(
+            f"line {statement.line}: rows behind COPY FROM stdin cannot be carried",
+            hint="write them as INSERT, or let replication carry them: insert them on the root",
+        )
+    if words[0].is_("copy") and any(w.is_("stdout") for w in words):
+        raise BadOption(
+            f"line {statement.line}: nobody takes the rows of COPY TO stdout",
+            hint="leave the statement out",
+        )
+    if words[0].is_("set") and any(
+        w.text.lower() in {"standard_conforming_strings", "backslash_quote"} for w in words
+    ):
+        raise BadOption(
+            f"line {statement.line}: the script changes how strings are read",
+            hint="leave the statement out, and write strings with backslashes as E'…'",
+        )

@@ -1,0 +1,42 @@
+create or replace function londiste.execute_finish(
+    i_queue_name text,
+    i_file_name text,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Ends what execute_start() began, in the same transaction; the root sends the script to all nodes.
+ *
+ * 200 done; 404 it was not begun, or no node here.
+ */
+declare
+    v_sql text;
+    v_attrs text;
+    v_root boolean;
+begin
+    select n.node_type = 'root' into v_root
+    from pgq_node.node_info n
+    where n.queue_name = i_queue_name;
+    if not found then
+        select 404, 'Set not found: ' || coalesce(i_queue_name, 'NULL') into ret_code, ret_note;
+        return;
+    end if;
+    select a.execute_sql, a.execute_attrs into v_sql, v_attrs
+    from londiste.applied_execute a
+    where a.queue_name = i_queue_name and a.execute_file = i_file_name;
+    if not found then
+        select 404, 'execute_file called without execute_start' into ret_code, ret_note;
+        return;
+    end if;
+    if v_root then
+        perform pgq.insert_event(i_queue_name, 'EXECUTE', v_sql, i_file_name, v_attrs, null, null);
+    end if;
+    update londiste.script_state s
+    set state = 'done', error = null, statement = null, finished_at = clock_timestamp()
+    where s.queue_name = i_queue_name and s.execute_file = i_file_name;
+    select 200, 'Execute finished: ' || i_file_name into ret_code, ret_note;
+end;
+$$;

@@ -1,0 +1,78 @@
+create or replace function londiste.execute_start(
+    i_queue_name text,
+    i_file_name text,
+    i_sql text,
+    i_expect_root boolean,
+    i_attrs text,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes that a script is run here now; the caller runs it in the same transaction, and calls execute_finish().
+ *
+ * i_attrs -- url-encoded conditions, NULL for none; the caller has looked at them.
+ *
+ * 200 run it; 201 it has run already: do not; 401 the root is expected, and this is not the root; 404 no node here.
+ * Below the root a script that came by another queue with the same name and text has run already, too.
+ */
+declare
+    v_root boolean;
+begin
+    select n.node_type = 'root' into v_root
+    from pgq_node.node_info n
+    where n.queue_name = i_queue_name;
+    if not found then
+        select 404, 'Set not found: ' || coalesce(i_queue_name, 'NULL') into ret_code, ret_note;
+        return;
+    end if;
+    if i_expect_root and not v_root then
+        select 401, 'Node is not root node: ' || i_queue_name into ret_code, ret_note;
+        return;
+    end if;
+
+    -- Queues that are merged here bring the same script more than once.
+    if not v_root and exists (
+        select from londiste.applied_execute a
+        where a.execute_file = i_file_name
+            and a.queue_name <> i_queue_name
+            and a.execute_sql = i_sql
+            and not pgq_node.is_root_node(a.queue_name))
+    then
+        insert into londiste.applied_execute (queue_name, execute_file, execute_sql, execute_attrs)
+        values (i_queue_name, i_file_name, i_sql, i_attrs)
+        on conflict do nothing;
+        select 201, format('EXECUTE: "%s" already applied, skipping', i_file_name)
+            into ret_code, ret_note;
+        return;
+    end if;
+
+    insert into londiste.applied_execute (queue_name, execute_file, execute_sql, execute_attrs)
+    values (i_queue_name, i_file_name, i_sql, i_attrs)
+    on conflict do nothing;
+    if not found then
+        select 201, format('EXECUTE: "%s" already applied, skipping', i_file_name)
+            into ret_code, ret_note;
+        return;
+    end if;
+    select 200, format('Executing: %s', i_file_name) into ret_code, ret_note;
+end;
+$$;
+
+create or replace function londiste.execute_start(
+    i_queue_name text,
+    i_file_name text,
+    i_sql text,
+    i_expect_root boolean,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    /* The same for a script without conditions. */
+    select s.ret_code, s.ret_note
+    from londiste.execute_start(i_queue_name, i_file_name, i_sql, i_expect_root, null) s;
+$$;

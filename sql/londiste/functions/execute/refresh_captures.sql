@@ -1,0 +1,25 @@
+create or replace function londiste.refresh_captures(out table_name text)
+returns setof text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Makes all captures of this database anew whose tables have changed; their names.
+ *
+ * For the transaction of the change, which has the table locked already.
+ */
+declare
+    v_capture record;
+begin
+    for v_capture in
+        select c.relid, c.table_name as name, c.args
+        from londiste._captures(null) c
+            join pg_proc p on p.oid = c.function_id
+        where position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0
+    loop
+        perform londiste.create_capture(v_capture.args[1], v_capture.name, v_capture.args[3:], v_capture.args[2]);
+        table_name := v_capture.name;
+        return next;
+    end loop;
+end;
+$$;

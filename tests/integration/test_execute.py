@@ -1,0 +1,249 @@
+"""``londiste execute``: scripts through the cascade, once per node, in order with the rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from londiste.cascade.types import NodeType
+from londiste.cli import cli
+from londiste.cli.errors import run as run_command
+from tests.fix_line import Line, LineNode
+
+SCHEMA = "create table t (id int primary key, v text)"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Tree:
+    """root - branch - leaf, with table t in step; commands run in this process."""
+
+    line: Line
+    capsys: pytest.CaptureFixture[str]
+    root: LineNode
+    branch: LineNode
+    leaf: LineNode
+
+    @property
+    def nodes(self) -> list[LineNode]:
+        return [self.root, self.branch, self.leaf]
+
+    def script(self, name: str, text: str) -> str:
+        path = self.line.directory / name
+        path.write_text(text)
+        return str(path)
+
+    def run(self, node: LineNode, *args: str) -> Done:
+        self.capsys.readouterr()
+        code = run_command(cli, ["-c", str(node.config), *args])
+        printed = self.capsys.readouterr()
+        return Done(code, printed.out, printed.err)
+
+    def once(self, node: LineNode) -> None:
+        done = self.run(node, "worker", "--once")
+        assert done.code == 0, str(done)
+
+    def execute(self, name: str, text: str, *more: str, node: LineNode | None = None) -> Done:
+        return self.run(node or self.root, "execute", self.script(name, text), *more)
+
+    def fine(self, name: str, text: str, *more: str) -> Done:
+        done = self.execute(name, text, *more)
+        assert done.code == 0, str(done)
+        return done
+
+    def catch_up(self) -> None:
+        self.line.tick()
+        self.once(self.branch)
+        self.once(self.leaf)
+
+    def rows(self, query: str) -> list[Any]:
+        """What a query answers on every node; it must be the same."""
+        answers = [node.database.execute(query) for node in self.nodes]
+        assert answers[1:] == answers[:-1]
+        return answers[0]
+
+    def states(self, name: str) -> list[str]:
+        done = self.run(self.root, "execute", "status", "--json")
+        assert done.code == 0, str(done)
+        found = {row["node"]: row["state"] for row in json.loads(done.out) if row["script"] == name}
+        return [found.get(node.name, "") for node in self.nodes]
+
+
+@pytest.fixture
+def tree(line: Line, capsys: pytest.CaptureFixture[str]) -> Tree:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    branch = line.node("branch", NodeType.BRANCH, root, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA)
+    line.add(root, "public.t")
+    made = Tree(line, capsys, root, branch, leaf)
+    made.catch_up()
+    line.add(branch, "public.t")
+    line.add(leaf, "public.t")
+    return made
+
+
+def test_a_script_runs_once_on_every_node_in_order_with_the_rows(tree: Tree) -> None:
+    write = tree.root.database.execute
+    write("insert into t values (1, 'before')")
+    done = tree.fine(
+        "a.sql",
+        "alter table t add column n int default 7;\n"
+        "update t set v = v || '!';\ncreate index on t (n)",
+    )
+    assert "root: script a.sql: 3 statements run, sent to all nodes" in done.err
+    write("insert into t values (2, 'behind', 8)")
+    tree.catch_up()
+    assert tree.rows("select * from t order by id") == [(1, "before!", 7), (2, "behind", 8)]
+    assert tree.states("a.sql") == ["done", "done", "done"]
+    again = tree.fine("a.sql", (tree.line.directory / "a.sql").read_text())
+    assert "has run already, passed over" in again.err
+    other = tree.execute("a.sql", "select 1")
+    assert other.code == 3
+    assert "another script a.sql is known" in other.err
+    write("update t set n = 9 where id = 1")
+    tree.catch_up()
+    assert tree.rows("select n from t order by id") == [(9,), (8,)]
+    assert tree.root.database.execute("select * from londiste.stale_captures(null)") == []
+
+
+def test_statements_that_run_in_no_transaction_run_behind_their_batch(tree: Tree) -> None:
+    tree.root.database.execute("create type mood as enum ('sad')")
+    for node in (tree.branch, tree.leaf):
+        node.database.execute("create type mood as enum ('sad')")
+    tree.fine(
+        "b.sql",
+        "alter table t add column m mood;\n"
+        "alter type mood add value 'glad';\n"
+        "create unique index concurrently t_v on t (v);\n"
+        "alter table t add constraint t_v_key unique using index t_v;\n"
+        "vacuum t",
+    )
+    tree.root.database.execute("insert into t values (1, 'x', 'glad')")
+    tree.catch_up()
+    tree.catch_up()
+    assert tree.rows("select id, v, m::text from t") == [(1, "x", "glad")]
+    assert tree.rows("select conname from pg_constraint where conname = 't_v_key'") == [
+        ("t_v_key",)
+    ]
+    for part in range(1, 6):
+        assert tree.states(f"b.sql/{part}") == ["done"] * 3
+
+
+def test_a_script_that_fails_on_a_node_waits_for_a_person(tree: Tree) -> None:
+    tree.leaf.database.execute("alter table t add column n text")
+    tree.fine("c.sql", "alter table t add column k int;\nalter table t add column n int")
+    tree.root.database.execute("insert into t values (1, 'x', 1, 2)")
+    tree.line.tick()
+    tree.once(tree.branch)
+    failed = tree.run(tree.leaf, "worker", "--once")
+    assert failed.code == 5, str(failed)
+    assert "script c.sql, statement 2 (line 2), fails on node leaf" in failed.err
+    assert "execute retry c.sql" in failed.err
+    assert tree.states("c.sql") == ["done", "done", "failed"]
+    assert tree.leaf.database.execute("select * from t") == []
+    again = tree.run(tree.leaf, "worker", "--once")
+    assert again.code == 5
+    assert "not tried again by itself" in again.err
+    tree.leaf.database.execute("alter table t drop column n")
+    assert tree.run(tree.leaf, "execute", "retry", "c.sql").code == 0
+    tree.catch_up()
+    assert tree.rows("select * from t") == [(1, "x", 1, 2)]
+    assert tree.states("c.sql") == ["done", "done", "done"]
+
+
+@pytest.mark.parametrize("decision", ["skip", "mark-done"])
+def test_a_person_may_do_the_work_by_hand(tree: Tree, decision: str) -> None:
+    tree.branch.database.execute("alter table t add column n int")
+    tree.fine("c.sql", "alter table t add column n int")
+    tree.line.tick()
+    assert tree.run(tree.branch, "worker", "--once").code == 5
+    assert tree.run(tree.branch, "execute", decision, "c.sql").code == 0
+    tree.catch_up()
+    word = "skipped" if decision == "skip" else "marked"
+    assert tree.states("c.sql") == ["done", word, "done"]
+    tree.root.database.execute("insert into t values (1, 'x', 2)")
+    tree.catch_up()
+    assert tree.rows("select * from t") == [(1, "x", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("alter table t rename to t2", "table public.t is replicated, and the script drops or"),
+        ("drop table t; create table t (id int primary key)", "drops or renames it"),
+        ("alter table londiste.seq_info add column x int", "changes the schemas of replication"),
+        ("select 1; selekt 2", "script d.sql, statement 2 (line 1), fails on node root"),
+    ],
+)
+def test_what_would_break_replication_is_refused_on_the_root(
+    tree: Tree, text: str, said: str
+) -> None:
+    done = tree.execute("d.sql", text)
+    assert done.code == 5
+    assert said in done.err
+    assert "hint:" in done.err
+    assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
+    assert tree.root.database.value("select to_regclass('public.t') is not null")
+
+
+def test_conditions_and_names_of_the_node(tree: Tree) -> None:
+    tree.branch.database.execute("create schema reports")
+    tree.fine("e.sql", "--*-- Need-Schema: reports\ncreate table reports.r (i int)")
+    tree.fine(
+        "f.sql",
+        "--*-- Local-Destination: public.t\n-- a comment\n\nalter table @public.t@ add column f int",
+    )
+    tree.catch_up()
+    there = [n.database.value("select to_regclass('reports.r')") is not None for n in tree.nodes]
+    assert there == [False, True, False]
+    assert tree.rows("select f from t") == []
+    tree.fine("g.sql", "--*-- Need-Schema: public\n--*-- Need-Table: public.t, public.t\nselect 1")
+    bad = tree.execute("h.sql", "--*-- Need-Schema: public, reports\nselect 1")
+    assert bad.code == 5
+    assert "script h.sql partially matches this node" in bad.err
+
+
+def test_only_the_root_sends_and_others_run_it_for_themselves(tree: Tree) -> None:
+    text = "alter table t add column n int"
+    done = tree.execute("i.sql", text, node=tree.leaf)
+    assert done.code == 3
+    assert "hint: run it on the root; or with --local" in done.err
+    assert tree.execute("i.sql", text, "--local", node=tree.leaf).code == 0
+    tree.fine("i.sql", text)
+    tree.root.database.execute("insert into t values (1, 'x', 2)")
+    tree.catch_up()
+    assert tree.rows("select * from t") == [(1, "x", 2)]
+
+
+def test_explain_says_what_is_locked_and_where_it_runs_and_touches_nothing(tree: Tree) -> None:
+    text = "alter table t alter v type varchar(10);\ncreate index concurrently i on t (v)"
+    done = tree.fine("j.sql", text, "--explain", "--json")
+    first, second = json.loads(done.out)
+    assert first["statements"][0]["lock"] == "ACCESS EXCLUSIVE"
+    assert first["statements"][0]["rewrites"].startswith("yes")
+    assert first["statements"][0]["replicated"] is True
+    assert second["statements"][0]["lock"] == "SHARE UPDATE EXCLUSIVE"
+    assert [on["what"] for on in first["nodes"]] == ["runs", "runs", "runs"]
+    assert "ACCESS EXCLUSIVE" in tree.fine("j.sql", text, "--explain").out
+    assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
+
+
+def test_a_lock_that_is_not_granted_is_asked_for_again(tree: Tree) -> None:
+    tree.line.configure(tree.root, execute_lock_timeout=0.1)
+    with tree.root.database.connect() as holder:
+        holder.execute("begin; lock table public.t in access share mode")
+        done = tree.execute("k.sql", "alter table t add column n int", "--timeout", "0.3")
+    assert done.code == 6
+    assert "script k.sql gets no lock on node root" in done.err
+    tree.fine("k.sql", "alter table t add column n int")
