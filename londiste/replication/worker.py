@@ -268,6 +268,8 @@ class Worker:
         return more
 
     def _root(self, state: WorkerState, duty: Duties) -> bool:
+        # Its scripts are run by the command.
+        self._steps.rest()
         now = time.monotonic()
         if duty.publish_global and now >= self._next_global:
             self._next_global = now + self.settings.global_wm_publish_period

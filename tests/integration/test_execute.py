@@ -202,7 +202,8 @@ def test_conditions_and_names_of_the_node(tree: Tree) -> None:
     tree.fine("e.sql", "--*-- Need-Schema: reports\ncreate table reports.r (i int)")
     tree.fine(
         "f.sql",
-        "--*-- Local-Destination: public.t\n-- a comment\n\nalter table @public.t@ add column f int",
+        "--*-- Local-Destination: public.t\n-- a comment\n\n"
+        "alter table @public.t@ add column f int",
     )
     tree.catch_up()
     there = [n.database.value("select to_regclass('reports.r')") is not None for n in tree.nodes]

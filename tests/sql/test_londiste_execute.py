@@ -91,8 +91,9 @@ def test_on_the_root_what_is_marked_is_sent(pgq_db: Database, decision: str, sen
 def test_a_node_says_what_it_has(pgq_db: Database) -> None:
     make_root(pgq_db)
     pgq_db.execute(
-        'create schema "Re p"; create table "Re p".t (id int primary key); create view v as select 1;'
-        " create sequence s; create function f(a int, b text) returns int language sql as 'select 1'"
+        'create schema "Re p"; create table "Re p".t (id int primary key);'
+        " create view v as select 1; create sequence s;"
+        " create function f(a int, b text) returns int language sql as 'select 1'"
     )
     ret(pgq_db, "londiste.local_add_table", "q", "Re p.t")
     for condition, value, there in (

@@ -137,7 +137,7 @@ class Runner:
             other = become_the_one(conn, f"execute {self.queue}")
             if other is not None:
                 raise NodeBusy(
-                    f"another londiste execute runs for queue {self.queue} on node {node.name}",
+                    f"scripts of queue {self.queue} are run on node {node.name} by somebody else",
                     detail=other,
                     hint="wait for its end",
                 )

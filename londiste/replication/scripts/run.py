@@ -226,7 +226,7 @@ def _check(
                 name,
                 node,
                 "it changes the schemas of replication itself",
-                "tables of pgq, pgq_node or londiste are not what they were before",
+                "tables of pgq or pgq_node, or those of londiste, are not what they were",
                 "leave them alone: londiste install brings them up to date",
                 event_id,
             )

@@ -201,7 +201,7 @@ def _check(statement: Statement) -> None:
             name = following.text if following is not None else ""
             raise BadOption(
                 f"line {statement.line}: \\{name} is a command of psql, not of the server",
-                hint="leave it out: londiste execute takes SQL only, and every node runs it",
+                hint="leave it out: a script is SQL only, and every node runs it",
             )
     if words[0].is_("copy") and any(
         a.is_("from") and b.is_("stdin") for a, b in itertools.pairwise(words)

@@ -51,6 +51,10 @@ class Steps:
         """Something new is to do."""
         self._next = 0.0
 
+    def rest(self) -> None:
+        """Nothing is to do until ``wake``."""
+        self._next = None
+
     def look_after(self, conn: Connection, node: str) -> None:
         """Begins what is to do, unless something is being done.
 
@@ -113,7 +117,7 @@ class Steps:
     def _run(self, script: Script, node: str) -> None:
         try:
             with contextlib.closing(
-                connect(self._dsn, name=f"londiste script {script.name}", autocommit=True)
+                connect(self._dsn, name=f"londiste: script {script.name}", autocommit=True)
             ) as conn:
                 self._conn = conn
                 if self._stopping:
