@@ -99,6 +99,10 @@ class NoKey(StateError):
     """A table of this node has no index to find rows by, as a resumable copy needs it."""
 
 
+class TableChanged(StateError):
+    """ALTER TABLE, TRUNCATE or the like came in the middle of a copy, which begins again."""
+
+
 class TooFewIds(StateError):
     """The server has not handed out as many transaction ids as a restored queue needs."""
 

@@ -29,7 +29,7 @@ from londiste.db.marks import Mark
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine.spec import CopySpec
-from londiste.errors import InstallError, NoKey, PartialEvent, StateError, from_database
+from londiste.errors import InstallError, NoKey, PartialEvent, TableChanged, from_database
 from londiste.replication.types import ReplicatedTable, copy_mode
 
 log = logging.getLogger(__name__)
@@ -190,14 +190,14 @@ class RowCopy:
         In a session of its own, which leaves no lock behind: who holds the snapshot must not keep
         ALTER TABLE waiting, and all writers with it, for as long as the copy takes.
 
-        Raises StateError when the table was changed since the snapshot was taken.
+        Raises TableChanged when the table was changed since the snapshot was taken.
         """
         now = self.sides.provider
         then = marks.mark(holder, name)
         shape = marks.shape(now, name, columns)
         reason = "" if then is None else marks.changed(then, marks.mark(now, name), columns)
         if reason:
-            raise StateError(
+            raise TableChanged(
                 f"table {name} was changed while its copy began",
                 detail=f"on the source: {reason}",
                 hint="the copy starts again by itself",

@@ -33,6 +33,7 @@ from londiste.errors import (
     NodeBusy,
     StateError,
     Superseded,
+    TableChanged,
     UnknownTable,
 )
 from londiste.replication import sync, tables
@@ -56,6 +57,9 @@ _GRACE = 4.0
 
 #: What goes on first: the worker stands still for the first of these, the rows come last.
 _URGENT = (sync.DoSync, sync.WannaSync, sync.CatchingUp, sync.InCopy)
+
+#: A table that fails again and again rests for so many of the longest pauses at most.
+_LONGEST_REST = 30
 
 _DOING = {
     sync.InCopy: "empty it, copy all rows, build its indexes, replay what happened meanwhile",
@@ -231,6 +235,7 @@ class CopyProcess:
     def _until_done(self, name: TableName, signals: Signals) -> None:
         copy = TableCopy(self.job, name, self._end.is_set)
         trouble = loop.Trouble()
+        changes = 0
         began = time.monotonic()
         while not self._end.is_set():
             try:
@@ -245,6 +250,9 @@ class CopyProcess:
                 self._end.wait(_LOOK)
             except Exception as error:
                 ours = loop.as_londiste(error)
+                if isinstance(ours, TableChanged):
+                    changes += 1
+                    ours = _said_again(ours, changes)
                 if trouble.failed(ours):
                     with logcontext.bound(**logcontext.of(error)):
                         log.log(
@@ -260,15 +268,17 @@ class CopyProcess:
                 self._waiting.add(name)
                 # A table that has not begun yet takes the place at once.
                 signals.wake()
-                # All that fail together are at work in half a place at most: the others get on.
-                self._end.wait(
-                    max(
-                        loop.pause(
-                            trouble.failures, longest=self.longest_pause, chance=random.random()
-                        ),
-                        2 * len(self._waiting) * took,
-                    )
-                )
+                self._end.wait(self._rest(trouble.failures, took))
+
+    def _rest(self, failures: int, took: float) -> float:
+        """Seconds until a table that has failed, after ``took`` seconds of work, is tried again."""
+        pause = loop.pause(failures, longest=self.longest_pause, chance=random.random())
+        if failures == 1:
+            # An hour of work that a broken connection ends is gone on with at once.
+            return pause
+        # All that fail again and again are at work in half a place at most: the others get on, and
+        # no source is read from end to end all the time.
+        return max(pause, min(2 * len(self._waiting) * took, _LONGEST_REST * self.longest_pause))
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[Connection]:
@@ -299,3 +309,14 @@ class CopyProcess:
                     f"table {name} waits for the worker to begin its copy",
                     hint="start it: londiste worker",
                 )
+
+
+def _said_again(error: TableChanged, times: int) -> TableChanged:
+    """The same error, with how often that has happened."""
+    if times == 1:
+        return error
+    return TableChanged(
+        error.message,
+        detail=f"{error.detail}; this copy has begun again {times} times for such changes",
+        hint=f"{error.hint}, later each time: leave the table as it is until it is copied",
+    )

@@ -219,10 +219,13 @@ class _Stream:
         if needed > len(self.buffer):
             # One row larger than the buffer: memory is bounded by the largest row.
             grown = bytearray(needed + 8192)
-            grown[:rest] = self.buffer[start : self.filled]
+            with memoryview(self.buffer) as old:
+                grown[:rest] = old[start : self.filled]
             self.buffer = grown
-        else:
-            self.buffer[:rest] = self.buffer[start : self.filled]
+        elif start:
+            with memoryview(self.buffer) as buffer:
+                # Overlapping is fine.  A row that comes in thousands of pieces is not moved again.
+                buffer[:rest] = buffer[start : self.filled]
         self.filled = rest
         return False
 

@@ -22,7 +22,8 @@ from londiste.db.queries import query
 from londiste.engine import sessions
 from londiste.engine.pace import Pace, in_turn
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec
-from londiste.errors import LondisteError, StateError, Superseded, TransientError, from_database
+from londiste.engine.too_large import explained
+from londiste.errors import LondisteError, Superseded, TableChanged, TransientError, from_database
 
 #: Seeds of the two hashes of a comparison; what cancels out under one does not under the other.
 SEEDS = (0, 7046029254386353131)
@@ -58,7 +59,7 @@ def copy_chunk(task: ChunkTask) -> ChunkDone:
 
     Waits while the copies are paused or others have all places, and goes no faster than allowed.
 
-    Raises Superseded when a newer copy of the table has begun, StateError when the source
+    Raises Superseded when a newer copy of the table has begun, TableChanged when the source
     table was rewritten, and the error of the side that failed; then nothing is left behind.
     """
     spec = task.spec
@@ -92,21 +93,25 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
         pace.begin(target)
         with _reading(spec, keep=task.several) as (source, seen):
             _same_tables(source, target, spec)
-            moved = copy.pipe(
-                source,
-                copy.copy_out(
-                    spec.source_table,
-                    [pair[0] for pair in spec.columns],
-                    where=_both(chunk.condition, spec.where),
-                    binary=spec.binary,
-                ),
-                target,
-                copy.copy_in(
-                    spec.target_table, [pair[1] for pair in spec.columns], binary=spec.binary
-                ),
-                pace=pace.moved,
-                keep=task.several,
-            )
+            where = _both(chunk.condition, spec.where)
+            try:
+                moved = copy.pipe(
+                    source,
+                    copy.copy_out(
+                        spec.source_table,
+                        [pair[0] for pair in spec.columns],
+                        where=where,
+                        binary=spec.binary,
+                    ),
+                    target,
+                    copy.copy_in(
+                        spec.target_table, [pair[1] for pair in spec.columns], binary=spec.binary
+                    ),
+                    pace=pace.moved,
+                    keep=task.several,
+                )
+            except LondisteError as error:
+                raise explained(error, spec, where) from error
         call.value(
             target,
             "londiste.copy_chunk_end",
@@ -223,7 +228,7 @@ def _lock(source: Connection, spec: CopySpec) -> None:
 
 
 def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None:
-    """Raises StateError when a table is not what the columns were paired for."""
+    """Raises TableChanged when a table is not what the columns were paired for."""
     if spec.target_mark is None:
         return
     with _mapped(spec.target):
@@ -232,7 +237,7 @@ def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None
         )
     reason = difference(source, target, spec)
     if reason:
-        raise StateError(
+        raise TableChanged(
             f"table {spec.source_table} was changed while it was copied",
             detail=reason,
             hint="the copy starts again by itself",
@@ -261,7 +266,7 @@ def _same_storage(source: Connection, spec: CopySpec) -> None:
     info = catalog.info(source, spec.source_table)
     # It may also have been rewritten between the snapshot and the split.
     if info is None or info.filenode != spec.filenode or catalog.moved(source, spec.source_table):
-        raise StateError(
+        raise TableChanged(
             f"table {spec.source_table} was rewritten while it was copied",
             detail="TRUNCATE, VACUUM FULL, CLUSTER or ALTER TABLE moved its rows",
             hint="the copy starts again by itself",
@@ -272,7 +277,7 @@ def _same_shape(source: Connection, spec: CopySpec) -> None:
     """Looks whether the columns of the locked source table are those that were paired."""
     now = marks.shape(source, spec.source_table, [pair[0] for pair in spec.columns])
     if now != spec.source_shape:
-        raise StateError(
+        raise TableChanged(
             f"table {spec.source_table} was changed while it was copied",
             detail="on the source: ALTER TABLE has put other columns behind the names",
             hint="the copy starts again by itself",

@@ -130,3 +130,39 @@ def test_a_table_that_is_dropped_between_chunks_waits_until_it_is_there_again(
     assert nodes.state(A) == "ok"
     rows = "select id, v, w from public.a order by id"
     assert nodes.leaf.execute(rows) == nodes.root.execute(rows)
+
+
+@pytest.mark.parametrize("way", ["resumable", pytest.param("snapshot", marks=pytest.mark.slow)])
+def test_a_table_that_is_altered_again_and_again_says_so_and_is_right_in_the_end(
+    nodes: Nodes, way: str
+) -> None:
+    two_columns(nodes)
+    said: list[str] = []
+
+    def between(done: int, left: int) -> None:
+        if done == 2 and len(engine.specs) < 4:
+            said.append(nodes.error(A))
+            # Alike on both sides, as people do it.
+            for db in (nodes.leaf, nodes.root):
+                if way == "resumable":
+                    db.execute(f"alter table public.a add c{len(said)} text default 'same'")
+                else:
+                    db.execute(SWAP)
+            nodes.root.execute(f"update public.a set v = 'changed' where id % 9 = {len(said)}")
+        if left == 0:
+            nodes.root.execute("select pgq.force_tick('q'); select pgq.ticker('q')")
+
+    engine = Stepped(between)
+    nodes.engine = engine
+    nodes.resumable_from = 0 if way == "resumable" else 1 << 40
+    nodes.add(A)
+    nodes.start()
+    nodes.wait_end()
+    assert nodes.failure is None
+    assert nodes.state(A) == "ok"
+    assert len(engine.specs) == 4
+    assert said[0] == ""
+    assert "begun again" not in said[1]
+    assert "this copy has begun again 2 times for such changes" in said[2]
+    assert "leave the table as it is until it is copied" in said[2]
+    assert equal(nodes)
