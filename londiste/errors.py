@@ -30,13 +30,23 @@ class LondisteError(Exception):
         self.message = message
         self.detail = detail
         self.hint = hint
-        # Programs that do not catch it see in the traceback what our own command line prints.
-        for word, text in (("detail", detail), ("hint", hint)):
-            if text:
-                self.add_note(f"{word}: {text}")
+        self._note()
 
     def __str__(self) -> str:
         return self.message
+
+    def say_more(self, detail: str, hint: str = "") -> None:
+        """Adds what only a caller knows to the detail; another hint takes the place of ours."""
+        self.detail = "; ".join(filter(None, [self.detail, detail]))
+        self.hint = hint or self.hint
+        self._note()
+
+    def _note(self) -> None:
+        # Programs that do not catch it see in the traceback what our own command line prints.
+        self.__notes__ = []
+        for word, text in (("detail", self.detail), ("hint", self.hint)):
+            if text:
+                self.add_note(f"{word}: {text}")
 
 
 class UsageError(LondisteError):
@@ -181,6 +191,10 @@ class Deadlock(TransientError):
 
 class DiskFull(TransientError):
     """The server has no space, memory or connection left; it may have some later."""
+
+
+class SparkUnavailable(TransientError):
+    """The master of Spark does not answer, or it has no executor for us."""
 
 
 class JavaMissing(LondisteError):

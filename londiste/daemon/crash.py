@@ -1,12 +1,15 @@
 """Named places where a test can kill the process: ``LONDISTE_CRASH=point[:n]``.
 
 At the n-th pass (first by default) through the named point the process kills itself with
-SIGKILL, so nothing of its own can clean up.  Without the variable a point costs one look at
-a module variable.
+SIGKILL, so nothing of its own can clean up.  Without the variable a point costs one look into
+an empty dictionary.
+
+``LONDISTE_CRASH=point,point:2`` arms several.
 
 ``LONDISTE_CRASH_MARK=FILE`` makes it happen once: the process makes the file before it dies,
 and where the file is already, the point is passed.  A child that is started again with the
 same environment therefore gets on, and whoever waits for the file knows that it happened.
+Each of several points has a file of its own: ``FILE.point``.
 
 ``LONDISTE_CRASH_SIGNAL=STOP`` makes it stand still instead (SIGSTOP), until somebody wakes it up:
 so looks a process whose machine hangs for a while.
@@ -74,34 +77,40 @@ POINTS: dict[str, str] = {
 }
 
 
-def _parse(setting: str) -> tuple[str, int]:
-    name, _, count = setting.partition(":")
-    if name and name not in POINTS:
-        raise BadOption(
-            f"LONDISTE_CRASH: no crash point {name}", hint="londiste debug crash-points lists them"
-        )
-    if count and not count.isdigit():
-        raise BadOption(f"LONDISTE_CRASH: not a count: {count}", hint="write point:number")
-    return name, int(count or 1)
+def _parse(setting: str) -> dict[str, int]:
+    found = {}
+    for one in filter(None, setting.split(",")):
+        name, _, count = one.partition(":")
+        if name not in POINTS:
+            raise BadOption(
+                f"LONDISTE_CRASH: no crash point {name}",
+                hint="londiste debug crash-points lists them",
+            )
+        if count and not count.isdigit():
+            raise BadOption(f"LONDISTE_CRASH: not a count: {count}", hint="write point:number")
+        found[name] = int(count or 1)
+    return found
 
 
-_armed: str = ""
-_left: int = 0
+#: The armed points, and how many passes are left of each.
+_armed: dict[str, int] = {}
+_several = False
 
 
 def arm(setting: str | None = None) -> None:
     """Reads LONDISTE_CRASH (or ``setting``); commands call it once at their start."""
-    global _armed, _left
-    _armed, _left = _parse(os.environ.get("LONDISTE_CRASH", "") if setting is None else setting)
+    global _armed, _several
+    _armed = _parse(os.environ.get("LONDISTE_CRASH", "") if setting is None else setting)
+    _several = len(_armed) > 1
 
 
 def point(name: str) -> None:
     """The process dies here when this point is armed and its count is used up."""
-    global _left
-    if name != _armed:
+    if name not in _armed:
         return
-    _left -= 1
-    if _left <= 0 and _first_time(os.environ.get("LONDISTE_CRASH_MARK", "")):
+    _armed[name] -= 1
+    mark = os.environ.get("LONDISTE_CRASH_MARK", "")
+    if _armed[name] <= 0 and _first_time(f"{mark}.{name}" if mark and _several else mark):
         stop = os.environ.get("LONDISTE_CRASH_SIGNAL", "") == "STOP"
         os.kill(os.getpid(), signal.SIGSTOP if stop else signal.SIGKILL)
 

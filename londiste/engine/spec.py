@@ -89,6 +89,9 @@ class CompareSpec:
     snapshot: str
     where: str = ""
 
+    def __str__(self) -> str:
+        return f"checksum of {self.table} on the {self.side}"
+
 
 @dataclass(frozen=True)
 class Checksum:

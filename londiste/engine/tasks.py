@@ -23,7 +23,14 @@ from londiste.engine import sessions
 from londiste.engine.pace import Pace, in_turn
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec
 from londiste.engine.too_large import explained
-from londiste.errors import LondisteError, Superseded, TableChanged, TransientError, from_database
+from londiste.errors import (
+    LondisteError,
+    NodeUnreachable,
+    Superseded,
+    TableChanged,
+    TransientError,
+    from_database,
+)
 
 #: Seeds of the two hashes of a comparison; what cancels out under one does not under the other.
 SEEDS = (0, 7046029254386353131)
@@ -39,6 +46,9 @@ class ChunkTask:
     spec: CopySpec
     chunk: Chunk
     several: bool = False
+
+    def __str__(self) -> str:
+        return f"chunk {self.chunk.number} of {self.spec.name}"
 
 
 def chunk_tasks(spec: CopySpec) -> list[ChunkTask]:
@@ -158,16 +168,41 @@ def checksum(spec: CompareSpec) -> Checksum:
     return Checksum(spec.side, spec.table, int(found[0]), int(found[1]), int(found[2]), moved)
 
 
-def failed(error: Exception) -> LondisteError:
-    """The error of ours for whatever a task raised."""
+def label(item: object) -> str:
+    """What a task is about, in a few words, for who has to look for a reason."""
+    text = str(item) if type(item).__str__ is not object.__str__ else type(item).__name__
+    return text[:100]
+
+
+def failed(error: Exception, item: object = None, host: str = "") -> LondisteError:
+    """The error of ours for whatever a task raised; its detail names the task.
+
+    item -- what the task was to do.
+    host -- the other machine on which it ran, '' for this one.
+    """
     if isinstance(error, LondisteError):
-        return error
-    if isinstance(error, psycopg.Error):
-        return from_database(error)
-    return LondisteError(
-        f"a task failed: {type(error).__name__}: {error}",
-        hint="this is a defect; run again with LONDISTE_TRACEBACK=1 and report it",
-    )
+        ours = error
+    elif isinstance(error, psycopg.Error):
+        ours = from_database(error)
+    else:
+        ours = LondisteError(
+            f"a task failed: {type(error).__name__}: {error}",
+            hint="this is a defect; run again with LONDISTE_TRACEBACK=1 and report it",
+        )
+    if isinstance(ours, Superseded):
+        return ours
+    told = [label(item)] if isinstance(item, ChunkTask) else []
+    hint = ""
+    if host:
+        told.append(f"on executor {host}")
+        if isinstance(ours, NodeUnreachable):
+            hint = (
+                "executors connect to both databases themselves: the locations of the nodes and db"
+                ' have to lead there from their hosts; or go on without Spark: engine = "local"'
+            )
+    if told:
+        ours.say_more(", ".join(told), hint)
+    return ours
 
 
 @contextmanager

@@ -29,7 +29,13 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
 from londiste.engine.base import Engine
-from londiste.errors import EventError, LondisteError, Superseded, TransientError
+from londiste.errors import (
+    EventError,
+    LondisteError,
+    SparkUnavailable,
+    Superseded,
+    TransientError,
+)
 from londiste.pgq import batches
 from londiste.pgq.batches import Stretch
 from londiste.pgq.types import Batch
@@ -349,6 +355,8 @@ def _sweep(conn: Connection, queue: str) -> None:
 
 
 def _translated(error: Exception) -> Exception:
+    if isinstance(error, SparkUnavailable):
+        return GiveUp(f"{error.message}: {error.detail}")
     if isinstance(error, TransientError):
         return error
     if isinstance(error, Superseded):

@@ -83,6 +83,9 @@ class StageTask:
     spec: StageSpec
     slice: Slice
 
+    def __str__(self) -> str:
+        return f"slice {self.slice.number} of a large batch"
+
 
 @dataclass(frozen=True)
 class Chunk:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from londiste.cascade.types import NodeType
 from londiste.daemon import crash
-from londiste.errors import LondisteError
 from tests.engine.test_large_batches import (
     LARGE,
     SCHEMA,
@@ -24,8 +21,7 @@ from tests.engine.test_large_batches import (
     way,
 )
 from tests.fix_line import Line, LineNode
-from tests.fix_process import ROOT
-from tests.scenarios.processes import Process
+from tests.fix_spark import SparkCluster, end, stopped
 
 #: Where the worker dies with all that it has started.
 WORKER = (
@@ -116,7 +112,7 @@ def test_a_jvm_killed_in_the_middle_of_a_job_is_followed_by_another(
     os.kill(jvm, signal.SIGKILL)
     line.wait_position(leaf, tick, 300)
     assert worker.running()
-    _end(task)
+    end(task)
     line.wait(lambda: not staged(leaf), "the end of the batch", 60)
     assert worker.stop() == 0
     assert "the connection to Spark broke off" in worker.said()
@@ -130,15 +126,13 @@ def test_an_executor_of_a_cluster_killed_in_the_middle_of_a_job_is_made_up_for(
     line: Line, tmp_path: Path
 ) -> None:
     root, leaf, tick = waiting(line, "spark")
-    master = _cluster(line, tmp_path, _standing(tmp_path))
-    settings = ["--set", f"spark.master={master}", "--set", "spark.executor.memory=512m"]
+    cluster = SparkCluster.start(line.processes, tmp_path, _standing(tmp_path))
+    settings = ["--set", f"spark.master={cluster.master}", "--set", "spark.executor.memory=512m"]
     worker = line.processes.start("leaf_worker", line._argv(leaf, *settings, "worker"))
     (task,) = _stopped(line, tmp_path)
-    executors = line.processes.find("org.apache.spark.executor.CoarseGrainedExecutorBackend")
-    assert len(executors) == 2
-    (executor,) = set(executors) & _ancestors(task)
-    os.kill(executor, signal.SIGKILL)
-    _end(task)
+    assert len(cluster.executors()) == 2
+    os.kill(cluster.executor_of(task), signal.SIGKILL)
+    end(task)
     line.wait_position(leaf, tick, 300)
     line.wait(lambda: not staged(leaf), "the end of the batch", 60)
     line.wait(lambda: "a task of Spark was lost" in worker.said(), "the warning", 60)
@@ -158,79 +152,6 @@ def _standing(directory: Path) -> dict[str, str]:
 def _stopped(line: Line, directory: Path) -> list[int]:
     """Waits for it; its process."""
     line.wait((directory / "stopped").exists, "a task in the middle of its slice", 400)
-
-    def found() -> list[int]:
-        return [pid for pid in line.processes.living() if _stat(pid)[0] == "T"]
-
-    found_ = line.wait(found, "its process", 30)
-    assert isinstance(found_, list)
-    return found_
-
-
-def _end(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def _stat(pid: int) -> list[str]:
-    """State, parent and what follows."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ["", "0"]
-
-
-def _ancestors(pid: int) -> set[int]:
-    found: set[int] = set()
-    while pid > 1:
-        pid = int(_stat(pid)[1])
-        found.add(pid)
+    found = line.wait(lambda: stopped(line.processes), "its process", 30)
+    assert isinstance(found, list)
     return found
-
-
-def _cluster(line: Line, directory: Path, env: dict[str, str]) -> str:
-    """Starts a master and two workers of Spark's own, each with one core; the master's address.
-
-    env -- of the executors.
-    """
-    pyspark = pytest.importorskip("pyspark")
-    from londiste.embedded.java import find_java
-
-    try:
-        java = find_java()
-    except LondisteError as missing:
-        pytest.skip(str(missing))
-    program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-    common = {
-        "JAVA_HOME": str(java),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYTHONPATH": str(ROOT),
-        "SPARK_DAEMON_MEMORY": "256m",
-        # It has a port of its own, which another test may have.
-        "SPARK_DAEMON_JAVA_OPTS": "-Dspark.master.rest.enabled=false",
-    }
-
-    def start(name: str, kind: str, *options: str) -> Process:
-        argv = [program, f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", *options]
-        return line.processes.start(name, argv, {**common, **env})
-
-    def said(process: Process, pattern: str) -> Callable[[], str]:
-        def look() -> str:
-            if not process.running():
-                pytest.skip(f"a cluster of Spark does not start here: {process.said()[-500:]}")
-            found = re.search(pattern, process.said())
-            return found[0] if found else ""
-
-        return look
-
-    master = start("master", "master.Master", "--port", "0", "--webui-port", "0")
-    address = str(line.wait(said(master, r"spark://127\.0\.0\.1:\d+"), "the master", 400))
-    for number in (1, 2):
-        one = start(
-            f"spark_{number}",
-            "worker.Worker",
-            *("--webui-port", "0", "--cores", "1", "--memory", "1g"),
-            *("--work-dir", str(directory / f"work{number}"), address),
-        )
-        line.wait(said(one, "Successfully registered with master"), f"worker {number}", 400)
-    return address

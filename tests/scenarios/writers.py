@@ -40,6 +40,8 @@ insert into scenario.item select i, 'k' || i % 7, jsonb_build_object('n', i), i 
 BULK = """
 create table scenario.bulk (id int primary key, filler text);
 """
+#: Without the tables of TokenWriter.
+BULK_SCHEMA = "create schema scenario;" + BULK
 BULK_ROWS = """
 insert into scenario.bulk select i, repeat(md5(i::text), 8) from generate_series(1, 20000) i;
 """

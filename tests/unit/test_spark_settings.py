@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.engine.spark.jobs import translated
+from londiste.engine.spark.patience import seconds
 from londiste.engine.spark.session import master, merged
-from londiste.errors import TransientError
 
 
 @pytest.mark.parametrize(
@@ -43,7 +42,9 @@ def test_asking_for_a_log_level_takes_our_silence_back() -> None:
     assert "log4j2" not in merged({"spark.log.level": "INFO"})["spark.driver.extraJavaOptions"]
 
 
-def test_a_killed_python_worker_is_worth_another_try() -> None:
-    error = translated(RuntimeError("x\nPython worker exited unexpectedly (crashed)\nat org.…"))
-    assert isinstance(error, TransientError)
-    assert "\n" not in error.message + error.detail
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("60s", 60), ("500ms", 0.5), ("2min", 120), ("2m", 120), ("1h", 3600), ("7", 7), ("soon", 60)],
+)
+def test_a_time_is_read_as_spark_reads_it(text: str, expected: float) -> None:
+    assert seconds(text) == expected

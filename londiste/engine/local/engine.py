@@ -132,7 +132,7 @@ def _patiently(task: Callable[[T], R], item: T) -> R:
         try:
             return task(item)
         except Exception as error:
-            ours = tasks.failed(error)
+            ours = tasks.failed(error, item)
             if attempt == ATTEMPTS or not ours.retry:
                 raise ours from error
             time.sleep(_PAUSE * attempt)

@@ -16,8 +16,12 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import londiste
 from londiste.engine import tasks
-from londiste.errors import LondisteError, TransientError
+from londiste.engine.spark import session
+from londiste.engine.spark.failures import translated, unusable
+from londiste.engine.spark.patience import Patience
+from londiste.errors import LondisteError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,8 +44,8 @@ def run(
     parallel -- at most so many tasks at a time; more than the executors have cores means all
         of those.
 
-    Raises the first of our errors that a task ended with, or TransientError when a task was
-    killed as often as Spark tries.
+    Raises the first of our errors that a task ended with, TransientError when a task was
+    killed as often as Spark tries, or SparkUnavailable when nothing of ours can run there.
     """
     if not items:
         return
@@ -49,24 +53,18 @@ def run(
     if parallel >= len(items) or parallel >= _slots(spark):
         groups = [[item] for item in items]
     groups = [group for group in groups if group]
-    payload = packed(task, groups)
-
-    def execute(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow
-
-        from londiste.engine.spark import jobs
-
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield pyarrow.RecordBatch.from_arrays(
-                    [pyarrow.array([jobs.perform(payload, number)], pyarrow.binary())], ["result"]
-                )
-
+    execute = _program(packed(task, groups), session.shipped())
     ids = spark.range(0, len(groups), 1, len(groups))
     try:
-        rows = ids.mapInArrow(execute, "result binary").collect()
+        with Patience(spark) as patience:
+            rows = ids.mapInArrow(execute, "result binary, problem string").collect()
     except Exception as error:
-        raise translated(error) from error
+        raise patience.exhausted or translated(
+            error, [", ".join(map(tasks.label, group)) for group in groups]
+        ) from error
+    for row in rows:
+        if row[1]:
+            raise unusable(row[1])
     answers = [pickle.loads(bytes(row[0])) for row in rows]
     # First of all: who has what he wants from the tasks takes no results any more.
     for _, _, attempt in answers:
@@ -98,11 +96,61 @@ def _unpacked(payload: bytes) -> tuple[Callable[[Any], Any], list[list[Any]]]:
     return task, groups
 
 
-def perform(payload: bytes, number: int) -> bytes:
+def _program(
+    payload: bytes, package: str
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What executors run; it travels by value and finds out there whether it can run.
+
+    package -- name of the archive with our program, '' when executors have it in any case.
+    """
+    version = londiste.__version__
+
+    def execute(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import socket
+        import sys
+
+        import pyarrow
+
+        if package:
+            from pyspark import SparkFiles
+
+            path = SparkFiles.get(package)
+            if path not in sys.path:
+                sys.path.insert(0, path)
+        problem = ""
+        perform: Any = None
+        host = socket.gethostname() if package else ""
+        try:
+            import londiste
+            from londiste.engine.spark import jobs
+
+            perform = jobs.perform
+            if londiste.__version__ != version:
+                problem = f"it has version {londiste.__version__}, not {version}"
+        except ImportError as error:
+            problem = str(error)
+        if problem:
+            problem = f"{socket.gethostname()}, {sys.executable}: {problem}"
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                answer = b"" if problem else perform(payload, number, host)
+                yield pyarrow.RecordBatch.from_arrays(
+                    [
+                        pyarrow.array([answer], pyarrow.binary()),
+                        pyarrow.array([problem], pyarrow.string()),
+                    ],
+                    ["result", "problem"],
+                )
+
+    return execute
+
+
+def perform(payload: bytes, number: int, host: str = "") -> bytes:
     """In the executor: the tasks of one partition; (results, our error or None, number of the
     attempt), pickled.
 
     payload -- see ``packed``; number -- the partition.
+    host -- that of the executor when it belongs to a cluster.
 
     An error that may go away is raised, so that Spark tries the partition again, but for the
     last time.
@@ -120,11 +168,12 @@ def perform(payload: bytes, number: int) -> bytes:
     task, groups = _unpacked(payload)
     results: list[Any] = []
     failure: LondisteError | None = None
+    item: Any = None
     try:
         for item in groups[number]:
             results.append(task(item))
     except Exception as error:
-        failure = tasks.failed(error)
+        failure = tasks.failed(error, item, host)
         if failure.retry and attempt < ATTEMPTS - 1:
             raise failure from error
     return pickle.dumps((results, failure, attempt))
@@ -140,40 +189,9 @@ def _spare_the_collector() -> None:
         gc.freeze()
 
 
-def translated(error: Exception) -> LondisteError:
-    """The error of ours that stands for one of Spark's; the only place that knows those."""
-    text = str(error)
-    if "Python worker exited unexpectedly" in text or "ExecutorLostFailure" in text:
-        return TransientError(
-            "a task of Spark was killed",
-            detail="its transaction was rolled back",
-            hint="look for the out-of-memory killer in the kernel's log",
-        )
-    if "cancelled" in text and "job" in text.lower():
-        return TransientError("the Spark job was cancelled")
-    name = type(error).__name__
-    if name in {"Py4JNetworkError", "Py4JError", "ConnectionRefusedError", "ConnectionResetError"}:
-        return TransientError(
-            "the connection to Spark broke off",
-            detail=_first(text),
-            hint="the next job starts a new session",
-        )
-    for line in reversed(text.splitlines()):
-        if line.startswith("londiste.errors."):
-            return TransientError(line.partition(": ")[2] or line, detail="in a Spark task")
-    return LondisteError("a Spark job failed", detail=_first(text), hint="see Spark's own log")
-
-
 def _slots(spark: SparkSession) -> int:
     """Tasks that can run at a time; 1 with Spark Connect, which does not say."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except Exception:
         return 1
-
-
-def _first(text: str) -> str:
-    for line in text.splitlines():
-        if line.strip():
-            return line.strip()[:500]
-    return ""

@@ -2,8 +2,8 @@
 
 One session per process, shared by its threads.  Without ``spark.master`` Spark runs inside
 this program (``local[*]``, one JVM of about half a gigabyte); on a cluster only the setting
-changes, and this package has to be installed where the executors run.  The JVM ends with the
-process, because it reads from a pipe that only this process holds.
+changes, and this package travels with the session.  The JVM ends with the process, because it
+reads from a pipe that only this process holds.
 
 Spark is silent: stdout belongs to results, and its errors become ours.  With the setting
 ``spark.log.level`` it logs to stderr.
@@ -15,6 +15,7 @@ import contextlib
 import logging
 import os
 import re
+import socket
 import sys
 import tempfile
 import threading
@@ -24,6 +25,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import londiste
 from londiste.embedded.java import find_java
+from londiste.engine.spark.failures import no_master, told
+from londiste.engine.spark.patience import SETTING as PATIENCE
+from londiste.engine.spark.ship import ship
 from londiste.errors import LondisteError
 
 if TYPE_CHECKING:
@@ -38,8 +42,14 @@ _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
+#: Masters that start executors as processes of this host, in this program's environment.
+_HERE = re.compile(r"local(-cluster)?(\[|$)")
+#: Seconds in which a master has to take a connection.
+_ANSWER = 5.0
+
 _lock = threading.Lock()
 _session: Any = None
+_shipped = ""
 
 
 def defaults(master: str) -> dict[str, str]:
@@ -55,6 +65,7 @@ def defaults(master: str) -> dict[str, str]:
         # A second run of a task finds the done-mark of the first and only waits for it.
         "spark.speculation": "false",
         "spark.task.maxFailures": str(ATTEMPTS),
+        PATIENCE: "60s",
     }
     if master.startswith("local"):
         configuration = Path(__file__).with_name("log4j2.properties").as_uri()
@@ -87,29 +98,50 @@ def master(text: str) -> str:
 def get(given: Mapping[str, str]) -> SparkSession:
     """The session of this process; the settings of the first caller count.
 
-    Raises JavaMissing, or LondisteError with what the JVM said when it does not start.
+    Raises JavaMissing, SparkUnavailable when the master does not answer, or LondisteError with
+    what the JVM said when it does not start.
     """
     global _session
     with _lock:
         if _session is not None and _is_dead():
             log.warning("the JVM of Spark has ended, a new session is started")
             _forget()
+        if _session is not None and _is_stopped(_session):
+            log.warning("the session of Spark was ended by its cluster, a new one is started")
+            _stop()
         if _session is None:
             _session = _start(merged(given))
         session: SparkSession = _session
         return session
 
 
+def shipped() -> str:
+    """Name of the archive with this package that executors unpack; '' when they need none."""
+    return _shipped
+
+
 def stop() -> None:
     """Ends the session and its JVM; the next ``get`` starts another."""
-    global _session
     with _lock:
-        session, _session = _session, None
-        if session is None:
-            return
-        with contextlib.suppress(Exception):
-            session.stop()
-        _end_gateway()
+        _stop()
+
+
+def _stop() -> None:
+    global _session
+    session, _session = _session, None
+    if session is None:
+        return
+    with contextlib.suppress(Exception):
+        session.stop()
+    _end_gateway()
+
+
+def _is_stopped(session: Any) -> bool:
+    """Whether the cluster has ended the session: its master has removed the application."""
+    try:
+        return bool(session.sparkContext._jsc.sc().isStopped())
+    except Exception:  # Spark Connect has no context.
+        return False
 
 
 def _is_dead() -> bool:
@@ -138,8 +170,12 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    global _shipped
     remote = settings.get("spark.remote") or os.environ.get("SPARK_REMOTE")
-    log.info("starting Spark, %s", remote or f"master {settings['spark.master']}")
+    where = settings["spark.master"]
+    if not remote:
+        _ask(where)
+    log.info("starting Spark, %s", remote or f"master {where}")
     said = tempfile.TemporaryFile() if "spark.log.level" not in settings else None  # noqa: SIM115
     try:
         if not remote:
@@ -148,12 +184,20 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
         for key, value in settings.items():
             if not remote or key != "spark.master":
                 builder = builder.config(key, value)
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        _shipped = "" if remote or _HERE.match(where) else ship(session.sparkContext)
+        return session
     except (PySparkException, Py4JError, RuntimeError, OSError, ValueError) as error:
+        # Asked for before the JVM that knows it has ended.
+        text = told(error)
+        log.debug("Spark reported:\n%s", text)
         _end_gateway()
+        reason = _reason(text, said)
+        if "All masters are unresponsive" in reason:
+            raise no_master(where, "it takes a connection and says nothing") from None
         raise LondisteError(
             "spark does not start",
-            detail=_reason(error, said),
+            detail=reason,
             hint="check spark.* in the settings and JAVA_HOME, or set engine = local",
         ) from error
 
@@ -170,34 +214,61 @@ def _launch(settings: Mapping[str, str], said: IO[bytes] | None) -> None:
     for key, value in settings.items():
         conf.set(key, value)
     output = said.fileno() if said is not None else sys.stderr.fileno()
-    with _environment({"JAVA_HOME": str(find_java()), **_python_environment()}):
+    with _environment({"JAVA_HOME": str(find_java()), **_python_environment(settings)}):
         gateway = launch_gateway(conf, {"stdout": output, "stderr": output})
         SparkContext(conf=conf, gateway=gateway)
 
 
-def _reason(error: Exception, said: IO[bytes] | None) -> str:
+def _ask(where: str) -> None:
+    """Raises SparkUnavailable when no master of a cluster of Spark's own takes a connection.
+
+    Spark would try for a minute.
+    """
+    if not where.startswith("spark://"):
+        return
+    reasons = []
+    for one in where.removeprefix("spark://").split(","):
+        host, _, port = one.strip().rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _ANSWER).close()
+            return
+        except (OSError, ValueError) as error:
+            reasons.append(f"{one}: {error}" if "," in where else str(error))
+    raise no_master(where, "; ".join(reasons))
+
+
+def _reason(text: str, said: IO[bytes] | None) -> str:
     """What the JVM printed says more than pyspark's "Java gateway process exited"."""
     printed = ""
     if said is not None:
         said.seek(0)
         printed = said.read(64 * 1024).decode("utf-8", "replace")
-    for sign in (r"\w(Exception|Error): ", r"(?i)error|invalid|not found|could not"):
-        for line in (*printed.splitlines(), *str(error).splitlines()):
+    lines = [*printed.splitlines(), *text.splitlines()]
+    for sign in (
+        r"All masters are unresponsive",
+        r"\w(Exception|Error): ",
+        r"(?i)error|invalid|not found|could not",
+    ):
+        for line in lines:
             if re.search(sign, line):
                 return line.strip()[:500]
-    return next(iter(str(error).strip().splitlines()), repr(error))[:500]
+    return next(iter(text.strip().splitlines()), "")[:500]
 
 
-def _python_environment() -> dict[str, str]:
-    """For the workers: this interpreter, and this package even when it is not installed."""
-    package_root = str(Path(londiste.__file__).resolve().parent.parent)
-    known = [package_root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-    return {
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, known))),
-        "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1"),
+def _python_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """For the workers: this interpreter, and on this host this package even when not installed."""
+    driver = settings.get("spark.pyspark.driver.python", sys.executable)
+    found = {
+        "PYSPARK_PYTHON": settings.get("spark.pyspark.python", sys.executable),
+        "PYSPARK_DRIVER_PYTHON": driver,
     }
+    if _HERE.match(settings["spark.master"]):
+        package_root = str(Path(londiste.__file__).resolve().parent.parent)
+        known = [package_root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, known)))
+        # Not on a cluster: its executors have to reach this host.
+        found["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+    return found
 
 
 @contextlib.contextmanager

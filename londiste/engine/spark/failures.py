@@ -1,0 +1,161 @@
+"""What a failure of Spark means: one of our errors, in one line, that says what to do.
+
+Spark tells a failure as the trace of its JVM, dozens of lines of which one says what happened.
+That line is found here, and nowhere else; the trace goes to the log at level debug.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+
+from londiste.errors import LondisteError, SparkUnavailable, TransientError
+
+log = logging.getLogger(__name__)
+
+#: "Task 3 in stage 0.0 failed 4 times, most recent failure: Lost task 3.3 in stage 0.0 (TID 7)
+#: (10.0.0.5 executor 2): why"
+_TASK = re.compile(
+    r"Task (?P<task>\d+)(?:\.\d+)? in stage \S+ failed (?P<times>\d+) times, most recent failure: "
+    r"Lost task \S+ in stage \S+ \(TID \d+\) "
+    r"\((?P<host>\S+) executor (?P<executor>[^)]+)\): (?P<reason>.*)"
+)
+_CONNECTION = {
+    "Py4JNetworkError",
+    "Py4JError",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "BrokenPipeError",
+    "EOFError",
+}
+_LOCALLY = 'or go on without Spark: engine = "local"'
+_MEMORY = "look for the out-of-memory killer in the kernel's log"
+
+
+def translated(error: Exception, labels: Sequence[str] = ()) -> LondisteError:
+    """The error of ours that stands for one of Spark's.
+
+    labels -- what the tasks of the job do, in their order.
+    """
+    text = told(error)
+    log.debug("Spark reported:\n%s", text)
+    name = type(error).__name__
+    if name in _CONNECTION:
+        return TransientError(
+            "the connection to Spark broke off",
+            detail=_cut(_first(text)),
+            hint="the JVM of Spark has ended, the next job starts another; if it was killed, "
+            + _MEMORY,
+        )
+    if "cancelled" in text and "job" in text.lower():
+        return TransientError("the Spark job was cancelled")
+    if "stopped SparkContext" in text or "SparkContext was shut down" in text:
+        return TransientError(
+            "the session of Spark was ended",
+            detail="its master has let it go" if "remov" in text else _cut(_first(text)),
+            hint="the next job starts a new one",
+        )
+    found = _TASK.search(text)
+    where = f"{_label(found, labels)}, on {found['host']}" if found is not None else ""
+    for line in reversed(text.splitlines()):
+        if line.startswith("londiste.errors."):
+            return TransientError(
+                _cut(line.partition(": ")[2] or line), detail=where or "in a Spark task"
+            )
+    ours = _of_python(text, f"on {found['host']}" if found is not None else "")
+    if ours is not None:
+        return ours
+    if "Python worker exited unexpectedly" in text or "ExecutorLostFailure" in text:
+        again = f"{found['times']} times: {where}" if found is not None else ""
+        why = _first(found["reason"]) if found is not None else ""
+        return TransientError(
+            "a task of Spark was killed",
+            detail="; ".join(filter(None, [again, _plain(why), "its transaction was rolled back"])),
+            hint=f"{_MEMORY} there, {_LOCALLY}" if found is not None else _MEMORY,
+        )
+    reason = _plain(found["reason"]) if found is not None else _says(text)
+    return LondisteError(
+        "a Spark job failed",
+        detail=_cut(": ".join(filter(None, [where, reason]))),
+        hint=f'see all of it: give spark.log.level = "INFO", {_LOCALLY}',
+    )
+
+
+def unusable(problem: str) -> LondisteError:
+    """The error for an executor on which our tasks cannot run.
+
+    problem -- as the executor found it, its host first.
+    """
+    return SparkUnavailable(
+        "an executor of Spark cannot run tasks of londiste",
+        detail=problem,
+        hint='name a Python that has what is missing: spark.pyspark.python = "PATH" (needed are'
+        f" psycopg[binary] and pyarrow), {_LOCALLY}",
+    )
+
+
+def no_master(master: str, reason: str) -> LondisteError:
+    """The error for a master that nobody can connect to."""
+    return SparkUnavailable(
+        "the master of Spark does not answer",
+        detail=f"{master}: {reason}",
+        hint=f"start it, correct spark.master, {_LOCALLY}",
+    )
+
+
+def no_executor(master: str, seconds: float) -> LondisteError:
+    """The error for a cluster that gives us nothing to run tasks on."""
+    return SparkUnavailable(
+        "spark has no executor for our tasks",
+        detail=f"{master}: there was none for {seconds:g} s",
+        hint="see on the master's page whether a worker is alive and has a free core and"
+        f" spark.executor.memory for us, {_LOCALLY}",
+    )
+
+
+def told(error: Exception) -> str:
+    """The text of an error; one of the JVM asks the JVM for it, which may be gone."""
+    try:
+        return str(error)
+    except Exception:
+        return type(error).__name__
+
+
+def _of_python(text: str, where: str) -> LondisteError | None:
+    """Errors of Spark's own program in the executors."""
+    for pattern in (
+        r"ModuleNotFoundError: (No module named .*)",
+        r"\[PYTHON_VERSION_MISMATCH\] (.*)",
+        r"(?:PySparkImportError|PACKAGE_NOT_INSTALLED\]?):? (.*)",
+        r'(Cannot run program ".*)',
+    ):
+        found = re.search(pattern, text)
+        if found is not None:
+            return unusable(": ".join(filter(None, [where, _cut(found[1])])))
+    return None
+
+
+def _label(found: re.Match[str], labels: Sequence[str]) -> str:
+    number = int(found["task"])
+    return labels[number] if number < len(labels) else f"task {number}"
+
+
+def _plain(reason: str) -> str:
+    """Without the names of Java classes in front."""
+    plain = re.sub(r"^(?:[\w.$]+(?:Exception|Error): )+", "", _first(reason))
+    return _cut(plain.partition(". Consider setting")[0])
+
+
+def _says(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return _plain(lines[0].removeprefix(": ")) if lines else ""
+
+
+def _first(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _cut(text: str) -> str:
+    return text[:400]

@@ -1,0 +1,94 @@
+"""Looks whether a job has executors: Spark itself waits for them without an end and without a word.
+
+A cluster without a free core, without a worker, or whose last worker has gone during a job, is a
+state that people have to learn of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import threading
+import time
+import uuid
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from londiste.engine.spark.failures import no_executor
+from londiste.errors import LondisteError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+#: The setting of Spark that says how long; with its units in seconds.
+SETTING = "spark.scheduler.maxRegisteredResourcesWaitingTime"
+_UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_LOOK = 1.0
+
+
+class Patience:
+    """Ends the jobs of its block when the cluster has had no executor for too long.
+
+    exhausted -- the error to raise then, None otherwise.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.exhausted: LondisteError | None = None
+        self._context = _cluster(spark)
+        self._tag = f"londiste-{uuid.uuid4().hex}"
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Patience:
+        if self._context is not None:
+            self._context.addJobTag(self._tag)
+            self._thread = threading.Thread(target=self._watch, daemon=True, name="executors")
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join()
+            with contextlib.suppress(Exception):
+                self._context.removeJobTag(self._tag)
+
+    def _watch(self) -> None:
+        # The connection to a JVM that is gone breaks: the job says so itself.
+        with contextlib.suppress(Exception):
+            context = self._context
+            limit = seconds(context.getConf().get(SETTING) or "60s")
+            since = time.monotonic()
+            while not self._end.wait(_LOOK):
+                # The driver is one of them.
+                if context._jsc.sc().getExecutorMemoryStatus().size() > 1:
+                    since = time.monotonic()
+                elif time.monotonic() - since > limit:
+                    self.exhausted = no_executor(context.master, limit)
+                    context.cancelJobsWithTag(self._tag)
+                    return
+
+
+def seconds(text: str) -> float:
+    """A time as Spark writes it: ``60s``, ``500ms``, ``2min``; 60 for what is none."""
+    found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
+    if found is None or found[2] not in _UNITS:
+        return 60.0
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _cluster(spark: SparkSession) -> Any:
+    """The context of a session whose executors are processes of their own; None without one."""
+    try:
+        context: Any = spark.sparkContext
+    except Exception:  # Spark Connect has none.
+        return None
+    return None if context.master.startswith("local[") or context.master == "local" else context

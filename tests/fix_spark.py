@@ -1,0 +1,145 @@
+"""A cluster of Spark's own on this host, and the processes of a job in it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from londiste.errors import LondisteError
+from tests.scenarios.processes import Process, Processes
+from tests.waiting import wait_for
+
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+DRIVER = "org.apache.spark.deploy.SparkSubmit"
+
+
+@dataclass
+class SparkCluster:
+    """A master, and workers with one core each.
+
+    master -- its address.  The Python of its executors finds no package of ours by itself: the
+        directory of the tests is not theirs.
+    """
+
+    processes: Processes
+    directory: Path
+    env: dict[str, str]
+    master: str = ""
+    workers: list[Process] = field(default_factory=list)
+
+    @classmethod
+    def start(
+        cls,
+        processes: Processes,
+        directory: Path,
+        env: Mapping[str, str] | None = None,
+        *,
+        workers: int = 2,
+    ) -> SparkCluster:
+        """Starts one; skips the test where Spark cannot run.
+
+        env -- of the executors.
+        """
+        pytest.importorskip("pyspark")
+        from londiste.embedded.java import find_java
+
+        try:
+            java = find_java()
+        except LondisteError as missing:
+            pytest.skip(str(missing))
+        made = cls(
+            processes,
+            directory,
+            {
+                "JAVA_HOME": str(java),
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_DAEMON_MEMORY": "256m",
+                # It has a port of its own, which another test may have.
+                "SPARK_DAEMON_JAVA_OPTS": "-Dspark.master.rest.enabled=false",
+                # The executors' processes start there.
+                "PYTHONPATH": "",
+                **(env or {}),
+            },
+        )
+        master = made._daemon("master", "master.Master", "--port", "0", "--webui-port", "0")
+        made.master = made._said(master, r"spark://127\.0\.0\.1:\d+")
+        for _ in range(workers):
+            made.add_worker()
+        return made
+
+    def add_worker(self) -> None:
+        """One more, which has registered."""
+        number = len(self.workers) + 1
+        worker = self._daemon(
+            f"spark_{number}",
+            "worker.Worker",
+            *("--webui-port", "0", "--cores", "1", "--memory", "1g"),
+            *("--work-dir", str(self.directory / f"work{number}"), self.master),
+        )
+        self.workers.append(worker)
+        self._said(worker, "Successfully registered with master")
+
+    def executors(self) -> list[int]:
+        """Their JVMs."""
+        return self.processes.find(EXECUTOR)
+
+    def executor_of(self, pid: int) -> int:
+        """The JVM that a Python process of a task belongs to."""
+        (found,) = set(self.executors()) & ancestors(pid)
+        return found
+
+    def _daemon(self, name: str, kind: str, *options: str) -> Process:
+        import pyspark
+
+        program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+        argv = [program, f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", *options]
+        return self.processes.start(name, argv, self.env)
+
+    def _said(self, process: Process, pattern: str) -> str:
+        def look() -> str:
+            if not process.running():
+                pytest.skip(f"a cluster of Spark does not start here: {process.said()[-500:]}")
+            found = re.search(pattern, process.said())
+            return found[0] if found else ""
+
+        return wait_for(look, timeout=400, what=f"{pattern} from {process.name}")
+
+
+def stopped(processes: Processes) -> list[int]:
+    """Those that stand still at a crash point."""
+    return [pid for pid in processes.living() if _stat(pid)[0] == "T"]
+
+
+def ancestors(pid: int) -> set[int]:
+    """Parents, their parents, and so on."""
+    found: set[int] = set()
+    while pid > 1:
+        pid = int(_stat(pid)[1])
+        found.add(pid)
+    return found
+
+
+def end(pid: int) -> None:
+    """Kills a process that may have gone."""
+    send(pid, signal.SIGKILL)
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    """Signals a process that may have gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _stat(pid: int) -> list[str]:
+    """State, parent and what follows."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["", "0"]
