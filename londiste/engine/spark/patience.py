@@ -73,8 +73,8 @@ class Patience:
                     since = time.monotonic()
                 elif time.monotonic() - since > limit:
                     self.exhausted = no_executor(context.master, limit)
+                    # Again and again: a job that is only being planned is not there to be ended.
                     context.cancelJobsWithTag(self._tag)
-                    return
 
 
 def seconds(text: str) -> float:
