@@ -65,8 +65,6 @@ class Killing:
         cascade.settings |= {
             "copy_chunk_bytes": str(512 * 1024),
             "copy_resumable_from_bytes": "0" if way == "resumable" else str(1 << 40),
-            # The small tables are there before; nobody needs Spark for them.
-            "spark_from_bytes": "1000000",
             '"spark.master"': quoted(master),
             '"spark.executor.memory"': quoted("512m"),
         }
@@ -77,24 +75,23 @@ class Killing:
         self.leaf = cascade.leaf(
             provider=self.root,
             on=self.servers["target"],
-            schema=writers.SCHEMA + writers.BULK,
+            schema=writers.SCHEMA + writers.DATA + writers.BULK,
         )
         self.mark = cascade.directory / "state"
         self.environment: dict[str, str] = {}
         self._moves = 0
+        self._seen: set[str] = set()
 
     def begin(self, states: tuple[str, ...]) -> None:
-        """The small tables are replicated; the copy of the big one is asked for.
+        """The small tables are replicated already, without a copy; nobody writes yet.
 
-        states -- where it stands still, once in each.
+        states -- where the copy of the big one stands still, once in each.
         """
         cascade = self.cascade
         cascade.start_ticker()
-        cascade.start_worker(self.leaf)
-        cascade.add_tables(*writers.KEYED)
-        cascade.add_tables(*writers.KEYLESS, "--insert-only")
-        cascade.wait_sync(self.leaf)
-        cascade.stop(self.leaf.worker)
+        for node, options in ((self.root, ()), (self.leaf, ("--expect-sync",))):
+            cascade.londiste(node, "add-table", *writers.KEYED, *options)
+            cascade.londiste(node, "add-table", *writers.KEYLESS, "--insert-only", *options)
         # One more than there are: each has a file of its own also when only one state is wanted.
         self.environment = {
             "LONDISTE_CRASH": ",".join((*states, "ticker.mid-rotation")),
@@ -102,7 +99,6 @@ class Killing:
             "LONDISTE_CRASH_SIGNAL": "STOP",
         }
         self.start_worker()
-        cascade.add_tables("scenario.bulk")
 
     def start_worker(self) -> None:
         """Its children stand still at the states."""
@@ -116,9 +112,20 @@ class Killing:
         """Waits until the copy stands still there; which processes do."""
         mark = Path(f"{self.mark}.{state}")
         self.cascade.wait(mark.exists, f"the copy at {state}", 400)
-        found = stopped(self.cascade.processes)
+        found: list[int] = []
+
+        def stands() -> bool:
+            # Where two tasks stood still at a time, both were sent on.
+            found[:] = stopped(self.cascade.processes)
+            return bool(found) or state in self._seen
+
+        self.cascade.wait(stands, f"who stands still at {state}", 60)
+        self._seen = {path.suffixes[-2][1:] + path.suffix for path in self._marks()}
         self.move_rows()
         return found
+
+    def _marks(self) -> list[Path]:
+        return list(self.mark.parent.glob(f"{self.mark.name}.*"))
 
     def move_rows(self) -> None:
         """Rows of all ranges get other keys, among them such as others had before."""
@@ -183,8 +190,9 @@ class Killing:
 
     def run(self, plan: Mapping[str, str]) -> None:
         """Kills at each state whom the plan names, and looks at what comes of it."""
+        self.begin(tuple(plan))
         with writers.quick_and_slow(self.root.database) as (writer, slow):
-            self.begin(tuple(plan))
+            self.cascade.add_tables("scenario.bulk")
             for state, victim in plan.items():
                 standing = self.wait_state(state)
                 self.kill(victim)
@@ -264,8 +272,9 @@ def test_a_copy_on_a_cluster_gets_there_though_executors_are_killed_and_their_ta
     )
     cascade.settings['"spark.master"'] = quoted(cluster.master)
     cascade.write_settings(killing.leaf, killing.leaf.database.dsn)
+    killing.begin(())
     with writers.quick_and_slow(killing.root.database) as (writer, slow):
-        killing.begin(())
+        cascade.add_tables("scenario.bulk")
         for state in states:
             for task in killing.wait_state(state):
                 send(cluster.executor_of(task), signal.SIGKILL)
