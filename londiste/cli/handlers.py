@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from londiste.cli import options, output
-from londiste.cli.node import sites
+from londiste.cli.sites import sites
 from londiste.cli.steps import carry_out
 from londiste.handlers import registry
 from londiste.replication import change_handler as changing

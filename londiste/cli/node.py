@@ -16,6 +16,7 @@ from londiste.cascade.create import NewNode
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.cli import options, output
+from londiste.cli.sites import sites
 from londiste.cli.steps import carry_out
 from londiste.db.connection import masked, place
 from londiste.errors import BadOption, UnknownNode
@@ -24,16 +25,6 @@ from londiste.monitor import tree
 from londiste.replication import wait
 from londiste.replication.registry import CopyRegistry
 from londiste.settings import NodeSettings, WorkerSettings
-
-
-def sites(settings: NodeSettings) -> Sites:
-    """Connections for a command, with the limits of the settings."""
-    return Sites(
-        name="londiste admin",
-        lock_timeout=settings.lock_timeout,
-        extra=settings.remote_extra_connstr,
-    )
-
 
 # -- making -------------------------------------------------------------------
 

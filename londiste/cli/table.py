@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from londiste.cascade import nodes
 from londiste.cli import options, output
-from londiste.cli.node import sites
+from londiste.cli.sites import sites
 from londiste.cli.steps import carry_out
-from londiste.copy.attempts import copy_choices
-from londiste.db.connection import session
+from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers import registry
@@ -25,6 +24,9 @@ from londiste.replication import tables as registered
 from londiste.replication.add_table import Plan
 from londiste.replication.types import COPY_MODES, ReplicatedTable, TableOptions
 from londiste.settings import NodeSettings
+
+if TYPE_CHECKING:
+    from londiste.copy.attempts import Choice as CopyChoice
 
 _names = click.argument("names", nargs=-1, metavar="TABLE...")
 _all = click.option("--all", "every", is_flag=True, help="All of them.")
@@ -287,6 +289,13 @@ def wait_sync(
         output.as_json({"tables": len(found), "ok": len(found)})
 
 
+def _copy_choices(conn: Connection, queue: str) -> dict[str, CopyChoice]:
+    # Imported here: what copies tables is much, and no other command needs it.
+    from londiste.copy.attempts import copy_choices
+
+    return copy_choices(conn, queue)
+
+
 @click.command()
 @options.pass_context
 @click.option("--names-only", is_flag=True, help="Only the names.")
@@ -301,7 +310,7 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
         nodes.get_node_info(conn, settings.queue_name)
         found = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
         captured = forms.capturing(conn, settings.queue_name) if verbose else {}
-        choices = copy_choices(conn, settings.queue_name) if verbose else {}
+        choices = _copy_choices(conn, settings.queue_name) if verbose else {}
     if names_only:
         if as_json:
             output.as_json([str(t.name) for t in found])
