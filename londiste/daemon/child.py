@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO
 
-from londiste.daemon.forked import Forked, fork
+from londiste.daemon.forked import WATCHER, Forked, fork
 
 _FILE = "LONDISTE_PARENT_FILE"
 _PID = "LONDISTE_PARENT_PID"
@@ -151,7 +151,7 @@ def die_with_parent() -> bool:
         # The parent may have ended before the kernel was asked.
         if os.getppid() != int(parent):
             os._exit(EXIT_PARENT_GONE)
-    threading.Thread(target=_watch, args=(int(file),), name="parent", daemon=True).start()
+    threading.Thread(target=_watch, args=(int(file),), name=WATCHER, daemon=True).start()
     return True
 
 

@@ -29,15 +29,22 @@ from typing import NoReturn
 #: Seconds between looks whether the copy has ended, where the kernel does not say it.
 _LOOK = 0.02
 
+#: Name of the thread that waits for the end of the parent (``child.die_with_parent``).
+WATCHER = "parent"
+
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
 
 
 def may_fork() -> bool:
-    """Whether this process can be copied now: on Linux, by the only thread it has."""
+    """Whether this process can be copied now: on Linux, by the only thread it has.
+
+    A thread that reads from a pipe all its life (``WATCHER``) holds no lock and does not count.
+    """
     if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
         return False
+    watching = sum(thread.name == WATCHER for thread in threading.enumerate())
     try:
-        return len(list(Path("/proc/self/task").iterdir())) == 1
+        return len(list(Path("/proc/self/task").iterdir())) == 1 + watching
     except OSError:
         return False
 

@@ -29,13 +29,23 @@ def create(name: str, spark_settings: Mapping[str, str] | None = None) -> Engine
     raise BadOption(f"no engine {name}", hint=f"engine is one of: {', '.join(NAMES)}")
 
 
-def by_size(name: str, spark_settings: Mapping[str, str] | None, threshold: int) -> Engine:
-    """The engine of this name for tables of ``threshold`` bytes and more, local below."""
+def by_size(
+    name: str, spark_settings: Mapping[str, str] | None, threshold: int, *, ahead: int = 0
+) -> Engine:
+    """The engine of this name for tables of ``threshold`` bytes and more, local below.
+
+    ahead -- processes of the local engine that are started now, where that costs little.
+    """
+    from londiste.engine.local.engine import LocalEngine
+
+    local = LocalEngine()
+    if ahead > 1:
+        local.prepare(ahead)
     if name == "local":
-        return create(name)
+        return local
     from londiste.engine.bysize import BySize
 
-    return BySize(create("local"), create(name, spark_settings), threshold)
+    return BySize(local, create(name, spark_settings), threshold)
 
 
 __all__ = ["NAMES", "Engine", "by_size", "create"]

@@ -43,7 +43,12 @@ def run(
     of_worker = die_with_parent_if_child()
     settings = context.settings(WorkerSettings, engine=chosen)
     wanted = tuple(TableName.parse(name) for name in names)
-    carrier = engine.by_size(settings.engine, settings.spark, settings.spark_from_bytes)
+    carrier = engine.by_size(
+        settings.engine,
+        settings.spark,
+        settings.spark_from_bytes,
+        ahead=0 if explain else settings.parallel_copies,
+    )
     job = Job(
         db=settings.db,
         queue=settings.queue_name,

@@ -2,13 +2,14 @@
 
 Processes, not threads: a pipe hands every row through the interpreter once, and two pipes in
 two threads of one process are no faster than one.  Processes start on the first job with more
-than one task; a single task runs in the calling thread.
+than one task, or with ``prepare``; a single task runs in the calling thread.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import gc
 import multiprocessing
 import os
 import threading
@@ -19,6 +20,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from londiste.daemon import crash
+from londiste.daemon.forked import may_fork
 from londiste.engine import tasks
 from londiste.engine.spec import Checksum, ChunkDone, CompareSpec, CopySpec
 from londiste.errors import TransientError
@@ -29,6 +31,8 @@ R = TypeVar("R")
 #: How often a task is tried when it fails for a reason that may go away.
 ATTEMPTS = 4
 _PAUSE = 0.2
+#: Processes up to which the pool may be started before anybody needs it.
+_MOST_AHEAD = 8
 
 
 class LocalEngine:
@@ -41,6 +45,23 @@ class LocalEngine:
         self._pool: ProcessPoolExecutor | None = None
         self._size = 0
         self._armed = True
+
+    def prepare(self, parallel: int) -> None:
+        """Starts the pool now, as copies of this process, where that is possible and costs little.
+
+        Otherwise the first job starts it: programs that import for half a second each.  To be
+        called before anything else that a copy should not have: sessions, threads.
+        """
+        size = _size(parallel)
+        with self._lock:
+            if self._pool is not None or size > _MOST_AHEAD or not may_fork():
+                return
+            pool = self._made(size, "fork")
+            # Only then all are there before the pool starts threads.
+            if getattr(pool, "_safe_to_dynamically_spawn_children", True) is not False:
+                return
+            pool.submit(int)
+            self._pool, self._size = pool, size
 
     def run(self, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
         if len(items) == 1 or parallel <= 1:
@@ -88,20 +109,23 @@ class LocalEngine:
     def _started(self, parallel: int) -> ProcessPoolExecutor:
         """The pool, with room for at least ``parallel`` tasks."""
         with self._lock:
-            size = max(parallel, os.cpu_count() or 1)
+            size = _size(parallel)
             if self._pool is None or self._size < size:
                 # A smaller one ends by itself when its last task has.
                 if self._pool is not None:
                     self._pool.shutdown(wait=False)
-                self._pool = ProcessPoolExecutor(
-                    size,
-                    # Not fork: other threads of this process hold locks and connections.
-                    mp_context=multiprocessing.get_context("spawn"),
-                    initializer=_begin,
-                    initargs=(self._armed,),
-                )
+                # Not fork: other threads of this process hold locks and connections.
+                self._pool = self._made(size, "spawn")
                 self._size = size
             return self._pool
+
+    def _made(self, size: int, how: str) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            size,
+            mp_context=multiprocessing.get_context(how),
+            initializer=_begin,
+            initargs=(self._armed,),
+        )
 
     def _discard(self, pool: ProcessPoolExecutor) -> None:
         with self._lock:
@@ -112,10 +136,15 @@ class LocalEngine:
         _kill(pool)
 
 
+def _size(parallel: int) -> int:
+    return max(parallel, os.cpu_count() or 1)
+
+
 def _begin(armed: bool) -> None:
     """First thing in a pool process: obey crash points, and do not outlive the parent."""
-    if armed:
-        crash.arm()
+    crash.arm(None if armed else "")
+    # What is shared with the other process is not looked at, which would write to it.
+    gc.freeze()
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
