@@ -6,9 +6,10 @@ move, somebody is killed, and what stood still goes on: an orphan, if its proces
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import psycopg
@@ -19,6 +20,7 @@ from tests.fix_spark import DRIVER, EXECUTOR, SparkCluster, send, stopped
 from tests.scenarios import oracles, writers
 from tests.scenarios.harness import Cascade, Node, quoted
 from tests.scenarios.processes import command_line
+from tests.scenarios.writers import TokenWriter
 
 #: In the order of a copy; the first is before anything is prepared.
 STATES = (
@@ -188,10 +190,19 @@ class Killing:
         for pid in pids:
             send(pid, signal.SIGCONT)
 
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[tuple[TokenWriter, TokenWriter]]:
+        """Short transactions and long ones; a prepared one would be left when the server dies."""
+        with (
+            TokenWriter(self.root.database) as quick,
+            TokenWriter(self.root.database, number=2, hold=0.25) as slow,
+        ):
+            yield quick, slow
+
     def run(self, plan: Mapping[str, str]) -> None:
         """Kills at each state whom the plan names, and looks at what comes of it."""
         self.begin(tuple(plan))
-        with writers.quick_and_slow(self.root.database) as (writer, slow):
+        with self.writing() as (writer, slow):
             self.cascade.add_tables("scenario.bulk")
             for state, victim in plan.items():
                 standing = self.wait_state(state)
@@ -273,7 +284,7 @@ def test_a_copy_on_a_cluster_gets_there_though_executors_are_killed_and_their_ta
     cascade.settings['"spark.master"'] = quoted(cluster.master)
     cascade.write_settings(killing.leaf, killing.leaf.database.dsn)
     killing.begin(())
-    with writers.quick_and_slow(killing.root.database) as (writer, slow):
+    with killing.writing() as (writer, slow):
         cascade.add_tables("scenario.bulk")
         for state in states:
             for task in killing.wait_state(state):
