@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import psycopg
 from psycopg.rows import dict_row
@@ -19,11 +19,11 @@ from londiste.copy.control import get_copy_control
 from londiste.copy.prepare import key_index, prepare
 from londiste.copy.resumable import ResumableCopy
 from londiste.copy.sides import Sides
-from londiste.copy.split import split
-from londiste.copy.way import RESUMABLE, Facts, Way, choose
+from londiste.copy.split import count_chunks, split
+from londiste.copy.way import CACHED, RESUMABLE, Facts, Way, choose, reads_by_key
 from londiste.daemon import crash
 from londiste.db import catalog, marks
-from londiste.db.catalog import Column
+from londiste.db.catalog import Column, TableInfo
 from londiste.db.connection import Connection, session, whereabouts
 from londiste.db.marks import Mark
 from londiste.db.names import TableName
@@ -101,7 +101,8 @@ class RowCopy:
         self, table: ReplicatedTable, source_name: TableName, theirs: list[Column], refused: str
     ) -> Way:
         provider, node, wanted = self.sides.provider, self.sides.here, copy_mode(table)
-        size = catalog.require(provider, source_name).total_bytes
+        info = catalog.require(provider, source_name)
+        size = info.total_bytes
         facts = Facts(str(table.name), wanted, size, self.job.resumable_from)
         if wanted != RESUMABLE and size < self.job.resumable_from:
             return choose(facts)
@@ -122,7 +123,19 @@ class RowCopy:
                 obstacle=self._obstacle(source_name),
                 missing=tuple(c.name for c in theirs if c.generated and c.name in here),
                 refused=refused,
+                reads=self._reads(info, key),
             )
+        )
+
+    def _reads(self, info: TableInfo, key: Sequence[str]) -> float:
+        if not key or info.total_bytes < CACHED:
+            return 1.0
+        return reads_by_key(
+            size=info.total_bytes,
+            pages=info.pages,
+            rows=info.rows_estimate,
+            chunks=count_chunks(info.pages, info.total_bytes, self.job.chunk_bytes),
+            correlation=catalog.correlation(self.sides.provider, info.name, key[0]),
         )
 
     def _obstacle(self, source_name: TableName) -> str:

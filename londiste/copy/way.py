@@ -8,6 +8,7 @@ Pure: what is known of the table in, the way and its reason out.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from londiste.errors import UsageError
@@ -29,6 +30,7 @@ class Facts:
     obstacle -- why the events do not tell whole rows by that key, as far as it is known.
     missing -- columns that are copied and not in the events: the source computes them.
     refused -- what an earlier attempt has run into.
+    reads -- how often blocks of the table would be read in ranges of its key (``reads_by_key``).
     """
 
     table: str
@@ -42,6 +44,13 @@ class Facts:
     obstacle: str = ""
     missing: tuple[str, ...] = ()
     refused: str = ""
+    reads: float = 1.0
+
+
+#: Above this many readings auto rather keeps a snapshot open than to read ranges of the key.
+MOST_READS = 4.0
+#: A table of fewer bytes is in the memory of its server, where the order of reading does not matter.
+CACHED = 1024**3
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,29 @@ def choose(facts: Facts) -> Way:
         return Way(SNAPSHOT, f"smaller than copy_resumable_from_bytes ({_size(facts.threshold)})")
     if obstacle:
         return Way(SNAPSHOT, obstacle)
+    if facts.reads > MOST_READS:
+        return Way(
+            SNAPSHOT,
+            "its rows do not lie in the order of the primary key: in ranges of the key"
+            f" the table would be read {facts.reads:.0f} times",
+        )
     return Way(RESUMABLE, f"not smaller than copy_resumable_from_bytes ({_size(facts.threshold)})")
+
+
+def reads_by_key(
+    *, size: int, pages: int, rows: float, chunks: int, correlation: float | None
+) -> float:
+    """How often each block of a table is read when it is read in ranges of its key.
+
+    Rows of a random key (uuid) lie anywhere, so every range reads nearly every block.  Where the
+    order agrees with that of the blocks it is once; in between it is weighed by the square of
+    the correlation, as the server's planner does it.  Without statistics: once.
+    """
+    if correlation is None or size < CACHED or pages <= 0 or rows <= 0:
+        return 1.0
+    ordered = correlation * correlation
+    touched = 1.0 - math.pow(1.0 - 1.0 / max(1, chunks), rows / pages)
+    return ordered + (1.0 - ordered) * max(1.0, chunks * touched)
 
 
 def impossible(facts: Facts) -> str:

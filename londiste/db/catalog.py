@@ -211,6 +211,12 @@ def key(conn: Connection, table: TableName) -> tuple[str, ...]:
     return ()
 
 
+def correlation(conn: Connection, table: TableName, column: str) -> float | None:
+    """How the order of a column's values and of the rows agree, -1 to 1; None: nobody knows."""
+    found = _rows(conn, "key_correlation", schema=table.schema, name=table.name, column=column)
+    return float(found[0]["correlation"]) if found else None
+
+
 def indexes(conn: Connection, table: TableName) -> list[Index]:
     """All indexes, those behind constraints included; the primary key's first."""
     return [

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from londiste.copy import rows, way
+from londiste.copy.split import split
 from tests.fix_copies import A, B, Nodes, same
 from tests.fix_nodes import ret
 from tests.stepped import Stepped
@@ -219,3 +221,47 @@ def test_a_column_that_only_this_node_insists_on_stops_the_copy_before_its_first
     assert nodes.state(A) == "ok"
     assert same(nodes, A)
     assert nodes.leaf.value("select min(own) + max(own) from public.a") == 10
+
+
+@pytest.mark.parametrize(("key", "analyzed"), [("uuid", True), ("uuid", False), ("int8", True)])
+def test_a_table_of_random_keys_is_not_read_by_key(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch, key: str, analyzed: bool
+) -> None:
+    for module in (rows, way):
+        monkeypatch.setattr(module, "CACHED", 0)
+    value = "md5(i::text)::uuid" if key == "uuid" else "i"
+    for db in (nodes.root, nodes.leaf):
+        db.execute(f"drop table public.a; create table public.a (id {key} primary key, v text)")
+    nodes.root.execute(
+        "alter table public.a set (autovacuum_enabled = off);"
+        f" insert into public.a select {value}, repeat('v', 80) from generate_series(1, 8000) i"
+    )
+    if analyzed:
+        nodes.root.execute("analyze public.a")
+    changing(nodes, "resumable", "update public.a set v = 'later' where v like 'v%'")
+    nodes.add(A)
+    copied(nodes)
+    assert same(nodes, A)
+    ((mode, reason),) = nodes.leaf.execute("select mode, reason from londiste.copy_choice")
+    if key == "uuid" and analyzed:
+        assert mode == "snapshot"
+        assert "do not lie in the order of the primary key" in reason
+    else:
+        assert mode == "resumable"
+
+
+def test_a_table_that_shares_no_column_waits_with_the_reason(nodes: Nodes) -> None:
+    nodes.leaf.execute("alter table public.a drop v, drop id, add other int")
+    nodes.add(A)
+    nodes.start()
+    reason = wait_for(lambda: nodes.error(A), what="the reason to be stored")
+    assert "public.a has no column that table public.a here has" in reason
+    nodes.leaf.execute("alter table public.a add id int8 primary key, add v text")
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+
+
+def test_the_server_takes_the_last_block_of_the_largest_table(nodes: Nodes) -> None:
+    found = split(A, pages=2**32 - 2, total_bytes=1 << 45, chunk_bytes=1 << 27)
+    for chunk in (found[0], found[-1]):
+        assert nodes.root.execute(f"select from public.a where {chunk.condition}") == []

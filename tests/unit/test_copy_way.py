@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -10,7 +11,8 @@ import pytest
 from londiste.changes.keyed import KeyedType
 from londiste.changes.types import Op, RowChange
 from londiste.copy.ranges import open_end_first, ranges
-from londiste.copy.way import Facts, Way, choose
+from londiste.copy.split import MAX_CHUNKS, split
+from londiste.copy.way import Facts, Way, choose, reads_by_key
 from londiste.db.catalog import Column
 from londiste.db.marks import Mark, MarkedColumn, added, changed
 from londiste.db.names import TableName
@@ -63,6 +65,29 @@ def test_a_table_that_cannot_be_resumed_is_copied_in_one_snapshot(
     assert reason in caught.value.detail
 
 
+def reads(correlation: float | None, **more: float) -> float:
+    table = {"size": 20 * GB, "pages": 20 * GB // 8192, "rows": 100e6, "chunks": 160, **more}
+    return reads_by_key(correlation=correlation, **table)  # type: ignore[arg-type]
+
+
+def test_a_table_of_random_keys_is_copied_in_one_snapshot_unless_it_is_asked_for() -> None:
+    assert 30 < reads(0.0) < 40
+    scattered = replace(FACTS, reads=reads(0.002))
+    found = choose(scattered)
+    assert found.mode == "snapshot"
+    assert "would be read 34 times" in found.reason
+    assert choose(replace(scattered, wanted="resumable")).mode == "resumable"
+
+
+def test_keys_in_order_or_in_memory_or_unknown_are_no_reason_against_ranges() -> None:
+    for one in (reads(1.0), reads(-1.0), reads(None), reads(0.0, size=GB // 2)):
+        assert one == 1.0
+    for one in (reads(0.99), reads(0.0, rows=0), reads(0.0, chunks=1)):
+        assert choose(replace(FACTS, reads=one)).mode == "resumable"
+    # A row fills a block and more.
+    assert reads(0.0, rows=1e6) < 1.5
+
+
 def column(name: str, type: str) -> Column:
     return Column(name, type, True, None, "", "", True)
 
@@ -80,6 +105,24 @@ def test_ranges_leave_nothing_out_and_quote_what_they_name() -> None:
         "\"id\" < E'7'::bigint",
         "\"id\" >= E'7'::bigint",
     ]
+
+
+def test_a_table_of_the_largest_size_has_ranges_of_blocks_that_leave_none_out() -> None:
+    pages = 2**32 - 2
+    found = split(
+        TableName("public", "t"),
+        pages=pages,
+        total_bytes=pages * 8192 + (1 << 44),
+        rows=1e13,
+        chunk_bytes=128 << 20,
+    )
+    assert len(found) == MAX_CHUNKS
+    numbers = [int(n) for chunk in found for n in re.findall(r"'\((\d+),0\)'", chunk.condition)]
+    # Every bound is the end of one range and the beginning of the next.
+    assert sorted(numbers) == sorted([n for n in set(numbers) for _ in range(2)])
+    assert 2**31 < max(numbers) < 2**32
+    assert "<" not in found[-1].condition and ">" not in found[0].condition
+    assert sum(chunk.bytes for chunk in found) <= pages * 8192 + (1 << 44)
 
 
 def test_the_range_without_an_end_is_copied_first() -> None:
