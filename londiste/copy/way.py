@@ -49,7 +49,7 @@ class Facts:
 
 #: Above this many readings auto rather keeps a snapshot open than to read ranges of the key.
 MOST_READS = 4.0
-#: A table of fewer bytes is in the memory of its server, where the order of reading does not matter.
+#: A table of fewer bytes is in its server's memory, where the order of reading does not matter.
 CACHED = 1024**3
 
 

@@ -251,8 +251,8 @@ def test_a_table_of_random_keys_is_not_read_by_key(
 
 
 def test_a_table_that_shares_no_column_waits_with_the_reason(nodes: Nodes) -> None:
-    nodes.leaf.execute("alter table public.a drop v, drop id, add other int")
     nodes.add(A)
+    nodes.leaf.execute("alter table public.a drop v, drop id, add other int")
     nodes.start()
     reason = wait_for(lambda: nodes.error(A), what="the reason to be stored")
     assert "public.a has no column that table public.a here has" in reason
