@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from londiste.cli import options, output
-from londiste.cli.node import sites
+from londiste.cli.sites import sites
 from londiste.errors import BadOption
 from londiste.replication.scripts import root, survey
 from londiste.replication.scripts.survey import Explained
