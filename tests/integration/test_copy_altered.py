@@ -166,3 +166,85 @@ def test_a_table_that_is_altered_again_and_again_says_so_and_is_right_in_the_end
     assert "this copy has begun again 2 times for such changes" in said[2]
     assert "leave the table as it is until it is copied" in said[2]
     assert equal(nodes)
+
+
+@pytest.mark.parametrize("way", ["snapshot", pytest.param("resumable", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "create table public.whole (like public.a) partition by range (id);"
+        " alter table public.whole attach partition public.a"
+        " for values from (minvalue) to (maxvalue);"
+        " update public.whole set v = 'through the parent' where id % 7 = 0",
+        "vacuum full public.a",
+        pytest.param("cluster public.a using a_pkey", marks=pytest.mark.slow),
+    ],
+)
+def test_a_table_that_is_attached_or_written_anew_between_chunks_is_right(
+    nodes: Nodes, way: str, change: str
+) -> None:
+    two_columns(nodes)
+    once: list[bool] = []
+
+    def between(done: int, left: int) -> None:
+        if done == 2 and not once:
+            once.append(True)
+            nodes.root.execute("update public.a set v = 'before' where id % 5 = 0")
+            nodes.root.execute(change)
+            nodes.root.execute("update public.a set w = 'after' where id % 11 = 0")
+        if left == 0:
+            nodes.root.execute("select pgq.force_tick('q'); select pgq.ticker('q')")
+
+    nodes.engine = Stepped(between)
+    nodes.resumable_from = 0 if way == "resumable" else 1 << 40
+    nodes.add(A)
+    nodes.root.execute("select londiste.change_form('q', 'public.a', 'row')")
+    nodes.start()
+    nodes.wait_end()
+    assert nodes.failure is None
+    assert nodes.state(A) == "ok"
+    assert equal(nodes)
+
+
+@pytest.mark.parametrize("way", [pytest.param("snapshot", marks=pytest.mark.slow), "resumable"])
+def test_a_column_renamed_on_the_source_alone_stops_the_copy_until_it_has_that_name_here(
+    nodes: Nodes, way: str
+) -> None:
+    two_columns(nodes)
+    between_chunks(
+        nodes,
+        way,
+        "alter table public.a rename w to renamed",
+        "update public.a set renamed = 'new name' where id % 9 = 0",
+    )
+    nodes.add(A)
+    nodes.start()
+    wait_for(
+        lambda: "column renamed of the source is missing here" in nodes.error(A),
+        what="the reason to be stored",
+    )
+    assert nodes.state(A) == "in-copy"
+    nodes.leaf.execute("alter table public.a rename w to renamed")
+    nodes.wait_end()
+    assert nodes.state(A) == "ok"
+    assert equal(nodes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_column_dropped_on_the_source_alone_is_empty_here(nodes: Nodes, way: str) -> None:
+    two_columns(nodes)
+    between_chunks(
+        nodes,
+        way,
+        "alter table public.a drop w",
+        "update public.a set v = 'without w' where id % 9 = 0",
+    )
+    nodes.add(A)
+    nodes.start()
+    nodes.wait_end()
+    assert nodes.failure is None
+    assert nodes.state(A) == "ok"
+    rows = "select id, v from public.a order by id"
+    assert nodes.leaf.execute(rows) == nodes.root.execute(rows)
+    assert nodes.leaf.value("select count(w) from public.a") == 0
