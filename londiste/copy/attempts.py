@@ -185,7 +185,7 @@ def end_tasks(conn: Connection, queue: str, table: TableName) -> int:
     """
     try:
         return conn.execute(
-            query("terminate_copy_tasks"), {"name": task_name(queue, str(table))}
+            query("terminate_copy_tasks"), {"names": [task_name(queue, str(table))]}
         ).rowcount
     except psycopg.Error as error:
         raise from_database(error) from error

@@ -8,7 +8,7 @@ whenever the process dies, the database either has an object or knows how to mak
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import psycopg
 from psycopg import sql
@@ -16,6 +16,7 @@ from psycopg import sql
 from londiste.copy import attempts
 from londiste.db import catalog, ddl
 from londiste.db.connection import Connection, whereabouts
+from londiste.db.names import TableName
 from londiste.engine.spec import Chunk
 from londiste.errors import NoKey, Superseded, UsageError, from_database
 from londiste.replication import tables
@@ -34,6 +35,37 @@ def drop_foreign_keys(conn: Connection, table: ReplicatedTable) -> int:
     for fkey in tables.find_table_fkeys(conn, table.dest):
         count += tables.drop_table_fkey(conn, fkey.from_table, fkey.name)
     return count
+
+
+def drop_foreign_keys_of(conn: Connection, dests: Iterable[TableName]) -> None:
+    """The same for several tables, by their names here."""
+    for fkey in tables.find_tables_fkeys(conn, dests):
+        tables.drop_table_fkey(conn, fkey.from_table, fkey.name)
+
+
+def empty(conn: Connection, queue: str, table: ReplicatedTable) -> None:
+    """Empties a table that keeps its indexes; the caller has begun an attempt.
+
+    Waits for who uses the table no longer than is good for those that are copied with it.  ``conn``
+    in autocommit mode.
+
+    Raises Superseded, UsageError when others fill it too, LockTimeout.
+    """
+    try:
+        with conn.transaction():
+            conn.execute("set local lock_timeout = 500")
+            # Who wants the rows gone for good writes that into the state, which is not lost.
+            conn.execute("set local synchronous_commit = off")
+            conn.execute(
+                sql.SQL("lock table only {} in access exclusive mode").format(table.dest.sql)
+            )
+            now = find(conn, queue, table)
+            if now is None or now.state != "in-copy":
+                raise Superseded(f"table {table.name} is not to be copied any more")
+            _only_its_own(conn, queue, table)
+            conn.execute(sql.SQL("truncate only {}").format(table.dest.sql))
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
 
 
 #: Stores more about an attempt in the transaction that begins it: its number, and the statements
@@ -122,10 +154,8 @@ def _only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
 
 def find(conn: Connection, queue: str, table: ReplicatedTable) -> ReplicatedTable | None:
     """The table as it is registered now; None when it is not kept here."""
-    for found in tables.get_table_list(conn, queue):
-        if found.name == table.name and found.local:
-            return found
-    return None
+    found = tables.get_table(conn, queue, table.name)
+    return found if found is not None and found.local else None
 
 
 def _take_off(

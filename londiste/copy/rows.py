@@ -146,7 +146,7 @@ class RowCopy:
 
     def _in_one_snapshot(self, table: ReplicatedTable, source_name: TableName) -> None:
         node = self.sides.here
-        with self._snapshot() as (holder, exported, snapshot):
+        with exported_snapshot(self.sides) as (holder, exported, snapshot):
             theirs = catalog.columns(holder, source_name)
             pairing = start.pairing(self.sides, table, source_name, theirs, holder)
             shape = self._shape(holder, source_name, [source for source, _ in pairing.pairs])
@@ -217,23 +217,24 @@ class RowCopy:
             )
         return shape
 
-    @contextlib.contextmanager
-    def _snapshot(self) -> Iterator[tuple[Connection, str, str]]:
-        """A transaction on the provider whose snapshot the tasks share.
 
-        Gives its session, the snapshot's name, and what it sees as text.
-        """
-        with session(
-            self.sides.location,
-            name=self.sides.session_name,
-            autocommit=True,
-            lock_timeout_ms=self.job.lock_timeout_ms,
-        ) as conn:
-            try:
-                conn.execute("begin isolation level repeatable read, read only")
-                with conn.cursor(row_factory=dict_row) as cursor:
-                    row = cursor.execute(query("export_snapshot")).fetchone()
-            except psycopg.Error as error:
-                raise from_database(error, where=whereabouts(conn)) from error
-            assert row is not None
-            yield conn, row["name"], row["snapshot"]
+@contextlib.contextmanager
+def exported_snapshot(sides: Sides) -> Iterator[tuple[Connection, str, str]]:
+    """A transaction on the provider whose snapshot the tasks share.
+
+    Gives its session, the snapshot's name, and what it sees as text.
+    """
+    with session(
+        sides.location,
+        name=sides.session_name,
+        autocommit=True,
+        lock_timeout_ms=sides.job.lock_timeout_ms,
+    ) as conn:
+        try:
+            conn.execute("begin isolation level repeatable read, read only")
+            with conn.cursor(row_factory=dict_row) as cursor:
+                row = cursor.execute(query("export_snapshot")).fetchone()
+        except psycopg.Error as error:
+            raise from_database(error, where=whereabouts(conn)) from error
+        assert row is not None
+        yield conn, row["name"], row["snapshot"]

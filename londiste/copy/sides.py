@@ -168,13 +168,21 @@ class Sides:
     """Both ends of the copy of one table; sessions open when they are needed, and again.
 
     stopping -- whether the process shall end.
+    consumer -- when it is not the table's own: of a group, which ``name`` only labels.
     """
 
-    def __init__(self, job: Job, name: TableName, stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        name: TableName,
+        stopping: Callable[[], bool],
+        *,
+        consumer: str | None = None,
+    ) -> None:
         self.job = job
         self.queue = job.queue
         self.name = name
-        self.consumer = job.copy_consumer(name)
+        self.consumer = consumer or job.copy_consumer(name)
         self.stopping = stopping
         self._here: Connection | None = None
         self._provider: Connection | None = None
@@ -243,10 +251,8 @@ class Sides:
 
     def table(self) -> ReplicatedTable | None:
         """The table as it is registered now; None when it is not kept here."""
-        for found in tables.get_table_list(self.here, self.queue):
-            if found.name == self.name and found.local:
-                return found
-        return None
+        found = tables.get_table(self.here, self.queue, self.name)
+        return found if found is not None and found.local else None
 
     def state(self) -> str | None:
         """Its state now."""

@@ -50,12 +50,27 @@ def require_captured(sides: Sides, source_name: TableName) -> None:
         )
 
 
-def register(sides: Sides) -> None:
+def whole_tables(provider: Connection, queue: str) -> dict[TableName, TableName]:
+    """The tables that the provider has wholly, and their names there."""
+    return {
+        found.name: found.dest
+        for found in tables.get_table_list(provider, queue)
+        if found.local and sync.from_text(found.state) == sync.Ok()
+    }
+
+
+def register(sides: Sides, *, remember: bool = False) -> None:
     """The copy's consumer begins at the newest tick, on both sides.
+
+    remember -- its name is not that of the table: this node knows it before the provider does.
 
     Before any row is read: whatever a chunk does not see comes in a later batch.
     """
     source, node, queue = sides.provider, sides.here, sides.queue
+    provider = nodes.get_worker_state(node, queue).provider
+    if remember:
+        # This row is what reminds whoever comes after a crash of the other one.
+        nodes.register_consumer(node, queue, sides.consumer, provider, 1)
     if not batches.register_consumer(source, queue, sides.consumer):
         # From an earlier attempt: what it would replay is in the new copy.
         newest = queues.get_queue_info(source, queue)[0].last_tick_id
@@ -66,7 +81,6 @@ def register(sides: Sides) -> None:
         batches.register_consumer_at(source, queue, sides.consumer, newest)
     tick = queues.get_consumer_info(source, queue, sides.consumer)[0].last_tick
     assert tick is not None
-    provider = nodes.get_worker_state(node, queue).provider
     nodes.register_consumer(node, queue, sides.consumer, provider, tick)
 
 

@@ -7,7 +7,7 @@ TABLE has computed anew.  TRUNCATE and VACUUM FULL are no harm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -73,24 +73,49 @@ def mark(conn: Connection, table: TableName) -> Mark | None:
     return None if row is None else Mark.from_json(row)
 
 
+def later(conn: Connection, table: TableName) -> Callable[[], Mark | None]:
+    """``mark`` inside the caller's pipeline; what is returned gives it after that."""
+    cursor = conn.cursor(row_factory=dict_row)
+    cursor.execute(query("table_mark"), {"schema": table.schema, "name": table.name})
+
+    def found() -> Mark | None:
+        row = cursor.fetchone()
+        return None if row is None else Mark.from_json(row)
+
+    return found
+
+
 def shape(conn: Connection, table: TableName, names: Sequence[str]) -> Shape:
     """What stands behind these columns now, whatever an older snapshot shows of the catalog.
 
     The server names them with the answer to a query, which it plans with the catalog as it is.
     Locks the table as reading does.  Raises what the server says when a column has gone.
     """
-    statement = sql.SQL("select {} from only {} limit 0").format(
-        sql.SQL(", ").join(map(sql.Identifier, names)), table.sql
-    )
     try:
-        result = conn.execute(statement).pgresult
+        return shape_later(conn, table, names)()
     except psycopg.Error as error:
         raise from_database(error, where=whereabouts(conn)) from error
-    assert result is not None
-    return tuple(
-        (result.ftable(i), result.ftablecol(i), result.ftype(i), result.fmod(i))
-        for i in range(len(names))
+
+
+def shape_later(
+    conn: Connection, table: TableName, names: Sequence[str]
+) -> Callable[[], Shape]:
+    """``shape`` inside the caller's pipeline; what is returned gives it after that."""
+    cursor = conn.execute(
+        sql.SQL("select {} from only {} limit 0").format(
+            sql.SQL(", ").join(map(sql.Identifier, names)), table.sql
+        )
     )
+
+    def found() -> Shape:
+        result = cursor.pgresult
+        assert result is not None
+        return tuple(
+            (result.ftable(i), result.ftablecol(i), result.ftype(i), result.fmod(i))
+            for i in range(len(names))
+        )
+
+    return found
 
 
 def changed(then: Mark, now: Mark | None, names: Sequence[str]) -> str:

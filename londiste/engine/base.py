@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from londiste.engine.spec import Checksum, ChunkDone, CompareSpec, CopySpec
+from londiste.engine.spec import (
+    Checksum,
+    ChunkDone,
+    CompareSpec,
+    CopySpec,
+    GroupSpec,
+    MemberDone,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -26,6 +33,13 @@ class Engine(Protocol):
 
     def copy(self, spec: CopySpec, parallel: int) -> Iterator[ChunkDone]:
         """Copies the chunks of a table; each chunk commits with its done-mark on the target."""
+        ...
+
+    def copy_group(self, shares: Sequence[GroupSpec], parallel: int) -> Iterator[list[MemberDone]]:
+        """Copies small tables, one task for each share; a table commits with its done-mark.
+
+        What fails for one table is said of it, and the others go on.
+        """
         ...
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:

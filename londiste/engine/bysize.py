@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from londiste.engine.base import Engine, R, T
-from londiste.engine.spec import Checksum, ChunkDone, CompareSpec, CopySpec
+from londiste.engine.spec import (
+    Checksum,
+    ChunkDone,
+    CompareSpec,
+    CopySpec,
+    GroupSpec,
+    MemberDone,
+)
 
 
 class BySize:
@@ -35,6 +42,12 @@ class BySize:
         size = sum(chunk.bytes for chunk in spec.chunks)
         carrier = self._small if size < self._threshold else self._large
         return carrier.copy(spec, parallel)
+
+    def copy_group(self, shares: Sequence[GroupSpec], parallel: int) -> Iterator[list[MemberDone]]:
+        """By the size of all tables together."""
+        size = sum(member.bytes for share in shares for member in share.members)
+        carrier = self._small if size < self._threshold else self._large
+        return carrier.copy_group(shares, parallel)
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
         """On ``large``; who compares knows the sizes and chooses."""

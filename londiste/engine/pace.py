@@ -71,6 +71,12 @@ class Pace:
         if self._conn is not None:
             self._conn.close()
 
+    def about(self, name: str, table: str) -> None:
+        """From now on the task is about another table."""
+        self._name = name
+        self._table = table
+        self._refused = 0
+
     def begin(self, target: Connection) -> None:
         """Takes a place among the running tasks, in the transaction of the chunk.
 
@@ -80,10 +86,12 @@ class Pace:
         if not turn["may_begin"]:
             raise NotYet(f"copies of queue {self._queue} wait: {turn['reason']}")
         self._counted = 0
-        self._obey(target)
+        if time.monotonic() - self._looked >= LOOK:
+            self._obey(target)
 
     def wait(self) -> None:
         """Waits until a task may begin, or long enough to ask whether it is still wanted."""
+        self._looked = 0.0
         deadline = time.monotonic() + _STILL_WANTED
         while time.monotonic() < deadline:
             time.sleep(_WAIT)

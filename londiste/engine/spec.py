@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from londiste.db.marks import Mark, Shape
 from londiste.db.names import TableName
+from londiste.errors import LondisteError
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,53 @@ class ChunkDone:
     rows: int
     bytes: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of several small tables that are copied together, whole.
+
+    table_name -- its name in the queue.
+    columns, binary, attempt, source_shape, target_mark -- as in ``CopySpec``.
+    empty -- the target table has to be found empty.
+    bytes -- size, for order and balance only.
+    """
+
+    table_name: str
+    source_table: TableName
+    target_table: TableName
+    columns: tuple[tuple[str, str], ...]
+    attempt: int
+    binary: bool
+    source_shape: Shape
+    target_mark: Mark
+    empty: bool
+    bytes: int
+
+
+@dataclass(frozen=True)
+class GroupSpec:
+    """Copy small tables one after the other, by one task: the share of a group.
+
+    snapshot -- as in ``CopySpec``; all tables of a group are read in the same one.
+    """
+
+    queue: str
+    source: str
+    target: str
+    snapshot: str
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class MemberDone:
+    """What became of a member: rows and bytes that were moved, or why it is not there."""
+
+    table_name: str
+    rows: int
+    bytes: int
+    seconds: float
+    error: LondisteError | None = None
 
 
 @dataclass(frozen=True)

@@ -156,6 +156,6 @@ def end_tasks(conn: Connection, queue: str) -> int:
     Only sessions of the same role can be ended; how many there were.
     """
     try:
-        return conn.execute(query("terminate_copy_tasks"), {"name": task_name(queue)}).rowcount
+        return conn.execute(query("terminate_copy_tasks"), {"names": [task_name(queue)]}).rowcount
     except psycopg.Error as error:
         raise from_database(error) from error

@@ -152,6 +152,11 @@ class Interest:
         return cls._of(By.COPY, [table])
 
     @classmethod
+    def copies(cls, tables: Iterable[ReplicatedTable]) -> Interest:
+        """The same for several tables that catch up together."""
+        return cls._of(By.COPY, tables)
+
+    @classmethod
     def states(cls, table: ReplicatedTable, by_state: ByState, seen: Snapshot) -> Interest:
         """What the copy process applies until a resumable copy is consistent: all, as states.
 
@@ -163,10 +168,15 @@ class Interest:
     @classmethod
     def _of(cls, by: By, tables: Iterable[ReplicatedTable]) -> Interest:
         routes = {}
+        parsed: dict[str, Snapshot] = {}
         for table in tables:
             state: SyncState = from_text(table.state)
             if table.local and interesting(by, state) and table.wants.stored:
-                snapshot = Snapshot.parse(table.snapshot) if table.snapshot else None
+                snapshot = None
+                if table.snapshot:
+                    # Tables that were copied together have one snapshot.
+                    snapshot = parsed.get(table.snapshot) or Snapshot.parse(table.snapshot)
+                    parsed[table.snapshot] = snapshot
                 filtered = ByFilter() if table.wants.where else None
                 routes[table.name] = Route(table.name, table.dest, snapshot, filtered, table.wants)
         return cls(by, routes)

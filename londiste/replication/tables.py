@@ -33,14 +33,42 @@ def get_table_list(conn: Connection, queue: str) -> list[ReplicatedTable]:
     return _tables(call.rows(conn, "londiste.get_table_list", queue))
 
 
-def look(conn: Connection, queue: str, consumer: str) -> Look:
-    """What a worker looks at before each batch, in one round trip.
+def get_tables(
+    conn: Connection, queue: str, names: Iterable[TableName]
+) -> dict[TableName, ReplicatedTable]:
+    """Those of the tables that the queue knows."""
+    rows = call.rows(conn, "londiste.get_tables", queue, [str(name) for name in names])
+    return {table.name: table for table in _tables(rows)}
 
-    Its state, whether somebody asks it to wait at a tick, and what ``get_table_list`` says.
-    Raises UnknownNode.
+
+def get_table(conn: Connection, queue: str, name: TableName) -> ReplicatedTable | None:
+    """One table; None when the queue does not know it."""
+    return get_tables(conn, queue, [name]).get(name)
+
+
+class Seen:
+    """The table list as a worker has seen it last, and its version: the same list until it changes.
+
+    A thousand tables need not come with every tick.
     """
-    state, hold, (rows,) = nodes.look(conn, queue, consumer, ("londiste.get_table_list", queue))
-    return state, hold, _tables(rows)
+
+    def __init__(self) -> None:
+        self._version: str | None = None
+        self._tables: list[ReplicatedTable] = []
+
+    def look(self, conn: Connection, queue: str, consumer: str) -> Look:
+        """What a worker looks at before each batch, in one round trip.
+
+        Its state, whether somebody asks it to wait at a tick, and what ``get_table_list`` says.
+        Raises UnknownNode.
+        """
+        state, hold, (rows,) = nodes.look(
+            conn, queue, consumer, ("londiste.get_table_list_since", queue, self._version)
+        )
+        if rows[0]["version"] != self._version:
+            self._tables = _tables(rows[1:])
+            self._version = rows[0]["version"]
+        return state, hold, self._tables
 
 
 def _tables(rows: Iterable[dict[str, Any]]) -> list[ReplicatedTable]:
@@ -207,6 +235,38 @@ def move_table_state(
     )
 
 
+@dataclass(frozen=True)
+class Move:
+    """A table's way from the state it was seen in to the next one, with what its copy has seen."""
+
+    table: TableName
+    old: str | None
+    new: str | None
+    snapshot: str | None
+
+
+def move_table_states(
+    conn: Connection, queue: str, moves: Sequence[Move], *, consumer: str | None = None
+) -> set[TableName]:
+    """``move_table_state`` for several tables at once: those that were moved.
+
+    consumer -- only those that catch up by this one.
+    """
+    return {
+        TableName.parse(row["move_table_states"])
+        for row in call.rows(
+            conn,
+            "londiste.move_table_states",
+            queue,
+            [str(move.table) for move in moves],
+            [move.old for move in moves],
+            [move.new for move in moves],
+            [move.snapshot for move in moves],
+            consumer,
+        )
+    }
+
+
 def local_set_table_attrs(
     conn: Connection, queue: str, table: TableName, attrs: str | None
 ) -> None:
@@ -294,6 +354,11 @@ def find_table_fkeys(conn: Connection, table: TableName) -> list[PendingForeignK
     return _fkeys(conn, "londiste.find_table_fkeys", str(table))
 
 
+def find_tables_fkeys(conn: Connection, names: Iterable[TableName]) -> list[PendingForeignKey]:
+    """Foreign keys from and to the tables that exist now, of all of them at once."""
+    return _fkeys(conn, "londiste.find_tables_fkeys", [str(name) for name in names])
+
+
 def drop_table_fkey(conn: Connection, from_table: TableName, name: str) -> bool:
     """Takes a foreign key off and remembers it; False when there is none of that name."""
     return bool(call.value(conn, "londiste.drop_table_fkey", str(from_table), name))
@@ -316,7 +381,7 @@ def restore_table_fkey(
     return str(call.value(conn, "londiste.restore_table_fkey", str(from_table), name, lazy))
 
 
-def _fkeys(conn: Connection, function: str, argument: str) -> list[PendingForeignKey]:
+def _fkeys(conn: Connection, function: str, argument: str | list[str]) -> list[PendingForeignKey]:
     return [
         PendingForeignKey(
             TableName.parse(row["from_table"]),

@@ -28,6 +28,8 @@ grant execute on function
     londiste.get_table_list(text),
     londiste.captured_columns(text, text),
     londiste.lost_capture(text, text),
+    londiste.get_tables(text, text[]),
+    londiste.get_table_list_since(text, text),
     londiste.lost_captures(text),
     londiste._coordinate_copy(text, text),
     londiste.get_seq_list(text),

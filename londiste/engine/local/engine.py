@@ -21,8 +21,15 @@ from typing import TypeVar
 
 from londiste.daemon import crash
 from londiste.daemon.forked import may_fork
-from londiste.engine import tasks
-from londiste.engine.spec import Checksum, ChunkDone, CompareSpec, CopySpec
+from londiste.engine import members, tasks
+from londiste.engine.spec import (
+    Checksum,
+    ChunkDone,
+    CompareSpec,
+    CopySpec,
+    GroupSpec,
+    MemberDone,
+)
 from londiste.errors import TransientError
 
 T = TypeVar("T")
@@ -72,6 +79,9 @@ class LocalEngine:
 
     def copy(self, spec: CopySpec, parallel: int) -> Iterator[ChunkDone]:
         yield from self.run(tasks.copy_chunk, tasks.chunk_tasks(spec), parallel)
+
+    def copy_group(self, shares: Sequence[GroupSpec], parallel: int) -> Iterator[list[MemberDone]]:
+        yield from self.run(members.copy_members, shares, parallel)
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
         yield from self.run(tasks.checksum, specs, parallel)

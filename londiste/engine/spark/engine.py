@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
+from londiste.engine import members
 from londiste.engine.spark import compare, copy, jobs, session
-from londiste.engine.spec import Checksum, ChunkDone, CompareSpec, CopySpec
+from londiste.engine.spec import (
+    Checksum,
+    ChunkDone,
+    CompareSpec,
+    CopySpec,
+    GroupSpec,
+    MemberDone,
+)
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,6 +35,12 @@ class SparkEngine:
     def copy(self, spec: CopySpec, parallel: int) -> Iterator[ChunkDone]:
         if spec.chunks:
             yield from copy.copy(session.get(self._settings), spec, parallel)
+
+    def copy_group(self, shares: Sequence[GroupSpec], parallel: int) -> Iterator[list[MemberDone]]:
+        if shares:
+            yield from jobs.run(
+                session.get(self._settings), members.copy_members, shares, parallel
+            )
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
         if specs:

@@ -19,14 +19,6 @@ as $$
      * _coordinate_copy() says.
      */
     select t.table_name, t.local, t.merge_state, t.custom_snapshot, t.table_attrs,
-           t.dropped_ddl, c.copy_role, coalesce(c.copy_pos, 0), t.dest_table
-    from londiste.table_info t
-        -- the condition inside is checked first: not evaluated for tables that do not copy
-        left join lateral (
-            select p.copy_role, p.copy_pos
-            from londiste._coordinate_copy(t.queue_name, t.table_name) p
-            where t.merge_state in ('in-copy', 'catching-up')
-        ) c on true
-    where t.queue_name = i_queue_name
-    order by t.nr, t.table_name;
+           t.dropped_ddl, t.copy_role, t.copy_pos, t.dest_table
+    from londiste.get_tables(i_queue_name, null) t;
 $$;

@@ -1,0 +1,143 @@
+"""Which tables are copied together, and what the tasks of a group are given.
+
+Pure: what is known of the tables in, lists out.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from londiste.copy.columns import pair
+from londiste.copy.way import RESUMABLE, SNAPSHOT, Facts, choose
+from londiste.db.names import TableName
+from londiste.db.several import Known
+from londiste.engine.spec import GroupSpec, Member
+from londiste.errors import LondisteError
+from londiste.replication.types import ReplicatedTable, copy_mode
+
+log = logging.getLogger(__name__)
+
+#: Tables of a group at most: what is shared is small then, and a kill costs seconds.
+MOST = 250
+#: A table larger than this part of a chunk has a copy of its own: taking its indexes off pays.
+SMALL = 1 / 8
+
+
+@dataclass(frozen=True)
+class Together:
+    """The decision.
+
+    together -- the tables of the group, and why each is copied in one snapshot.
+    alone -- those that are to be copied by themselves.
+    """
+
+    together: Mapping[TableName, str]
+    alone: frozenset[TableName]
+
+
+def may_join(table: ReplicatedTable) -> bool:
+    """Whether a table in in-copy can be copied with others, as far as its registration tells."""
+    return (
+        copy_mode(table) != RESUMABLE
+        and not table.dropped_ddl
+        and table.copy_role is None
+        and "copy_node" not in table.attrs
+    )
+
+
+def plan(
+    candidates: Sequence[ReplicatedTable],
+    sizes: Mapping[TableName, int | None],
+    *,
+    chunk_bytes: int,
+    resumable_from: int,
+) -> Together:
+    """Who is copied together: small tables, as many as make up a chunk.
+
+    sizes -- bytes on the source by the name in the queue; no entry or None: not (wholly) there.
+    """
+    together: dict[TableName, str] = {}
+    alone = set()
+    room = chunk_bytes
+    for table in candidates:
+        size = sizes.get(table.name)
+        if not may_join(table) or size is None or size > chunk_bytes * SMALL:
+            alone.add(table.name)
+            continue
+        way = choose(Facts(str(table.name), copy_mode(table), size, resumable_from))
+        if way.mode != SNAPSHOT or size >= resumable_from:
+            alone.add(table.name)
+        elif size <= room and len(together) < MOST:
+            together[table.name] = way.reason
+            room -= size
+    if len(together) == 1:
+        alone |= together.keys()
+        together = {}
+    return Together(together, frozenset(alone))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A table of a group, known on both sides."""
+
+    table: ReplicatedTable
+    source: Known
+    target: Known
+    pairs: tuple[tuple[str, str], ...]
+    binary: bool
+
+    @property
+    def empty(self) -> bool:
+        """Whether rows that are here have to go."""
+        return "skip_truncate" not in self.table.attrs
+
+    @classmethod
+    def of(
+        cls, table: ReplicatedTable, source: Known, target: Known, *, same_version: bool
+    ) -> Planned | None:
+        """None for a table that is copied alone: odd ones, and those that cannot be copied."""
+        if source.kind != "r" or target.kind != "r":
+            return None
+        try:
+            found = pair(table.name, source.columns, target.columns, same_version=same_version)
+        except LondisteError:
+            return None
+        if not found.pairs or source.has_domain([pair[0] for pair in found.pairs]):
+            return None
+        for warning in found.warnings:
+            log.warning("%s", warning)
+        return cls(table, source, target, found.pairs, found.binary)
+
+    def member(self, attempt: int) -> Member:
+        """What its task is given."""
+        return Member(
+            table_name=str(self.table.name),
+            source_table=self.source.name,
+            target_table=self.target.name,
+            columns=self.pairs,
+            attempt=attempt,
+            binary=self.binary,
+            source_shape=self.source.shape([pair[0] for pair in self.pairs]),
+            target_mark=self.target.mark,
+            empty=self.empty,
+            bytes=self.source.total_bytes,
+        )
+
+
+def shares(
+    members: Sequence[Member], tasks: int, *, queue: str, source: str, target: str, snapshot: str
+) -> list[GroupSpec]:
+    """The members dealt out to so many tasks, largest first, each to the one with the least."""
+    piles: list[list[Member]] = [[] for _ in range(max(1, tasks))]
+    heap = [(0, number) for number in range(len(piles))]
+    for member in sorted(members, key=lambda member: -member.bytes):
+        load, number = heapq.heappop(heap)
+        piles[number].append(member)
+        # A table costs something however small it is.
+        heapq.heappush(heap, (load + member.bytes + 65536, number))
+    return [
+        GroupSpec(queue, source, target, snapshot, tuple(pile)) for pile in piles if pile
+    ]

@@ -1,0 +1,59 @@
+create or replace function londiste.copy_group_step(
+    i_queue_name text, i_table_names text[], i_ended text, i_begun text,
+    i_tasks int4 default null, i_busy float8 default null,
+    i_rows int8 default null, i_bytes int8 default null
+)
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes for several tables that a step has ended, and that the next one begins, as copy_step_end()
+ * and copy_step_start() do it for one.  NULL: none has ended, or none begins.
+ *
+ * What was moved is noted with the first of the tables: it was moved once for all of them.
+ */
+begin
+    perform 1
+    from londiste.table_info t
+    where t.queue_name = i_queue_name
+        and t.table_name = any(i_table_names)
+    order by t.table_name
+    for key share;
+    update londiste.copy_step s
+    set seconds = extract(epoch from clock_timestamp() - s.started_at),
+        tasks = case when s.table_name = i_table_names[1] then coalesce(i_tasks, 1) else 1 end,
+        busy = case when s.table_name = i_table_names[1] then i_busy end,
+        rows = case when s.table_name = i_table_names[1] then i_rows end,
+        bytes = case when s.table_name = i_table_names[1] then i_bytes end,
+        waits = null
+    where s.queue_name = i_queue_name
+        and s.table_name = any(i_table_names)
+        and s.step = i_ended
+        and s.seconds is null;
+    if i_begun is null then
+        return;
+    end if;
+    insert into londiste.copy_step as s (queue_name, table_name, step)
+    select t.queue_name, t.table_name, i_begun
+    from londiste.table_info t
+    where t.queue_name = i_queue_name
+        and t.table_name = any(i_table_names)
+    on conflict on constraint copy_step_pkey do update
+    set started_at = excluded.started_at,
+        seconds = null,
+        tasks = 1,
+        busy = null,
+        rows = null,
+        bytes = null,
+        waits = null
+    where s.seconds is not null;
+end;
+$$;
+
+revoke all on function londiste.copy_group_step(text, text[], text, text, int4, float8, int8, int8)
+from public;
+grant execute on function
+    londiste.copy_group_step(text, text[], text, text, int4, float8, int8, int8)
+to londiste_writer;

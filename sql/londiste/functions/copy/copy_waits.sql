@@ -1,0 +1,20 @@
+create or replace function londiste.copy_waits(
+    i_queue_name text, out table_name text, out waits text
+)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/* The tables whose copies wait for something, to go on by themselves, and what that is. */
+    select s.table_name, s.waits
+    from londiste.copy_step s
+    where s.queue_name = i_queue_name
+        and s.seconds is null
+        and s.waits is not null
+    order by s.table_name
+$$;
+
+revoke all on function londiste.copy_waits(text) from public;
+grant execute on function londiste.copy_waits(text) to londiste_writer, londiste_reader;

@@ -1,0 +1,30 @@
+create or replace function londiste.find_tables_fkeys(i_table_names text[])
+returns setof londiste.pending_fkeys
+language sql
+stable
+strict
+set search_path = pg_catalog, pg_temp
+as $$
+    /*
+     * What find_table_fkeys() says of each of several tables, in one look at the catalog.
+     */
+    with wanted as materialized (
+        select londiste.find_table_oid(t.name) as oid
+        from unnest(i_table_names) as t (name)
+    )
+    select nf.nspname || '.' || cf.relname,
+           nt.nspname || '.' || ct.relname,
+           c.conname::text,
+           format('ALTER TABLE ONLY %I.%I ADD CONSTRAINT %I %s',
+                  nf.nspname, cf.relname, c.conname, pg_get_constraintdef(c.oid))
+    from pg_constraint c
+        join pg_class cf on cf.oid = c.conrelid
+        join pg_namespace nf on nf.oid = cf.relnamespace
+        join pg_class ct on ct.oid = c.confrelid
+        join pg_namespace nt on nt.oid = ct.relnamespace
+    where c.contype = 'f'
+        and c.conparentid = 0
+        and (c.conrelid in (select w.oid from wanted w)
+            or c.confrelid in (select w.oid from wanted w))
+    order by 1, 2, 3;
+$$;

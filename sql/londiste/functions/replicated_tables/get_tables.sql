@@ -1,0 +1,45 @@
+create or replace function londiste.get_tables(
+    i_queue_name text,
+    i_table_names text[],
+    out table_name text,
+    out local boolean,
+    out merge_state text,
+    out custom_snapshot text,
+    out table_attrs text,
+    out dropped_ddl text,
+    out copy_role text,
+    out copy_pos int4,
+    out dest_table text)
+returns setof record
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+    /*
+     * What get_table_list() says, of some tables alone; NULL for all.
+     *
+     * copy_role and copy_pos are asked for only where several registrations fill one table: for
+     * each they look at all the others.
+     */
+    with shared as materialized (
+        select coalesce(s.dest_table, s.table_name) as dest
+        from londiste.table_info s
+        where s.local
+            and coalesce(s.merge_state, '') <> 'ok'
+        group by 1
+        having count(*) > 1
+    )
+    select t.table_name, t.local, t.merge_state, t.custom_snapshot, t.table_attrs,
+           t.dropped_ddl, c.copy_role, coalesce(c.copy_pos, 0), t.dest_table
+    from londiste.table_info t
+        -- the condition inside is checked first: not evaluated for tables that do not copy
+        left join lateral (
+            select p.copy_role, p.copy_pos
+            from londiste._coordinate_copy(t.queue_name, t.table_name) p
+            where t.merge_state in ('in-copy', 'catching-up')
+                and coalesce(t.dest_table, t.table_name) in (select s.dest from shared s)
+        ) c on true
+    where t.queue_name = i_queue_name
+        and (i_table_names is null or t.table_name = any(i_table_names))
+    order by t.nr, t.table_name;
+$$;
