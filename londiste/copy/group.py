@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from londiste.cascade import nodes
 from londiste.copy import sequences, steps, together
+from londiste.copy.attempts import copy_progress
 from londiste.copy.chunks import WATCH
 from londiste.copy.control import get_copy_control
 from londiste.copy.groupplan import Planned, plan, shares
@@ -33,7 +34,6 @@ from londiste.copy.replay import JOIN_EVENTS, Replay
 from londiste.copy.rows import exported_snapshot
 from londiste.copy.sides import Job, Sides, Stopping
 from londiste.copy.start import register, whole_tables
-from londiste.copy.attempts import copy_progress
 from londiste.daemon import crash, logcontext
 from londiste.db import several
 from londiste.db.connection import Connection, session
@@ -156,9 +156,7 @@ class GroupCopy:
         ours = tables.get_tables(self.sides.here, self.queue, self.tables)
         mine = {n: t for n, t in ours.items() if t.local and t.state == sync.to_text(InCopy())}
         there = whole_tables(self.sides.provider, self.queue)
-        sizes = several.sizes(
-            self.sides.provider, [there[name] for name in mine if name in there]
-        )
+        sizes = several.sizes(self.sides.provider, [there[name] for name in mine if name in there])
         planned = plan(
             list(mine.values()),
             {name: sizes.get(there[name]) for name in mine if name in there},
@@ -177,9 +175,7 @@ class GroupCopy:
     ) -> dict[TableName, Planned]:
         theirs = several.known(holder, [self._there[name] for name in wanted])
         here = several.known(self.sides.here, [table.dest for table in wanted.values()])
-        same = (
-            holder.info.server_version // 10000 == self.sides.here.info.server_version // 10000
-        )
+        same = holder.info.server_version // 10000 == self.sides.here.info.server_version // 10000
         planned, odd = {}, []
         for name, table in wanted.items():
             source, target = theirs.get(self._there[name]), here.get(table.dest)
@@ -295,9 +291,7 @@ class GroupCopy:
         ready = {name: attempt for name, attempt in attempts.items() if name not in errors}
         after = sync.to_text(sync.next_state(InCopy(), Seen(By.COPY, copied=True)))
         with node.transaction():
-            moved = together.copy_group_end(
-                node, self.queue, ready, after, snapshot, self.consumer
-            )
+            moved = together.copy_group_end(node, self.queue, ready, after, snapshot, self.consumer)
             together.copy_group_step(node, self.queue, moved, None, steps.CATCH_UP)
         self._abandon({name: attempts[name] for name in attempts if name not in moved})
         for name, error in errors.items():
@@ -400,7 +394,7 @@ class GroupCopy:
         texts = {table.snapshot for table in mine.values() if table.snapshot}
         snapshots = [Snapshot.parse(text) for text in texts]
         while not self.stopping():
-            batch = replay.next(interest, joins=True)
+            batch = replay.next(interest)
             if batch is not None:
                 crash.point("copy.mid-catch-up")
                 if self._states() != before:
@@ -428,6 +422,9 @@ class GroupCopy:
         before = {name: table.state for name, table in mine.items()}
         replay = Replay(self.sides, self._tally)
         interest = Interest.copies(mine.values())
+        ticks = [sync.from_text(table.state) for table in mine.values()]
+        # One for all: the worker stands still at the first that it names.
+        up_to = min(state.tick for state in ticks if isinstance(state, DoSync))
         while not self.stopping():
             seen = Seen(By.COPY, tick=replay.tick())
             there = {
@@ -441,8 +438,7 @@ class GroupCopy:
                 crash.point("copy.after-ok")
                 log.info("%d tables: in step from tick %d on", len(there), seen.tick)
                 return
-            # Behind the hand-over tick nothing may be taken: up to there tick by tick.
-            if replay.next(interest, joins=False) is None:
+            if replay.next(interest, up_to=up_to) is None:
                 self.sides.pause(_LOOK)
                 if self._states() != before:
                     return

@@ -138,6 +138,4 @@ def shares(
         piles[number].append(member)
         # A table costs something however small it is.
         heapq.heappush(heap, (load + member.bytes + 65536, number))
-    return [
-        GroupSpec(queue, source, target, snapshot, tuple(pile)) for pile in piles if pile
-    ]
+    return [GroupSpec(queue, source, target, snapshot, tuple(pile)) for pile in piles if pile]

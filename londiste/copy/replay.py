@@ -78,7 +78,7 @@ class Replay:
         if found is None:
             raise UnknownConsumer(
                 f"tick {tick} of queue {self._sides.queue} is gone from the provider",
-                hint=f"copy the table again: londiste resync {self._sides.name}",
+                hint=f"copy the table again: londiste resync {self._sides.resync_name}",
             )
         return found
 

@@ -232,6 +232,11 @@ class Sides:
         """application_name of these sessions."""
         return f"londiste copy {self.name}".encode()[:_NAME_BYTES].decode("utf-8", "ignore")
 
+    @property
+    def resync_name(self) -> str:
+        """What to type to have it copied again."""
+        return str(self.name) if self.consumer == self.job.copy_consumer(self.name) else "TABLE"
+
     def close(self) -> None:
         """Gives the connections back; the next use opens new ones."""
         for conn in (self._here, self._provider):

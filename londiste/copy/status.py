@@ -14,7 +14,7 @@ from psycopg import conninfo
 from psycopg.rows import dict_row
 
 from londiste.cascade import nodes
-from londiste.copy import progress, steps
+from londiste.copy import progress, steps, together
 from londiste.copy.attempts import copy_choices
 from londiste.copy.control import Control, get_copy_control
 from londiste.copy.progress import Progress
@@ -116,6 +116,7 @@ def collect(
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
     builds, analyzes = _builds(conn), _analyzes(conn)
     choices = copy_choices(conn, queue)
+    members = together.copy_members(conn, queue)
     behind: dict[str, Behind] = {}
     if lag and any(
         isinstance(sync.from_text(t.state), sync.CatchingUp)
@@ -127,7 +128,7 @@ def collect(
     result = []
     for table in on_the_way:
         name = str(table.name)
-        own = copy_consumer(consumer, table.name)
+        own = members.get(table.name) or copy_consumer(consumer, table.name)
         step: Step | None = current.get(name)
         choice = choices.get(name)
         result.append(

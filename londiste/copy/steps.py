@@ -81,6 +81,13 @@ def copy_steps(conn: Connection, queue: str) -> list[Step]:
     ]
 
 
+def copy_waits(conn: Connection, queue: str) -> dict[str, str]:
+    """What copies wait for, to go on by themselves, by table."""
+    return {
+        row["table_name"]: row["waits"] for row in call.rows(conn, "londiste.copy_waits", queue)
+    }
+
+
 @contextmanager
 def step(conn: Connection, queue: str, table: TableName, name: str) -> Iterator[Tally]:
     """Notes the beginning and, unless the block fails, the end of a step.

@@ -51,9 +51,7 @@ class Begin:
     reason: str
 
 
-def copy_group_start(
-    conn: Connection, queue: str, tables: Sequence[Begin]
-) -> dict[TableName, int]:
+def copy_group_start(conn: Connection, queue: str, tables: Sequence[Begin]) -> dict[TableName, int]:
     """Begins new attempts: their numbers; without those for which somebody would have to wait."""
     return {
         TableName.parse(row["table_name"]): row["attempt"]

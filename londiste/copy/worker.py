@@ -1,7 +1,8 @@
 """The copy process of a node: every table that is on its way, several at a time.
 
 The main worker starts it when a table is to be copied; it ends by itself when none is left.
-Each table has a thread; all share one engine, so one Spark session.  A table that fails waits
+Each table has a thread, small ones have one together (``copy/group.py``); all share one engine,
+so one Spark session.  A table that fails waits
 with its reason stored, longer from time to time, and the others go on: it gives its place to
 the next one while it waits.
 """
@@ -13,14 +14,18 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import psycopg
 
 from londiste.cascade import nodes
-from londiste.copy import steps
+from londiste.copy import steps, together
 from londiste.copy.backoff import Limits, LoadWatch
+from londiste.copy.group import GroupCopy
+from londiste.copy.groupplan import MOST, may_join
 from londiste.copy.sides import Job, Sides
 from londiste.copy.table import TableCopy
 from londiste.daemon import logcontext, loop
@@ -38,8 +43,12 @@ from londiste.errors import (
 )
 from londiste.replication import sync, tables
 from londiste.replication.news import News
+from londiste.replication.types import ReplicatedTable
 
 log = logging.getLogger(__name__)
+
+#: Makes what brings a table, or a group of them, to its end.
+Maker: TypeAlias = Callable[[], TableCopy | GroupCopy]
 
 #: Seconds for the lock of a process that has just been killed to go away.
 _LOCK_PATIENCE = 5.0
@@ -97,9 +106,11 @@ class CopyProcess:
     parallel: int = 2
     longest_pause: float = 20.0
     limits: Limits = field(default_factory=Limits)
-    _running: dict[TableName, threading.Thread] = field(default_factory=dict)
+    _running: dict[str, threading.Thread] = field(default_factory=dict)
+    _groups: dict[str, GroupCopy] = field(default_factory=dict)
+    _single: set[TableName] = field(default_factory=set)
     _end: threading.Event = field(default_factory=threading.Event)
-    _waiting: set[TableName] = field(default_factory=set)
+    _waiting: set[str] = field(default_factory=set)
     _noted: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -110,8 +121,9 @@ class CopyProcess:
         """What ``run`` would do now; touches nothing."""
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
             self._check(conn)
-            states = {t.name: t.state for t in tables.get_table_list(conn, self.job.queue)}
-            return [Step(name, states.get(name)) for name in self._to_do(conn)]
+            known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}
+            states = {name: table.state for name, table in known.items()}
+            return [Step(name, states.get(name)) for name in self._to_do(conn, known)]
 
     def run(self, signals: Signals) -> None:
         """Works until no table is left, or a stop is asked for.
@@ -157,7 +169,7 @@ class CopyProcess:
         """
         if not self._running:
             return
-        now = {s.table: s.waits for s in steps.copy_steps(conn, self.job.queue) if s.waits}
+        now = steps.copy_waits(conn, self.job.queue)
         for table in {**self._noted, **now}:
             if now.get(table) != self._noted.get(table):
                 if table in now:
@@ -172,23 +184,84 @@ class CopyProcess:
         with contextlib.closing(Sides(self.job, TableName("", ""), self._end.is_set)) as sides:
             return sides.location
 
-    def _round(self, conn: Connection, signals: Signals) -> list[TableName]:
-        """Starts threads for tables that have none; the tables that are not finished."""
-        for name, thread in list(self._running.items()):
+    def _round(self, conn: Connection, signals: Signals) -> bool:
+        """Starts threads for tables that have none; whether tables are not finished."""
+        for key, thread in list(self._running.items()):
             if not thread.is_alive():
-                del self._running[name]
+                del self._running[key]
+                self._groups.pop(key, None)
         self._say_what_waits(conn)
-        left = self._to_do(conn)
-        for name in left:
+        left = self._left(conn, signals)
+        for key, make in left:
             if len(self._running.keys() - self._waiting) >= self.parallel:
                 break
-            if name not in self._running:
+            if key not in self._running:
+                # Threads say of each other's tables whose they are, so it is noted before it runs.
+                copy = make()
                 thread = threading.Thread(
-                    target=self._bring, args=(name, signals), name=str(name), daemon=True
+                    target=self._bring, args=(key, copy, signals), name=key, daemon=True
                 )
-                self._running[name] = thread
+                self._running[key] = thread
                 thread.start()
-        return left
+        return bool(left)
+
+    def _left(self, conn: Connection, signals: Signals) -> list[tuple[str, Maker]]:
+        """What is not finished, in the order in which it goes on: tables, and groups of them.
+
+        Those that are only to be copied, and can be copied with others, are one group.
+        """
+        members = together.copy_members(conn, self.job.queue)
+        grouped = {name for group in self._groups.values() for name in group.tables}
+        known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}
+        found: dict[str, Maker] = {}
+        joining = self._joining(known, grouped)
+        for name in self._to_do(conn, known):
+            if name in members:
+                consumer = members[name]
+                found.setdefault(consumer, lambda c=consumer: self._group(c, (), signals))  # type: ignore[misc]
+            elif name in joining:
+                key = together.new_name(self.job.copy_prefix)
+                found[key] = lambda k=key, some=joining: self._group(k, some, signals)  # type: ignore[misc]
+                grouped |= joining
+                joining = frozenset()
+            elif name not in grouped:
+                found[str(name)] = lambda n=name: TableCopy(self.job, n, self._end.is_set)  # type: ignore[misc]
+        if not self.wanted:
+            for info in nodes.get_consumer_info(conn, self.job.queue):
+                if together.is_group(self.job.copy_prefix, info.name):
+                    found.setdefault(
+                        info.name,
+                        lambda c=info.name: self._group(c, (), signals),  # type: ignore[misc]
+                    )
+        return list(found.items())
+
+    def _joining(
+        self, known: Mapping[TableName, ReplicatedTable], grouped: Collection[TableName]
+    ) -> frozenset[TableName]:
+        """Tables that are to be copied together; no group of one."""
+        dests = Counter(table.dest for table in known.values())
+        found = [
+            name
+            for name, table in known.items()
+            if sync.from_text(table.state) == sync.InCopy()
+            and may_join(table)
+            and dests[table.dest] == 1
+            and name not in grouped
+            and name not in self._single
+            and str(name) not in self._running
+            and (not self.wanted or name in self.wanted)
+        ]
+        return frozenset(found[:MOST]) if len(found) > 1 else frozenset()
+
+    def _group(self, consumer: str, names: Collection[TableName], signals: Signals) -> GroupCopy:
+        def alone(some: Collection[TableName]) -> None:
+            self._single |= set(some)
+            # They need not wait for the next look.
+            signals.wake()
+
+        group = GroupCopy(self.job, consumer, names, self._end.is_set, alone)
+        self._groups[consumer] = group
+        return group
 
     def _more_to_come(self, conn: Connection) -> bool:
         """Whether the worker will soon hand over tables that it has not begun yet."""
@@ -197,7 +270,9 @@ class CopyProcess:
             for table in tables.get_table_list(conn, self.job.queue)
         )
 
-    def _to_do(self, conn: Connection) -> list[TableName]:
+    def _to_do(
+        self, conn: Connection, known: Mapping[TableName, ReplicatedTable]
+    ) -> list[TableName]:
         """Tables in a state of copying, and tables whose copy has left a consumer behind.
 
         Those that are nearest to their end come first: the worker waits for a table in do-sync,
@@ -205,35 +280,35 @@ class CopyProcess:
         """
         begun = [
             (sync.from_text(table.state), table.name)
-            for table in tables.get_table_list(conn, self.job.queue)
-            if table.local and isinstance(sync.from_text(table.state), sync.COPYING)
+            for table in known.values()
+            if isinstance(sync.from_text(table.state), sync.COPYING)
         ]
-        found = [name for _, name in sorted(begun, key=lambda one: _URGENT.index(type(one[0])))]
+        found = {
+            name: None for _, name in sorted(begun, key=lambda one: _URGENT.index(type(one[0])))
+        }
         prefix = self.job.copy_prefix
         for consumer in nodes.get_consumer_info(conn, self.job.queue):
-            if consumer.name.startswith(prefix):
-                name = TableName.parse(consumer.name[len(prefix) :])
-                if name not in found:
-                    found.append(name)
+            if consumer.name.startswith(prefix) and not together.is_group(prefix, consumer.name):
+                found.setdefault(TableName.parse(consumer.name[len(prefix) :]))
         return [name for name in found if not self.wanted or name in self.wanted]
 
-    def _bring(self, name: TableName, signals: Signals) -> None:
-        """The thread of one table."""
+    def _bring(self, name: str, copy: TableCopy | GroupCopy, signals: Signals) -> None:
+        """The thread of one table, or of one group."""
         try:
+            table = {} if isinstance(copy, GroupCopy) else {"table": name}
             with logcontext.bound(
-                job=self.job.consumer,
-                queue=self.job.queue,
-                consumer=self.job.copy_consumer(name),
-                table=str(name),
+                job=self.job.consumer, queue=self.job.queue, consumer=copy.consumer, **table
             ):
-                self._until_done(name, signals)
+                self._until_done(name, copy, signals)
         finally:
+            if isinstance(copy, TableCopy):
+                # Another time it may be copied with others again.
+                self._single.discard(copy.name)
             self._waiting.discard(name)
             # The next table need not wait for the next look.
             signals.wake()
 
-    def _until_done(self, name: TableName, signals: Signals) -> None:
-        copy = TableCopy(self.job, name, self._end.is_set)
+    def _until_done(self, name: str, copy: TableCopy | GroupCopy, signals: Signals) -> None:
         trouble = loop.Trouble()
         changes = 0
         began = time.monotonic()

@@ -97,9 +97,7 @@ def shape(conn: Connection, table: TableName, names: Sequence[str]) -> Shape:
         raise from_database(error, where=whereabouts(conn)) from error
 
 
-def shape_later(
-    conn: Connection, table: TableName, names: Sequence[str]
-) -> Callable[[], Shape]:
+def shape_later(conn: Connection, table: TableName, names: Sequence[str]) -> Callable[[], Shape]:
     """``shape`` inside the caller's pipeline; what is returned gives it after that."""
     cursor = conn.execute(
         sql.SQL("select {} from only {} limit 0").format(

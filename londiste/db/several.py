@@ -105,9 +105,7 @@ def sizes(conn: Connection, tables: Collection[TableName]) -> dict[TableName, in
     }
 
 
-def _rows(
-    conn: Connection, query_name: str, tables: Collection[TableName]
-) -> list[dict[str, Any]]:
+def _rows(conn: Connection, query_name: str, tables: Collection[TableName]) -> list[dict[str, Any]]:
     try:
         with conn.cursor(row_factory=dict_row) as cursor:
             cursor.execute(

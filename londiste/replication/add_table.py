@@ -420,8 +420,8 @@ class AddTable:
         return text + (", to be copied" if self.copied else "")
 
     def done(self, sites: Sites) -> bool:
-        known = tables.get_table_list(sites.at(self.dsn), self.queue)
-        return any(t.name == self.table and t.local for t in known)
+        known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        return known is not None and known.local
 
     def run(self, sites: Sites) -> None:
         """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""

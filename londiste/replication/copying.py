@@ -85,8 +85,8 @@ class StopCopy:
         return f"{self.node}: stop the copy of {self.table}"
 
     def done(self, sites: Sites) -> bool:
-        now = {t.name: t.state for t in tables.get_table_list(sites.at(self.dsn), self.queue)}
-        return now.get(self.table) != "in-copy"
+        now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        return now is None or now.state != "in-copy"
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.dsn) as conn:

@@ -1,27 +1,29 @@
 """The worker's part of taking new tables over from the copy process, with the databases at hand.
 
 ``sync`` decides; here is what it has to see, and what must be done before a state is stored.  It
-runs in front of every batch, each state in a transaction of its own: a state is stored before the
-work that it allows.
+runs in front of every batch, the states in one transaction of their own: a state is stored before
+the work that it allows.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import psycopg
 
 from londiste.cascade import nodes
 from londiste.daemon import crash
+from londiste.db import several
 from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.db.snapshot import Snapshot
 from londiste.errors import LockTimeout, from_database
-from londiste.replication import sync, tables
-from londiste.replication.sync import COPYING, By, Missing, Ok, Seen, WannaSync
+from londiste.replication import admission, sync, tables
+from londiste.replication.sync import COPYING, By, Missing, Ok, Seen, SyncState, WannaSync
 from londiste.replication.types import ReplicatedTable
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,8 @@ log = logging.getLogger(__name__)
 #: Tables that are begun beyond those that are copied at a time: when one is ready, the copy process
 #: goes on with the next at once, not when both processes have looked again.
 AHEAD = 8
+#: Small tables that are begun at a time: the copy process takes some hundred of them together.
+AHEAD_SMALL = 500
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Outlook:
     waiting: bool
     waited_at: int | None
 
-    @property
+    @cached_property
     def ok(self) -> frozenset[str]:
         """Names of the tables that the worker applies."""
         return frozenset(str(t.name) for t in self.tables if sync.from_text(t.state) == Ok())
@@ -58,102 +62,166 @@ class Handover:
     source -- session on the provider; target -- session on this node.
     parallel -- tables that the copy process copies at the same time, not counting those that
         fail; a few more are given to it.
+    small -- bytes up to which a table is copied together with others: many of them are begun.
     """
 
     def __init__(
-        self, source: Connection, target: Connection, queue: str, *, parallel: int
+        self,
+        source: Connection,
+        target: Connection,
+        queue: str,
+        *,
+        parallel: int,
+        small: int = 0,
     ) -> None:
         self._source = source
         self._target = target
         self._queue = queue
         self._most = parallel + AHEAD
+        self._small = small
+        self._sizes: dict[TableName, int] = {}
+        self._settled: tuple[object, Outlook] | None = None
 
     def step(self, tick: int, found: Iterable[ReplicatedTable]) -> Outlook:
         """Looks at every table.
 
         tick -- the worker's completed one.
-        found -- what ``tables.get_table_list`` of this node has just said.
+        found -- what ``tables.get_table_list`` of this node has just said; the same object again
+            when nothing has changed.
         """
+        if self._settled is not None and self._settled[0] is found:
+            return self._settled[1]
         mine = [t for t in found if t.local]
         states = {t.name: sync.from_text(t.state) for t in mine}
-        busy = sum(isinstance(state, COPYING) for state in states.values())
-        if busy >= self._most and any(s == Missing() for s in states.values()):
-            busy -= self._failing(name for name, s in states.items() if isinstance(s, COPYING))
-        ready = self._ready() if any(s == Missing() for s in states.values()) else frozenset()
-        result = []
+        ready, admitted = self._admitted(mine, states)
+        wanted = []
         for table in mine:
             seen = Seen(
                 By.MAIN,
                 tick=tick,
-                copy_slot_free=busy < self._most,
-                ok_on_provider=str(table.name) in ready or "copy_node" in table.attrs,
+                copy_slot_free=table.name in admitted,
+                ok_on_provider=table.name in ready or "copy_node" in table.attrs,
             )
-            changed = self._advance(table, seen)
-            if changed is None:
-                continue
-            if sync.from_text(table.state) == Missing() and changed.state is not None:
-                busy += 1
-            result.append(self._without_spent_snapshot(changed, tick))
-        states = {t.name: sync.from_text(t.state) for t in result}
-        return Outlook(
-            tables=result,
+            new = sync.next_state(states[table.name], seen)
+            if new != states[table.name]:
+                wanted.append(replace(table, state=sync.to_text(new)))
+            elif self._snapshot_is_spent(table, tick):
+                wanted.append(replace(table, snapshot=None))
+        changed = self._changed({t.name: t for t in mine}, wanted)
+        result = [changed.get(t.name, t) for t in mine]
+        tables_now = [table for table in result if table is not None]
+        states = {t.name: sync.from_text(t.state) for t in tables_now}
+        outlook = Outlook(
+            tables=tables_now,
             copying=any(isinstance(state, COPYING) for state in states.values()),
             waiting=not all(sync.may_take_batch(By.MAIN, s) for s in states.values()),
             waited_at=min(
                 (s.tick for s in states.values() if isinstance(s, WannaSync)), default=None
             ),
         )
+        settled = not wanted and all(t.state == "ok" and t.snapshot is None for t in tables_now)
+        self._settled = (found, outlook) if settled else None
+        return outlook
 
-    def _ready(self) -> frozenset[str]:
-        """Names of the tables that the provider has completely."""
-        there = tables.get_table_list(self._source, self._queue)
-        return frozenset(str(t.name) for t in there if t.local and sync.from_text(t.state) == Ok())
+    def _admitted(
+        self, mine: Sequence[ReplicatedTable], states: Mapping[TableName, SyncState]
+    ) -> tuple[Container[TableName], Container[TableName]]:
+        """The tables that the provider has completely, and those whose copy may begin now.
+
+        Large ones first, a few more than are copied at a time; small ones, which are copied
+        together, by the hundred.
+        """
+        missing = [t for t in mine if states[t.name] == Missing()]
+        if not missing:
+            self._sizes.clear()
+            return (), ()
+        there = {
+            t.name: t.dest
+            for t in tables.get_table_list(self._source, self._queue)
+            if t.local and sync.from_text(t.state) == Ok()
+        }
+        copying = [t.name for t in mine if isinstance(states[t.name], COPYING)]
+        self._measure(there, [*(t.name for t in missing), *copying])
+        room = admission.room(
+            (self._sizes.get(name) for name in copying),
+            most=self._most,
+            most_small=AHEAD_SMALL,
+            small=self._small,
+        )
+        if room.large <= 0:
+            room = room.more(self._failing(copying))
+        return there, admission.admitted(
+            [
+                (t.name, self._sizes.get(t.name))
+                for t in missing
+                if t.name in there or "copy_node" in t.attrs
+            ],
+            room,
+            small=self._small,
+        )
+
+    def _measure(self, there: Mapping[TableName, TableName], names: Iterable[TableName]) -> None:
+        """Notes the sizes of tables that were not measured before."""
+        new = {there[name]: name for name in names if name in there and name not in self._sizes}
+        if not new:
+            return
+        for dest, size in several.sizes(self._source, new.keys()).items():
+            self._sizes[new[dest]] = size
 
     def _failing(self, copying: Iterable[TableName]) -> int:
         """How many of the tables wait with an error; they take no place from the others."""
         wrong = [c.name for c in nodes.get_consumer_info(self._target, self._queue) if c.cur_error]
         return sum(any(w.endswith(f".copy.{name}") for w in wrong) for name in copying)
 
-    def _advance(self, table: ReplicatedTable, seen: Seen) -> ReplicatedTable | None:
-        """The table as it is now; None when somebody else has just changed its state."""
-        now = sync.from_text(table.state)
-        new = sync.next_state(now, seen)
-        if new == now:
-            return table
-        if isinstance(now, Missing):
+    def _changed(
+        self, before: Mapping[TableName, ReplicatedTable], wanted: Sequence[ReplicatedTable]
+    ) -> dict[TableName, ReplicatedTable | None]:
+        """Stores new states, all in one transaction: the tables as they are now.
+
+        None for one whose state somebody else has just changed.
+        """
+        new = [t for t in wanted if sync.from_text(before[t.name].state) == Missing()]
+        locked = self._take_off_foreign_keys(new) if new else frozenset()
+        storing = [t for t in wanted if t.dest not in locked or t not in new]
+        if not storing:
+            return {}
+        crash.point("worker.before-state")
+        moved = tables.move_table_states(
+            self._target,
+            self._queue,
+            [tables.Move(t.name, before[t.name].state, t.state, t.snapshot) for t in storing],
+        )
+        for table in storing:
+            if table.name in moved:
+                log.info("table %s: %s", table.name, table.state)
+            else:
+                log.info("table %s was removed, or is to be copied again", table.name)
+        crash.point("worker.after-state")
+        return {t.name: t if t.name in moved else None for t in storing}
+
+    def _take_off_foreign_keys(self, some: Sequence[ReplicatedTable]) -> Container[TableName]:
+        """Each in a transaction of its own: two tables locked together may deadlock.
+
+        The tables (by their names here) of keys whose tables are locked: they are copied later.
+        """
+        wanted, locked = {table.dest for table in some}, set()
+        for key in tables.find_tables_fkeys(self._target, wanted):
             try:
-                self._take_off_foreign_keys(table)
+                tables.drop_table_fkey(self._target, key.from_table, key.name)
             except LockTimeout as error:
-                log.warning("table %s is not copied yet: %s", table.name, error)
-                return table
-        return self._store(table, table.snapshot, sync.to_text(new))
+                mine = wanted & {key.from_table, key.to_table}
+                log.warning(
+                    "not copied yet: table %s: %s", ", ".join(map(str, sorted(mine))), error
+                )
+                locked |= mine
+        return locked
 
-    def _take_off_foreign_keys(self, table: ReplicatedTable) -> None:
-        """Each in a transaction of its own: two tables locked together may deadlock."""
-        for key in tables.find_table_fkeys(self._target, table.dest):
-            tables.drop_table_fkey(self._target, key.from_table, key.name)
-
-    def _without_spent_snapshot(self, table: ReplicatedTable, tick: int) -> ReplicatedTable:
+    def _snapshot_is_spent(self, table: ReplicatedTable, tick: int) -> bool:
         """An ok table needs no filter once the worker's tick sees all that the copy saw."""
         if table.snapshot is None or sync.from_text(table.state) != Ok():
-            return table
+            return False
         seen = tick_snapshot(self._source, self._queue, tick)
-        if seen is None or not sync.snapshot_spent(Snapshot.parse(table.snapshot), seen):
-            return table
-        return self._store(table, None, table.state) or table
-
-    def _store(
-        self, table: ReplicatedTable, snapshot: str | None, state: str | None
-    ) -> ReplicatedTable | None:
-        crash.point("worker.before-state")
-        if not tables.move_table_state(
-            self._target, self._queue, table.name, table.state, state, snapshot
-        ):
-            log.info("table %s was removed, or is to be copied again", table.name)
-            return None
-        log.info("table %s: %s", table.name, state)
-        crash.point("worker.after-state")
-        return replace(table, snapshot=snapshot, state=state)
+        return seen is not None and sync.snapshot_spent(Snapshot.parse(table.snapshot), seen)
 
 
 def tick_snapshot(conn: Connection, queue: str, tick: int) -> Snapshot | None:

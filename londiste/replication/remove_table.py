@@ -93,8 +93,8 @@ class RemoveTable:
         return f"{self.node}: remove table {self.table} here{where}"
 
     def done(self, sites: Sites) -> bool:
-        known = tables.get_table_list(sites.at(self.dsn), self.queue)
-        return not any(t.name == self.table and t.local for t in known)
+        known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        return known is None or not known.local
 
     def run(self, sites: Sites) -> None:
         without_work(

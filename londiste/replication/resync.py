@@ -92,22 +92,19 @@ class Resync:
         return f"{self.node}: copy table {self.table} again{way}"
 
     def done(self, sites: Sites) -> bool:
-        known = tables.get_table_list(sites.at(self.dsn), self.queue)
-        return any(
-            t.name == self.table and t.state is None and self.copy_mode in {"", mode_of(t)}
-            for t in known
-        )
+        known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        return known is not None and known.state is None and self.copy_mode in {"", mode_of(known)}
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.dsn) as conn:
             copy_stop(conn, self.queue, self.table)
-            for now in tables.get_table_list(conn, self.queue):
-                if now.name == self.table:
-                    # What an earlier copy took off is still to be put back by the next one.
-                    state = "in-copy" if now.dropped_ddl else None
-                    if self.copy_mode:
-                        attrs = encode_attrs(with_copy_mode(now.attrs, self.copy_mode))
-                        tables.local_set_table_attrs(conn, self.queue, self.table, attrs)
-                    tables.local_set_table_state(conn, self.queue, self.table, None, state)
+            now = tables.get_table(conn, self.queue, self.table)
+            if now is not None:
+                # What an earlier copy took off is still to be put back by the next one.
+                state = "in-copy" if now.dropped_ddl else None
+                if self.copy_mode:
+                    attrs = encode_attrs(with_copy_mode(now.attrs, self.copy_mode))
+                    tables.local_set_table_attrs(conn, self.queue, self.table, attrs)
+                tables.local_set_table_state(conn, self.queue, self.table, None, state)
         # Nobody needs the indexes and keys that are being made for the rows of before.
         end_work(sites.at(self.dsn), self.dest)

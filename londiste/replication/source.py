@@ -206,7 +206,14 @@ def open_source(
         location=state.provider_location,
         conn=conn,
         listener=links.listen(conn),
-        handover=Handover(conn, target, state.queue, parallel=settings.parallel_copies),
+        handover=Handover(
+            conn,
+            target,
+            state.queue,
+            parallel=settings.parallel_copies,
+            # As the copy process sees it (copy/groupplan.py).
+            small=settings.copy_chunk_bytes // 8,
+        ),
         runner=runner,
         keep_lag=keep_lag,
         ahead=ahead,

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import TypeAlias
 
 from londiste.db.snapshot import Snapshot
@@ -180,6 +181,7 @@ def to_text(state: SyncState) -> str | None:
             return "ok"
 
 
+@lru_cache(maxsize=4096)
 def from_text(text: str | None) -> SyncState:
     """Reads ``merge_state``; a ``?`` at the end, which old workers leave, is ignored.
 

@@ -2,7 +2,7 @@
 
 One unit of work, repeated for ever:
 
-    look       what am I, who is my provider, am I paused,         tables.look
+    look       what am I, who is my provider, am I paused,         tables.Seen.look
                does somebody compare: do not pass this tick
     hand over  new tables: who applies them from here on           handover
     run        rows and position, one transaction here             batch
@@ -115,6 +115,7 @@ class Worker:
             self.settings.queue_name,
             lock_timeout=self.settings.lock_timeout,
         )
+        self._seen = tables.Seen()
         self._interests: tuple[Sequence[ReplicatedTable], Interest] | None = None
         now = time.monotonic()
         self._next_report = now
@@ -286,12 +287,12 @@ class Worker:
         queue, worker = self.settings.queue_name, self.settings.consumer
         source = self._source
         if source is None:
-            return tables.look(target, queue, worker), None, False
+            return self._seen.look(target, queue, worker), None, False
         standing = source.standing
         if standing is None or not usable(source.conn):
-            return tables.look(target, queue, worker), None, False
+            return self._seen.look(target, queue, worker), None, False
         with source.asking(standing) as found:
-            look = tables.look(target, queue, worker)
+            look = self._seen.look(target, queue, worker)
         return look, (found[0] if found else None), True
 
     def _process(

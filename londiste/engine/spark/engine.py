@@ -38,9 +38,7 @@ class SparkEngine:
 
     def copy_group(self, shares: Sequence[GroupSpec], parallel: int) -> Iterator[list[MemberDone]]:
         if shares:
-            yield from jobs.run(
-                session.get(self._settings), members.copy_members, shares, parallel
-            )
+            yield from jobs.run(session.get(self._settings), members.copy_members, shares, parallel)
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
         if specs:
