@@ -52,6 +52,8 @@ log = logging.getLogger(__name__)
 
 #: Seconds between looks at states that somebody else has to change.
 _LOOK = 0.1
+#: States in which a table belongs to its group.
+_TOGETHER = (CatchingUp, WannaSync, DoSync)
 
 
 class GroupCopy:
@@ -380,7 +382,7 @@ class GroupCopy:
         return {
             name: table
             for name, table in tables.get_tables(node, self.queue, names).items()
-            if table.local and isinstance(sync.from_text(table.state), sync.COPYING)
+            if table.local and isinstance(sync.from_text(table.state), _TOGETHER)
         }
 
     def _states(self) -> dict[TableName, str | None]:

@@ -219,11 +219,12 @@ class CopyProcess:
             if name in members:
                 consumer = members[name]
                 found.setdefault(consumer, lambda c=consumer: self._group(c, (), signals))  # type: ignore[misc]
-            elif name in joining:
+            elif name in joining[:MOST]:
                 key = together.new_name(self.job.copy_prefix)
-                found[key] = lambda k=key, some=joining: self._group(k, some, signals)  # type: ignore[misc]
-                grouped |= joining
-                joining = frozenset()
+                found[key] = lambda k=key, some=joining[:MOST]: self._group(k, some, signals)  # type: ignore[misc]
+                # Those beyond are another group's, at the next look.
+                grouped |= set(joining)
+                joining = []
             elif name not in grouped:
                 found[str(name)] = lambda n=name: TableCopy(self.job, n, self._end.is_set)  # type: ignore[misc]
         if not self.wanted:
@@ -237,7 +238,7 @@ class CopyProcess:
 
     def _joining(
         self, known: Mapping[TableName, ReplicatedTable], grouped: Collection[TableName]
-    ) -> frozenset[TableName]:
+    ) -> list[TableName]:
         """Tables that are to be copied together; no group of one."""
         dests = Counter(table.dest for table in known.values())
         found = [
@@ -251,7 +252,7 @@ class CopyProcess:
             and str(name) not in self._running
             and (not self.wanted or name in self.wanted)
         ]
-        return frozenset(found[:MOST]) if len(found) > 1 else frozenset()
+        return found if len(found) > 1 else []
 
     def _group(self, consumer: str, names: Collection[TableName], signals: Signals) -> GroupCopy:
         def alone(some: Collection[TableName]) -> None:

@@ -10,8 +10,8 @@ as $$
  */
 begin
     delete from londiste.copy_member m
-    where m.queue_name = new.queue_name
-        and m.table_name = new.table_name;
+    where m.queue_name = old.queue_name
+        and m.table_name = old.table_name;
     return null;
 end;
 $$;

@@ -3,9 +3,7 @@ create table if not exists londiste.copy_member (
     queue_name text not null,
     table_name text not null,
     consumer_name text not null,
-    constraint copy_member_pkey primary key (queue_name, table_name),
-    constraint copy_member_table_fkey foreign key (queue_name, table_name)
-        references londiste.table_info (queue_name, table_name) on delete cascade
+    constraint copy_member_pkey primary key (queue_name, table_name)
 );
 
 comment on table londiste.copy_member is
