@@ -33,7 +33,7 @@ from londiste.copy.prepare import drop_foreign_keys_of, empty
 from londiste.copy.replay import JOIN_EVENTS, Replay
 from londiste.copy.rows import exported_snapshot
 from londiste.copy.sides import Job, Sides, Stopping
-from londiste.copy.start import register, whole_tables
+from londiste.copy.start import lost_captures, register, whole_tables
 from londiste.daemon import crash, logcontext
 from londiste.db import several
 from londiste.db.connection import Connection, session
@@ -158,6 +158,8 @@ class GroupCopy:
         ours = tables.get_tables(self.sides.here, self.queue, self.tables)
         mine = {n: t for n, t in ours.items() if t.local and t.state == sync.to_text(InCopy())}
         there = whole_tables(self.sides.provider, self.queue)
+        for name in lost_captures(self.sides):
+            there.pop(name, None)
         sizes = several.sizes(self.sides.provider, [there[name] for name in mine if name in there])
         planned = plan(
             list(mine.values()),
@@ -345,6 +347,7 @@ class GroupCopy:
 
     def _step(self) -> bool:
         """One step of the group; false when no table is left, and nothing of it."""
+        changes = self.job.changes.count()
         mine = self._members()
         if not mine:
             self._clean_up()
@@ -356,7 +359,7 @@ class GroupCopy:
             if any(isinstance(state, CatchingUp) for state in states):
                 self._catch_up(mine)
             elif any(isinstance(state, WannaSync) for state in states):
-                self.sides.pause(_LOOK)
+                self.job.changes.wait(changes, _LOOK)
             else:
                 self._synchronise(mine)
         except LondisteError as error:
@@ -391,59 +394,77 @@ class GroupCopy:
     def _catch_up(self, mine: Mapping[TableName, ReplicatedTable]) -> None:
         """Replays batches until none is waiting and the copy's snapshot is spent."""
         before = {name: table.state for name, table in mine.items()}
-        replay = Replay(self.sides, self._tally)
         interest = Interest.copies(mine.values())
         texts = {table.snapshot for table in mine.values() if table.snapshot}
         snapshots = [Snapshot.parse(text) for text in texts]
-        while not self.stopping():
-            batch = replay.next(interest)
-            if batch is not None:
-                crash.point("copy.mid-catch-up")
+        with contextlib.closing(Replay(self.sides, self._tally)) as replay:
+            while not self.stopping():
+                batch = replay.next(interest)
+                if batch is not None:
+                    crash.point("copy.mid-catch-up")
+                    if self._states() != before:
+                        return
+                    if batch.size_estimate > JOIN_EVENTS // 2:
+                        continue
+                    # All that was there: with a tick every few milliseconds one more always waits.
+                seen = replay.seen()
+                if all(sync.snapshot_spent(snapshot, seen) for snapshot in snapshots):
+                    if self._begin_again(mine):
+                        return
+                    self._move(
+                        {n: t for n, t in mine.items() if sync.from_text(t.state) == CatchingUp()},
+                        Seen(By.COPY, tick=replay.tick(), caught_up=True),
+                        steps.CATCH_UP,
+                        steps.HAND_OVER,
+                    )
+                    crash.point("copy.wanna-sync")
+                    return
+                replay.ask_for_tick()
+                replay.wait(_LOOK)
                 if self._states() != before:
                     return
-                if batch.size_estimate > JOIN_EVENTS // 2:
-                    continue
-                # All that was there: with a tick every few milliseconds one more always waits.
-            seen = replay.seen()
-            if all(sync.snapshot_spent(snapshot, seen) for snapshot in snapshots):
-                self._move(
-                    {n: t for n, t in mine.items() if sync.from_text(t.state) == CatchingUp()},
-                    Seen(By.COPY, tick=replay.tick(), caught_up=True),
-                    steps.CATCH_UP,
-                    steps.HAND_OVER,
-                )
-                crash.point("copy.wanna-sync")
-                return
-            replay.ask_for_tick()
-            self.sides.pause(_LOOK)
-            if self._states() != before:
-                return
+
+    def _begin_again(self, mine: Mapping[TableName, ReplicatedTable]) -> bool:
+        """Whether tables leave the group: their changes since the copy were not captured."""
+        lost = lost_captures(self.sides) & mine.keys()
+        if lost:
+            again = sync.to_text(InCopy())
+            # Alone they say what is wrong.
+            self._leave(lost)
+            tables.move_table_states(
+                self.sides.here,
+                self.queue,
+                [Move(name, mine[name].state, again, None) for name in lost],
+                consumer=self.consumer,
+            )
+        return bool(lost)
 
     def _synchronise(self, mine: Mapping[TableName, ReplicatedTable]) -> None:
         """Replays up to the hand-over tick exactly; then the main worker has the tables."""
         before = {name: table.state for name, table in mine.items()}
-        replay = Replay(self.sides, self._tally)
         interest = Interest.copies(mine.values())
         ticks = [sync.from_text(table.state) for table in mine.values()]
         # One for all: the worker stands still at the first that it names.
         up_to = min(state.tick for state in ticks if isinstance(state, DoSync))
-        while not self.stopping():
-            seen = Seen(By.COPY, tick=replay.tick())
-            there = {
-                name: table
-                for name, table in mine.items()
-                if sync.next_state(sync.from_text(table.state), seen) != sync.from_text(table.state)
-            }
-            if there:
-                crash.point("copy.before-ok")
-                self._move(there, seen, steps.HAND_OVER, None)
-                crash.point("copy.after-ok")
-                log.info("%d tables: in step from tick %d on", len(there), seen.tick)
-                return
-            if replay.next(interest, up_to=up_to) is None:
-                self.sides.pause(_LOOK)
-                if self._states() != before:
+        with contextlib.closing(Replay(self.sides, self._tally)) as replay:
+            while not self.stopping():
+                seen = Seen(By.COPY, tick=replay.tick())
+                there = {
+                    name: table
+                    for name, table in mine.items()
+                    if sync.next_state(sync.from_text(table.state), seen)
+                    != sync.from_text(table.state)
+                }
+                if there:
+                    crash.point("copy.before-ok")
+                    self._move(there, seen, steps.HAND_OVER, None)
+                    crash.point("copy.after-ok")
+                    log.info("%d tables: in step from tick %d on", len(there), seen.tick)
                     return
+                if replay.next(interest, up_to=up_to) is None:
+                    replay.wait(_LOOK)
+                    if self._states() != before:
+                        return
 
     def _move(
         self,

@@ -16,6 +16,7 @@ from londiste.db.names import TableName
 from londiste.db.several import Known
 from londiste.engine.spec import GroupSpec, Member
 from londiste.errors import LondisteError
+from londiste.handlers.base import ALL
 from londiste.replication.types import ReplicatedTable, copy_mode
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,16 @@ def may_join(table: ReplicatedTable) -> bool:
         and not table.dropped_ddl
         and table.copy_role is None
         and "copy_node" not in table.attrs
+        and _wants_all(table)
     )
+
+
+def _wants_all(table: ReplicatedTable) -> bool:
+    """No handler, row filter or list of columns has a part in the copy."""
+    try:
+        return table.wants == ALL
+    except LondisteError:
+        return False
 
 
 def plan(
@@ -105,7 +115,8 @@ class Planned:
             found = pair(table.name, source.columns, target.columns, same_version=same_version)
         except LondisteError:
             return None
-        if not found.pairs or source.has_domain([pair[0] for pair in found.pairs]):
+        # What events tell of a column that is missing here, its own copy finds out.
+        if not found.pairs or found.missing or source.has_domain([pair[0] for pair in found.pairs]):
             return None
         for warning in found.warnings:
             log.warning("%s", warning)

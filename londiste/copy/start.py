@@ -50,6 +50,14 @@ def require_captured(sides: Sides, source_name: TableName) -> None:
         )
 
 
+def lost_captures(sides: Sides) -> frozenset[TableName]:
+    """The tables of which ``require_captured`` would raise."""
+    try:
+        return frozenset(name for name, _ in tables.lost_captures(sides.provider, sides.queue))
+    except InstallError:
+        return frozenset()
+
+
 def whole_tables(provider: Connection, queue: str) -> dict[TableName, TableName]:
     """The tables that the provider has wholly, and their names there."""
     return {

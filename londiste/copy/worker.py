@@ -170,13 +170,16 @@ class CopyProcess:
         if not self._running:
             return
         now = steps.copy_waits(conn, self.job.queue)
+        consumers = {
+            str(name): group.consumer for group in self._groups.values() for name in group.tables
+        }
         for table in {**self._noted, **now}:
             if now.get(table) != self._noted.get(table):
                 if table in now:
                     log.warning("%s: %s", table, now[table])
                 else:
                     log.info("%s: goes on", table)
-                consumer = self.job.copy_consumer(TableName.parse(table))
+                consumer = consumers.get(table) or self.job.copy_consumer(TableName.parse(table))
                 nodes.set_consumer_error(conn, self.job.queue, consumer, now.get(table))
         self._noted = now
 

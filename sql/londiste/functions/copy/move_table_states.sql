@@ -14,6 +14,8 @@ as $$
  * i_consumer_name -- only tables that catch up by this consumer; NULL: whatever they catch up by.
  */
 begin
+    -- Worker and copy process wait for each other.
+    perform pg_notify('londiste_tables', left(i_queue_name, 1000));
     return query
     with wanted as (
         select w.name, w.old, w.new, w.snapshot
