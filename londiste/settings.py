@@ -61,7 +61,6 @@ WITHOUT_EFFECT = frozenset(
         "logfmt_console_verbose",
         "logfmt_file",
         "logfmt_file_verbose",
-        "obfuscator_key",
         "obfuscator_map",
         "register_only_seqs",
         "register_only_tables",
@@ -155,6 +154,9 @@ class NodeSettings(DatabaseSettings):
     )
     handler_modules: tuple[str, ...] = Field(
         (), description="Python modules with handlers of your own."
+    )
+    obfuscator_key: str = Field(
+        "", repr=False, description="Key of the hashes of handler obfuscate; the same on all nodes."
     )
 
     @field_validator("handler_modules", mode="before")

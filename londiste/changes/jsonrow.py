@@ -72,6 +72,15 @@ def row(what: Header, text: str) -> dict[str, str | None]:
 
     Raises Malformed.
     """
+    found = image(text)
+    for name in what.key:
+        if name not in found:
+            raise Malformed(f"key column {name[:80]!r} is not in its data")
+    return found
+
+
+def image(text: str) -> dict[str, str | None]:
+    """A row image, whatever its key.  Raises Malformed."""
     image = _parse(_ROW, text)
     for name, value in image.items():
         if value is True:
@@ -84,9 +93,6 @@ def row(what: Header, text: str) -> dict[str, str | None]:
         for name, value in image.items():
             if _UNSTORABLE.search(name) or (value is not None and _UNSTORABLE.search(value)):
                 raise Malformed(f"column {name[:80]!r} has a character no text value can have")
-    for name in what.key:
-        if name not in image:
-            raise Malformed(f"key column {name[:80]!r} is not in its data")
     return image
 
 

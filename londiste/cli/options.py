@@ -47,11 +47,11 @@ class Context:
         """
         chosen = {key: value for key, value in given.items() if value is not None}
         found = settings.load(kind, self.config, {**self.overrides, **chosen})
-        modules = getattr(found, "handler_modules", ())
-        if modules:
+        if isinstance(found, settings.NodeSettings):
             from londiste.handlers import registry
 
-            registry.load(modules)
+            registry.load(found.handler_modules)
+            registry.configure({"obfuscator_key": found.obfuscator_key})
         return found
 
 

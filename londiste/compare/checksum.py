@@ -57,10 +57,10 @@ def shared_columns(
     """(columns both sides store, in the root's order; columns only one side has).
 
     Generated columns are computed by each side for itself and are left out, and so are those that
-    this node does not want.
+    this node does not want, or changes.
     """
-    here = {c.name for c in node if not c.generated and wants.keeps(c.name)}
-    there = [c.name for c in root if not c.generated and wants.keeps(c.name)]
+    here = {c.name for c in node if not c.generated and wants.comparable(c.name)}
+    there = [c.name for c in root if not c.generated and wants.comparable(c.name)]
     both = tuple(name for name in there if name in here)
     return both, tuple(sorted(here.symmetric_difference(there)))
 

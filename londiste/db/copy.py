@@ -84,6 +84,7 @@ def pipe(
     block: int = BLOCK,
     raw: bool | None = None,
     keep: bool = False,
+    change: Callable[[bytes], bytes] | None = None,
 ) -> Copied:
     """Runs ``out`` on source and ``into`` on target and moves everything between them.
 
@@ -92,11 +93,14 @@ def pipe(
         stands still meanwhile, and what it raises ends the pipe.
     raw -- from socket to socket; None finds out whether that is possible.
     keep -- leave the source session open, with its transaction, when the pipe has not failed.
+    change -- makes of a row of ``out`` one of ``into``, both as lines of the text format.
 
     Raises the error of the side that failed first (``LondisteError`` of its class), never
     hangs on the other side, and leaves both transactions to be rolled back.
     """
     try:
+        if change is not None:
+            raw = False
         if raw is None:
             raw = frames.in_the_clear(source) and frames.in_the_clear(target)
         _start_target(target, into)
@@ -104,7 +108,7 @@ def pipe(
         _close(source)
         raise from_database(error, where=whereabouts(target)) from error
     try:
-        pump = _Pump(source, target, stop, pace, block)
+        pump = _Pump(source, target, stop, pace, block, change)
         moved = pump.run_raw(out) if raw else pump.run(out)
     except (psycopg.Error, frames.TargetAnswered) as error:
         keep = False
@@ -151,7 +155,9 @@ class _Pump:
         stop: Callable[[], bool] | None,
         pace: Callable[[int], None] | None,
         block: int,
+        change: Callable[[bytes], bytes] | None = None,
     ) -> None:
+        self.change = change
         self.source = source
         self.target = target
         self.reading = source.pgconn
@@ -181,12 +187,14 @@ class _Pump:
         self._begin(statement)
         parts: list[bytes | memoryview] = []
         get, add, block = self.reading.get_copy_data, parts.append, self.block
+        change = self.change
         size = moved = 0
         while True:
             length, data = get(1)
             if length > 0:
-                add(data)
-                size += length
+                row = data if change is None else change(bytes(data))
+                add(row)
+                size += len(row)
                 if size >= block:
                     _send(self.writing, b"".join(parts))
                     parts.clear()

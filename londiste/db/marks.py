@@ -135,16 +135,25 @@ def changed(then: Mark, now: Mark | None, names: Sequence[str]) -> str:
     return ""
 
 
-def added(source_now: Mark, target_now: Mark, pairs: Sequence[tuple[str, str]]) -> str:
+def added(
+    source_now: Mark,
+    target_now: Mark,
+    pairs: Sequence[tuple[str, str]],
+    keeps: Callable[[str], bool] | None = None,
+) -> str:
     """Why columns that both sides have got since forbid to go on; '' if they do not.
 
     A new column that is empty is filled by events alone.  One with a default has values that
     neither an event nor the chunks have.
+
+    keeps -- whether a column is wanted; None: each is.
     """
     known = {target for _, target in pairs}
     for column in source_now.columns:
         there = target_now.column(column.name)
         if column.name in known or there is None or there.generated or not column.default:
+            continue
+        if keeps is not None and not keeps(column.name):
             continue
         return f"column {column.name} has come, with a default"
     return ""

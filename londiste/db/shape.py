@@ -71,6 +71,7 @@ class TableShape:
     ``version`` is a text that changes when its columns do.
     ``where`` is what this node asks of a row of the source to keep it, '' for nothing: SQL over
     the columns of the image.
+    ``rows`` changes a row before anything is sent to this node; None: nothing does.
 
     Compared by identity: shapes are keys of caches that are asked once per row.
     """
@@ -83,6 +84,7 @@ class TableShape:
     version: str = ""
     copied: bool = True
     where: str = ""
+    rows: Callable[[dict[str, str | None]], dict[str, str | None]] | None = None
 
     @cached_property
     def by_name(self) -> dict[str, ColumnShape]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from londiste.db.marks import Mark, Shape
@@ -36,6 +37,8 @@ class CopySpec:
     attempt -- number of this copy of the table; a task of an older attempt must not write.
     binary -- both sides agree on types and versions, so that the binary format is safe.
     where -- row condition on the source, '' for all rows.
+    rows -- changes every row between the two databases; pure, and pickles.
+    keeps -- whether a column of the source is wanted; None: each is.
     table_name -- the table's name in the queue, '' when it is the source table's.
     filenode -- the source table's storage as it was split into chunks; a chunk that finds
         another one fails, because its rows may have moved between chunks.  None: not checked.
@@ -56,6 +59,8 @@ class CopySpec:
     attempt: int
     binary: bool = False
     where: str = ""
+    rows: Callable[[dict[str, str | None]], dict[str, str | None]] | None = None
+    keeps: Callable[[str], bool] | None = None
     table_name: str = ""
     filenode: int | None = None
     source_mark: Mark | None = None

@@ -19,7 +19,7 @@ from londiste.daemon import crash
 from londiste.db import call, catalog, copy, marks
 from londiste.db.connection import Connection, place
 from londiste.db.queries import query
-from londiste.engine import sessions
+from londiste.engine import copyrows, sessions
 from londiste.engine.pace import Pace, in_turn
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec
 from londiste.engine.too_large import explained
@@ -119,6 +119,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
                     ),
                     pace=pace.moved,
                     keep=task.several,
+                    change=None if spec.rows is None else copyrows.changing(spec),
                 )
             except LondisteError as error:
                 raise explained(error, spec, where) from error
@@ -293,7 +294,7 @@ def difference(source: Connection, target: Connection, spec: CopySpec) -> str:
     if theirs:
         return f"on the source: {theirs}"
     assert there is not None and here is not None
-    return marks.added(there, here, spec.columns)
+    return marks.added(there, here, spec.columns, spec.keeps)
 
 
 def _same_storage(source: Connection, spec: CopySpec) -> None:

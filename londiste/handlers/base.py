@@ -18,11 +18,14 @@ large batches and compare each look at that in one place.  A handler of your own
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from londiste.errors import UsageError
+
+#: Makes of a row what is written of it: texts by column, None for NULL.
+RowFunction: TypeAlias = Callable[[dict[str, str | None]], dict[str, str | None]]
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,9 @@ class Wants:
     columns -- only these are written here; None for all.
     skip_columns -- these are not.
     ignore_truncate -- a TRUNCATE of the source leaves the rows here alone.
+    rows -- changes every row on its way, between the two databases; it gets and gives texts by
+        column, of all columns or of the key alone, and is pure and pickles.
+    changed -- the columns whose values it changes.
     """
 
     stored: bool = True
@@ -43,6 +49,8 @@ class Wants:
     columns: frozenset[str] | None = None
     skip_columns: frozenset[str] = frozenset()
     ignore_truncate: bool = False
+    rows: RowFunction | None = None
+    changed: frozenset[str] = frozenset()
 
     def keeps(self, column: str) -> bool:
         """Whether a column of the source is written here."""
@@ -58,7 +66,12 @@ class Wants:
     @property
     def whole(self) -> bool:
         """The table is what the source's is: nothing is left out on purpose."""
-        return self.stored and not self.where and self.all_columns and not self.ignore_truncate
+        rows_too = not self.where and self.rows is None and not self.ignore_truncate
+        return self.stored and self.all_columns and rows_too
+
+    def comparable(self, column: str) -> bool:
+        """Whether a column has here what it has at the source."""
+        return self.keeps(column) and column not in self.changed
 
 
 #: What nearly every table wants: everything.
@@ -77,6 +90,15 @@ class Handler:
 
     NAME: ClassVar[str] = ""
     ALIASES: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def configure(cls, settings: Mapping[str, str]) -> None:
+        """Takes from the settings of the process what is no option of a table: secrets."""
+
+    @classmethod
+    def complete(cls, pairs: Mapping[str, str]) -> Mapping[str, str]:
+        """The options that are stored, from those that a command was given."""
+        return pairs
 
     def wants(self) -> Wants:
         """What follows from the options.  Raises UsageError when they do not fit together."""

@@ -62,6 +62,12 @@ def check(conn: Connection, table: TableName, wants: Wants) -> None:
                 detail="without its value an event does not tell whether the row is kept here",
                 hint="keep the column",
             )
+        if name in wants.changed:
+            raise BadOption(
+                f"--where reads column {name}, whose values are changed on their way here",
+                detail="the condition is asked about the row as it comes here",
+                hint="let the condition read columns that are kept as they are",
+            )
         if columns[name].generated:
             raise BadOption(
                 f"--where reads column {name}, which is generated",

@@ -20,9 +20,11 @@ from urllib.parse import quote, unquote_plus
 from londiste.errors import BadOption, UsageError
 from londiste.handlers.base import Handler
 from londiste.handlers.nothing import Nop, QueueTable, Virtual
+from londiste.handlers.obfuscate import Obfuscate
+from londiste.handlers.shard import Shard
 from londiste.handlers.table import Table
 
-_OWN: tuple[type[Handler], ...] = (Table, Nop, Virtual, QueueTable)
+_OWN: tuple[type[Handler], ...] = (Table, Nop, Virtual, QueueTable, Shard, Obfuscate)
 _known: dict[str, type[Handler]] = {kind.NAME: kind for kind in _OWN}
 _known |= {alias: kind for kind in _OWN for alias in kind.ALIASES}
 
@@ -64,6 +66,13 @@ def load(modules: Iterable[str]) -> None:
             )
         for kind in found:
             _register(kind, name)
+    make.cache_clear()
+
+
+def configure(settings: Mapping[str, str]) -> None:
+    """Gives all handlers the settings of the process that concern them."""
+    for kind in set(_known.values()):
+        kind.configure(settings)
     make.cache_clear()
 
 
@@ -139,6 +148,7 @@ def parse(name: str, arguments: Sequence[str]) -> str:
     handler.wants()
     if kind is Table and not pairs:
         return ""
+    pairs = dict(kind.complete(pairs))
     inside = "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in pairs.items())
     return f"{kind.NAME}({inside})" if inside else kind.NAME
 

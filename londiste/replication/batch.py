@@ -30,6 +30,7 @@ from londiste.db.names import TableName
 from londiste.db.shape import TableShape, shapes, versions
 from londiste.engine.local.apply import Also, Applier, StaleShapes
 from londiste.errors import EventError, ScriptFailed, from_database
+from londiste.handlers.base import RowFunction
 from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch, Event
@@ -463,20 +464,20 @@ class _Shapes:
         self._conn = conn
         self._known: dict[TableName, TableShape] = {}
         self._checked: set[TableName] = set()
-        self._where: dict[TableName, str] = {}
+        self._shaping: Mapping[TableName, tuple[str, RowFunction | None]] = {}
 
     def check_again(self, interest: Interest) -> None:
         """A new batch begins: nothing is taken for granted.
 
-        interest -- says which rows its tables keep.
+        interest -- says which rows its tables keep, and what changes them.
         """
         self._checked.clear()
-        where = interest.where
-        if where != self._where:
-            for table in where.keys() | self._where.keys():
-                if where.get(table) != self._where.get(table):
+        shaping = interest.shaping
+        if shaping != self._shaping:
+            for table in shaping.keys() | self._shaping.keys():
+                if shaping.get(table) != self._shaping.get(table):
                     self._known.pop(table, None)
-            self._where = dict(where)
+            self._shaping = shaping
 
     def forget(self) -> None:
         """The tables may have changed in this transaction: they are looked at again."""
@@ -510,9 +511,7 @@ class _Shapes:
             found = shapes(self._conn, changed)
             for table in changed:
                 self._known.pop(table, None)
-            self._known.update(
-                (table, replace(shape, where=self._where[table]))
-                if table in self._where
-                else (table, shape)
-                for table, shape in found.items()
-            )
+            for table, shape in found.items():
+                where, rows = self._shaping.get(table, ("", None))
+                shaped = replace(shape, where=where, rows=rows) if where or rows else shape
+                self._known[table] = shaped

@@ -6,7 +6,7 @@ Where other rows are wanted afterwards than before, the table is copied again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import psycopg
 
@@ -87,10 +87,7 @@ def _other_rows(table: ReplicatedTable, wants: Wants) -> bool:
     except BadOption:
         # A handler that this process does not know: whatever it did, the rows are not known.
         return wants.stored
-    shape = (wants.where, wants.columns, wants.skip_columns)
-    return wants.stored and (
-        not before.stored or shape != (before.where, before.columns, before.skip_columns)
-    )
+    return wants.stored and replace(wants, ignore_truncate=before.ignore_truncate) != before
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,22 @@ copy must not come twice.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from londiste.changes import jsonrow
 from londiste.changes.keyed import KeyedType, read_type
+from londiste.changes.malformed import Malformed
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.db.shape import Folding, TableShape
 from londiste.db.snapshot import Snapshot
 from londiste.engine.applyspec import Net, RowSet, TableChange, TablePlan, Verb
 from londiste.errors import BadOption, EventError, PartialEvent
-from londiste.handlers.base import ALL, Wants
+from londiste.handlers.base import ALL, RowFunction, Wants
 from londiste.pgq.types import Event
 from londiste.replication.fold import NotFoldable, fold
 from londiste.replication.netfold import NetFold
@@ -130,6 +133,8 @@ class Route:
         if not self.wants.all_columns:
             image = {k: v for k, v in change.image.items() if self.wants.keeps(k)}
             change = change._replace(image=image)
+        if self.wants.rows is not None:
+            change = change._replace(image=self.wants.rows(change.image))
         return change if self.by_state is None else self.by_state.change(event, change)
 
 
@@ -182,10 +187,10 @@ class Interest:
         return cls(by, routes)
 
     @cached_property
-    def where(self) -> Mapping[TableName, str]:
-        """The conditions of the tables that keep some rows only, by their names here."""
-        routes = self.routes.values()
-        return {route.dest: route.wants.where for route in routes if route.wants.where}
+    def shaping(self) -> Mapping[TableName, tuple[str, RowFunction | None]]:
+        """Condition and row function of the tables that have one, by their names here."""
+        wants = {route.dest: route.wants for route in self.routes.values()}
+        return {dest: (w.where, w.rows) for dest, w in wants.items() if w.where or w.rows}
 
     def only(self, tables: Container[TableName]) -> Interest:
         """The same, for some tables of this node."""
@@ -273,7 +278,23 @@ def plan_folded(folded: NetFold, shape: TableShape) -> TablePlan | None:
         column = shape.by_name.get(name)
         if column is None or column.folding is not Folding.TEXT:
             return None
-    return TablePlan(shape, folded.truncated, folded.result())
+    sets = folded.result()
+    if shape.rows is not None:
+        try:
+            sets = [_changed(rows, shape.rows) for rows in sets]
+        except Malformed:
+            # Whoever decodes the events says which one it is.
+            return None
+    return TablePlan(shape, folded.truncated, sets)
+
+
+def _changed(rows: RowSet, change: RowFunction) -> RowSet:
+    """The same rows as the function makes them."""
+    lines: list[str] = []
+    for text in itertools.chain(rows.lines, *(pack.split("\n") for pack in rows.packs)):
+        image = jsonrow.image(text)
+        lines.append(_DUMP(change({name: image[name] for name in rows.columns if name in image})))
+    return replace(rows, lines=lines, packs=[], alike=False)
 
 
 def missing_table(event: int, source: TableName, dest: TableName, *, node: str) -> EventError:

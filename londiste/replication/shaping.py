@@ -24,12 +24,15 @@ from londiste.replication import tables
 
 def refuse(node: NodeInfo, wants: Wants) -> None:
     """Raises UsageError for rows or columns that are to be left out on a root or branch."""
-    if node.type is NodeType.LEAF or (not wants.where and wants.all_columns):
+    plain = not wants.where and wants.all_columns and wants.rows is None
+    if node.type is NodeType.LEAF or plain:
         return
-    what = "rows" if wants.where else "columns"
+    what = "values cannot be changed" if wants.rows else "columns cannot be left out"
+    if wants.where:
+        what = "rows cannot be left out"
     raise UsageError(
-        f"node {node.name} is a {node.type.value}: {what} cannot be left out there",
-        detail="other nodes copy and read from it, and they would not get them",
+        f"node {node.name} is a {node.type.value}: {what} there",
+        detail="other nodes copy and read from it, and the events that it hands on are whole",
         hint="add the table there as it is, and with the filter on leaves",
     )
 

@@ -30,8 +30,8 @@ def wanted(root: LineNode, where: str = WHERE) -> list[Any]:
 @pytest.fixture
 def nodes(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
-    line.add(root, "t")
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, spark_from_events=2500)
+    line.add(root, "t", form="row")
     root.database.execute(
         "insert into t select i, (array['eu', 'us', null])[i % 3 + 1], i, '{}' "
         "from generate_series(1, 300) i"
@@ -78,13 +78,16 @@ def test_rows_enter_and_leave_the_filter(
     )
     line.wait_position(leaf, line.tick())
     assert here(leaf) == wanted(root)
-    # Enough new rows for COPY, in one statement and by themselves.
-    root.database.execute(
-        "insert into t select i, case when i % 2 = 0 then 'eu' end, i "
-        "from generate_series(3000, 6000) i"
-    )
+    # Enough new rows for COPY, and then for tasks.
+    new = "insert into t select i, case when i % 2 = 0 then 'eu' end, i from generate_series({}) i"
+    for more in ("3000, 5000", "6000, 9000"):
+        root.database.execute(new.format(more))
+        line.wait_position(leaf, line.tick())
+        assert here(leaf) == wanted(root)
+    root.database.execute("update t set region = case when id % 3 = 0 then 'eu' else 'us' end")
     line.wait_position(leaf, line.tick())
     assert here(leaf) == wanted(root)
+    assert leaf.database.value("select way from londiste.get_large_batch('line')") == "job"
     assert line.run(leaf, "compare").code == 0
     root.database.execute("truncate t; insert into t values (1, 'eu', 1), (2, 'us', 2)")
     line.wait_position(leaf, line.tick())

@@ -1,0 +1,208 @@
+"""The handler of tables whose values are made unreadable before they come to this node.
+
+Rows are changed by this program, between the two servers: in the tasks of a copy, and in the worker
+before anything is sent to this node's database.  So no original value of such a column is in its
+tables, in what it stages, or in its log.
+
+A rule says what becomes of a column:
+
+    keep       the value as it is
+    skip       nothing; that is the rule of columns that are not named
+    bool       whether it is true: false, f, no, off, 0 and the empty text are not
+    hash       128 bits of a keyed hash, as the text of a uuid
+    hash32     32 bits of it, as a signed number; hash64: 64 bits
+    {…}        the value is a JSON object: rules by its keys, all the way down
+
+NULL stays NULL.  The hash is BLAKE2s of the value's text with ``obfuscator_key``: equal values
+have equal hashes on all nodes with the same key, so they can still be joined and counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from londiste.errors import BadOption
+from londiste.handlers.base import Handler, Wants, option
+
+RULES = ("keep", "skip", "bool", "hash", "hash32", "hash64")
+Image = dict[str, str | None]
+
+_FALSE = frozenset({"", "f", "false", "n", "no", "off", "0"})
+#: Hashes that are remembered: columns repeat their values.
+_REMEMBERED = 65_536
+
+
+class _Number(str):
+    """A number of a JSON document, as it was written."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Changes a row by the rules; plain data, which pickles."""
+
+    rules: str
+    key: bytes = field(repr=False)
+
+    def __call__(self, image: Image) -> Image:
+        """The columns of ``image`` that have a rule, changed."""
+        rules = _parsed(self.rules)
+        return {
+            name: self._value(rules[name], value) if value is not None else None
+            for name, value in image.items()
+            if rules.get(name, "skip") != "skip"
+        }
+
+    def _value(self, rule: Any, value: str) -> str:
+        if rule == "keep":
+            return value
+        if isinstance(rule, str):
+            return _scalar(self.key, rule, value)
+        try:
+            document = _DECODER.decode(value)
+        except (ValueError, RecursionError):
+            # Nobody can tell what is in it.
+            return "{}"
+        return _dump(self._document(rule, document)) if isinstance(document, dict) else "{}"
+
+    def _document(self, rules: Mapping[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+        """The keys of an object that have a rule."""
+        result: dict[str, Any] = {}
+        for name, value in document.items():
+            rule = rules.get(name, "skip")
+            if rule == "keep" or (value is None and rule != "skip"):
+                result[name] = value
+            elif isinstance(rule, Mapping):
+                if isinstance(value, dict):
+                    result[name] = self._document(rule, value)
+            elif rule != "skip":
+                text = value if isinstance(value, str) else _dump(value)
+                changed = _scalar(self.key, rule, text)
+                result[name] = (
+                    changed == "t"
+                    if rule == "bool"
+                    else changed
+                    if rule == "hash"
+                    else _Number(changed)
+                )
+        return result
+
+
+@dataclass(frozen=True)
+class Obfuscate(Handler):
+    """Keeps, leaves out or hashes each column, inside of JSON too, before rows come here."""
+
+    NAME: ClassVar[str] = "obfuscate"
+
+    #: From the settings of this process.
+    secret: ClassVar[str] = ""
+
+    rules: str = option(
+        help='JSON: {"id": "keep", "mail": "hash", "doc": {"name": "hash32"}}; '
+        "rules are keep, skip (of columns not named), bool, hash, hash32, hash64"
+    )
+    key_check: str = option("", help="filled in: by it a worker with another key is noticed")
+    ignore_truncate: bool = option(
+        False, help="a TRUNCATE of the source leaves the rows of this node alone"
+    )
+
+    @classmethod
+    def configure(cls, settings: Mapping[str, str]) -> None:
+        Obfuscate.secret = settings.get("obfuscator_key", "")
+
+    @classmethod
+    def complete(cls, pairs: Mapping[str, str]) -> dict[str, str]:
+        return {**pairs, "key_check": _check(_key(cls.secret))}
+
+    def wants(self) -> Wants:
+        rules = _parsed(self.rules)
+        key = _key(self.secret)
+        if self.key_check and self.key_check != _check(key):
+            raise BadOption(
+                "obfuscator_key is not the one that the table was added with",
+                detail="values would get other hashes than those that are here",
+                hint="set the old key; or remove the table and add it again with the new one",
+            )
+        return Wants(
+            columns=frozenset(name for name, rule in rules.items() if rule != "skip"),
+            rows=Mask(self.rules, key),
+            changed=frozenset(n for n, rule in rules.items() if rule not in ("keep", "skip")),
+            ignore_truncate=self.ignore_truncate,
+        )
+
+
+def _key(secret: str) -> bytes:
+    if not secret:
+        raise BadOption(
+            "handler obfuscate needs the setting obfuscator_key",
+            detail="without a key anybody could find out short values by trying",
+            hint='set obfuscator_key = "…", up to 32 bytes, in the settings of this node',
+        )
+    return (
+        secret.encode() if len(secret.encode()) <= 32 else hashlib.sha256(secret.encode()).digest()
+    )
+
+
+def _check(key: bytes) -> str:
+    return hashlib.blake2s(b"\0obfuscator_key", key=key, digest_size=4).hexdigest()
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        rules = json.loads(text)
+    except ValueError as error:
+        raise _wrong(f"rules are no JSON: {error}") from None
+    if not isinstance(rules, dict) or not rules:
+        raise _wrong("rules are no JSON object")
+    _look(rules, "")
+    return rules
+
+
+def _look(rules: Mapping[str, Any], path: str) -> None:
+    for name, rule in rules.items():
+        if isinstance(rule, dict):
+            _look(rule, f"{path}{name}.")
+        elif rule not in RULES:
+            raise _wrong(f"{path}{name}: there is no rule {rule}")
+
+
+def _wrong(text: str) -> BadOption:
+    return BadOption(
+        f"handler obfuscate: {text}",
+        hint='--handler-arg \'rules={"id": "keep", "mail": "hash"}\'; rules are '
+        + ", ".join(RULES),
+    )
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _scalar(key: bytes, rule: str, value: str) -> str:
+    """The text that a rule makes of a value."""
+    if rule == "bool":
+        return "f" if value.strip().lower() in _FALSE else "t"
+    bits = {"hash": 16, "hash32": 4, "hash64": 8}[rule]
+    digest = hashlib.blake2s(value.encode("utf-8", "surrogatepass"), key=key, digest_size=bits)
+    if rule == "hash":
+        return str(uuid.UUID(bytes=digest.digest()))
+    return str(int.from_bytes(digest.digest(), "big", signed=True))
+
+
+def _dump(value: Any) -> str:
+    """JSON with numbers as they were written."""
+    if isinstance(value, _Number):
+        return str.__str__(value)
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(k)}:{_dump(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_dump, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+_DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number)

@@ -1,0 +1,66 @@
+"""The handler of tables of which each of several nodes keeps its part, by a hash of a column.
+
+A part is a row filter, and works as one everywhere: ``--where`` has the same way in copy, replay
+and compare.  With another number of parts rows move, so the table is copied again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from londiste.db.names import quote
+from londiste.errors import BadOption
+from londiste.handlers.base import Handler, Wants, option
+
+
+@dataclass(frozen=True)
+class Shard(Handler):
+    """Keeps the rows whose hash, cut to the number of parts, is the number of this node's part."""
+
+    NAME: ClassVar[str] = "shard"
+    ALIASES: ClassVar[tuple[str, ...]] = ("part",)
+
+    nr: int = option(help="this node's part, from 0 on")
+    count: int = option(help="how many parts there are: 1, 2, 4, 8, …")
+    key: str = option("", help="the column that is hashed")
+    hash_key: str = option("", help="the same, under its other name")
+    hash_func: str = option(
+        "", help="an immutable function of the column; none: a hash of its text by PostgreSQL"
+    )
+    hash_expr: str = option("", help="an SQL expression that gives the hash, in place of key")
+    disable_replay: bool = option(False, help="the table is kept on no row of this node")
+    ignore_truncate: bool = option(
+        False, help="a TRUNCATE of the source leaves the rows of this node alone"
+    )
+
+    def wants(self) -> Wants:
+        if self.count < 1 or self.count & (self.count - 1):
+            raise BadOption(
+                f"handler shard: count={self.count} is no power of two",
+                hint="--handler-arg count=4",
+            )
+        if not 0 <= self.nr < self.count:
+            raise BadOption(
+                f"handler shard: there is no part {self.nr} of {self.count}",
+                hint=f"parts have the numbers 0 to {self.count - 1}: --handler-arg nr=0",
+            )
+        where = f"({self._hash()} & {self.count - 1}) = {self.nr}"
+        return Wants(
+            stored=not self.disable_replay, where=where, ignore_truncate=self.ignore_truncate
+        )
+
+    def _hash(self) -> str:
+        given = [one for one in (self.key, self.hash_key, self.hash_expr) if one]
+        if len(given) != 1:
+            raise BadOption(
+                "handler shard needs one of key and hash_expr",
+                hint="--handler shard --handler-arg key=id --handler-arg nr=0"
+                " --handler-arg count=4",
+            )
+        if self.hash_expr:
+            return f"({self.hash_expr})"
+        column = quote(self.key or self.hash_key)
+        if self.hash_func:
+            return f"{self.hash_func}({column})"
+        return f'hashtextextended({column}::text collate "C", 0)'
