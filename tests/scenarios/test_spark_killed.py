@@ -194,7 +194,7 @@ class Killing:
     def writing(self) -> Iterator[tuple[TokenWriter, TokenWriter]]:
         """Short transactions and long ones; a prepared one would be left when the server dies."""
         with (
-            TokenWriter(self.root.database) as quick,
+            TokenWriter(self.root.database, pause=0.05) as quick,
             TokenWriter(self.root.database, number=2, hold=0.25) as slow,
         ):
             yield quick, slow
