@@ -71,9 +71,9 @@ def build_key(conn: Connection, queue: str, table: ReplicatedTable, key_ddl: str
             more_sort_memory(conn)
             conn.execute(key_ddl.encode())
             rest = stored.removeprefix(key_ddl)
+            # Without ANALYZE, which comes with the last of the indexes: the build has told the
+            # planner how large the table is, and rows are looked for by a unique index.
             tables.local_set_table_struct(conn, queue, table.name, rest or None)
-            # Whoever looks for a row by its key shall see that the table is not empty.
-            conn.execute(sql.SQL("analyze {}").format(table.dest.sql))
     except psycopg.Error as error:
         raise not_built(conn, queue, table, error) from error
     log.info("%s: the key is built, %.1f s", table.dest, time.monotonic() - started)
