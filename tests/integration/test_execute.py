@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 import pytest
 
 from londiste.cascade.types import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
-from tests.fix_line import Line, LineNode
+from londiste.daemon.signals import Signals
+from londiste.replication.worker import Worker
+from londiste.settings import WorkerSettings, load
+from tests.fix_line import QUEUE, Line, LineNode
 
 SCHEMA = "create table t (id int primary key, v text)"
+#: A leaf lets nobody else write.
+REPLICA = "set session_replication_role = replica; "
 
 
 @dataclass(frozen=True)
@@ -248,3 +255,110 @@ def test_a_lock_that_is_not_granted_is_asked_for_again(tree: Tree) -> None:
     assert done.code == 6
     assert "script k.sql gets no lock on node root" in done.err
     tree.fine("k.sql", "alter table t add column n int")
+
+
+def test_an_index_that_an_interrupted_build_left_is_dropped_and_built_again(tree: Tree) -> None:
+    def index() -> list[Any]:
+        return tree.leaf.database.execute(
+            "select c.relname, i.indisvalid from pg_index i"
+            " join pg_class c on c.oid = i.indexrelid where c.relname like 't_v%%'"
+        )
+
+    tree.root.database.execute("insert into t values (1, 'x')")
+    tree.catch_up()
+    tree.fine("l.sql", "create unique index concurrently t_v on t (v)")
+    # What a server that was killed in the middle of it leaves.
+    tree.leaf.database.execute(REPLICA + "insert into t values (2, 'x')")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        tree.leaf.database.execute("create unique index concurrently t_v on t (v)")
+    assert index() == [("t_v", False)]
+    tree.leaf.database.execute(REPLICA + "delete from t where id = 2")
+    tree.leaf.database.execute(
+        "select londiste.set_script_state(%s, 'l.sql', 'running', 'after',"
+        " 'create unique index concurrently t_v on t (v)', null, null, null)",
+        QUEUE,
+    )
+    tree.catch_up()
+    assert index() == [("t_v", True)]
+    assert tree.states("l.sql") == ["done", "done", "done"]
+
+
+def test_a_build_that_fails_leaves_nothing_and_stops_the_node(tree: Tree) -> None:
+    tree.leaf.database.execute(REPLICA + "insert into t values (8, 'x'), (9, 'x')")
+    tree.fine("m.sql", "create unique index concurrently t_v on t (v)")
+    tree.line.tick()
+    tree.once(tree.branch)
+    failed = tree.run(tree.leaf, "worker", "--once")
+    assert failed.code == 5
+    assert "script m.sql, statement 1 (line 1), fails on node leaf: could not create" in failed.err
+    assert tree.leaf.database.value("select to_regclass('t_v')") is None
+    tree.leaf.database.execute(REPLICA + "delete from t")
+    assert tree.run(tree.leaf, "execute", "retry", "m.sql").code == 0
+    tree.catch_up()
+    assert tree.states("m.sql") == ["done", "done", "done"]
+
+
+def test_a_table_that_changes_while_it_is_copied_is_copied_again_with_its_new_columns(
+    tree: Tree,
+) -> None:
+    root, leaf = tree.root.database, tree.leaf.database
+    root.execute("insert into t select i, 'x' from generate_series(1, 100) i")
+    tree.catch_up()
+    # As if its copy were under way: its key is taken off, some rows are there.
+    leaf.execute(
+        REPLICA + "alter table t drop constraint t_pkey; delete from t where id > 10;"
+        " update londiste.table_info set merge_state = 'in-copy',"
+        " dropped_ddl = 'alter table public.t add constraint t_pkey primary key (id);'"
+    )
+    tree.fine("n.sql", "alter table t add column n int default 7; update t set n = id")
+    tree.line.tick()
+    tree.once(tree.branch)
+    with closing(Signals()) as signals:
+        worker = Worker(lambda: load(WorkerSettings, tree.leaf.config), signals, copy_argv=["true"])
+        try:
+            worker._start()
+            tree.line.wait(
+                lambda: (worker.unit(), tree.states("n.sql")[2] == "done")[1], "the script"
+            )
+        finally:
+            worker.close()
+    assert leaf.execute("select count(*), max(n) from t") == [(0, None)]
+    assert leaf.value("select dropped_ddl from londiste.table_info") is None
+    root.execute("update t set n = 8 where id = 5")
+    tree.catch_up()
+    assert tree.rows("select count(*), sum(n) from t") == [(100, 5053)]
+    assert leaf.value("select count(*) from pg_constraint where conname = 't_pkey'") == 1
+
+
+def test_a_batch_of_joined_ticks_is_taken_tick_by_tick_where_a_script_is_in_it(
+    tree: Tree,
+) -> None:
+    root = tree.root.database
+    root.execute("create type mood as enum ('sad')")
+    for node in (tree.branch, tree.leaf):
+        node.database.execute("create type mood as enum ('sad')")
+    for number in range(3):
+        root.execute("insert into t values (%s, 'x')", number)
+        tree.line.tick()
+    tree.fine(
+        "o.sql",
+        "create table made (m mood);\nalter type mood add value 'new';\n"
+        "insert into made values ('new');\ncreate index concurrently made_m on made (m)",
+    )
+    root.execute("insert into t values (9, 'y')")
+    tree.catch_up()
+    assert tree.rows("select m::text from made") == [("new",)]
+    assert tree.rows("select count(*) from t") == [(4,)]
+    assert tree.rows("select count(*) from pg_class where relname = 'made_m'") == [(1,)]
+    assert tree.states("o.sql/4") == ["done"] * 3
+
+
+def test_a_script_in_a_batch_for_the_engine_is_met_by_the_worker(tree: Tree) -> None:
+    tree.line.configure(tree.leaf, spark_from_events=10)
+    root = tree.root.database
+    for number in range(40):
+        root.execute("insert into t values (%s, 'x')", number)
+        if number == 20:
+            tree.fine("p.sql", "alter table t add column n int default 3")
+    tree.catch_up()
+    assert tree.rows("select count(*), sum(n) from t") == [(40, 120)]

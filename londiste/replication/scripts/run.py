@@ -149,7 +149,7 @@ def run_statement(
         state_text = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
         raise ScriptFailed(
             f"script {name}, statement {statement.number} (line {statement.line}),"
-            f" fails on node {node}: {ours.message}{state_text}",
+            f" fails on node {node}: {error.diag.message_primary or ours.message}{state_text}",
             detail="; ".join(filter(None, [statement.shown, error.diag.message_detail])),
             hint="; ".join(filter(None, [error.diag.message_hint, choices(name)])),
             event_id=event_id,
