@@ -113,7 +113,7 @@ class Killing:
     def wait_state(self, state: str) -> list[int]:
         """Waits until the copy stands still there; which processes do."""
         mark = Path(f"{self.mark}.{state}")
-        self.cascade.wait(mark.exists, f"the copy at {state}", 400)
+        self.cascade.wait(mark.exists, f"the copy at {state}", 900)
         found: list[int] = []
 
         def stands() -> bool:
@@ -237,7 +237,7 @@ class Killing:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 def test_a_copy_by_spark_gets_there_whoever_is_killed_on_its_way(
     cascade: Cascade, new_cluster: Callable[..., Cluster]
 ) -> None:
