@@ -222,6 +222,23 @@ def test_a_resumable_copy_killed_at(point: str, cascade: Cascade, cluster16: Ser
         assert "chunks are here" in cascade.processes.everything_said()
 
 
+@pytest.mark.parametrize(
+    "point",
+    [
+        p
+        if p in {"copy.all-chunks", "copy.wanna-sync"}
+        else pytest.param(p, marks=pytest.mark.slow)
+        for p in COPY
+        # Small tables keep their indexes.
+        if p not in {"copy.mid-index", "copy.after-index", "copy.restored"}
+    ],
+)
+def test_a_group_of_tables_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
+    cascade.settings["copy_chunk_bytes"] = str(1 << 30)
+    _kill_copy(cascade, cluster16, point)
+    assert "are copied together" in cascade.processes.everything_said()
+
+
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(400)
@@ -251,7 +268,7 @@ def _kill_copy(cascade: Cascade, cluster16: Server, point: str) -> None:
 
 def _nodes(cascade: Cascade, cluster16: Server) -> tuple[Node, Node]:
     """A root with rows and an empty leaf; chunks are small, so that there are many."""
-    cascade.settings["copy_chunk_bytes"] = str(512 * 1024)
+    cascade.settings.setdefault("copy_chunk_bytes", str(512 * 1024))
     root = cascade.root(
         on=cluster16,
         schema=writers.SCHEMA + writers.DATA + writers.BULK + writers.BULK_ROWS,
