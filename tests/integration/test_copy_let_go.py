@@ -50,7 +50,8 @@ def test_a_table_whose_indexes_are_built_can_be_taken(
     line: Line, pair: tuple[LineNode, LineNode], command: str, chunk: int
 ) -> None:
     root, leaf = pair
-    line.configure(leaf, copy_chunk_bytes=chunk)
+    # What waits for the test shall not give up on a slow machine.
+    line.configure(leaf, copy_chunk_bytes=chunk, lock_timeout=120)
     with leaf.database.connect() as holder:
         holder.execute("select pg_advisory_lock(42)")
         line.start(leaf)
