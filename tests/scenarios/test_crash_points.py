@@ -12,7 +12,7 @@ import pytest
 import londiste
 from londiste.daemon import crash
 from tests.fix_cluster import Server
-from tests.scenarios import oracles, test_consumer_contracts, writers
+from tests.scenarios import oracles, test_consumer_contracts, test_scripts, writers
 from tests.scenarios.harness import QUEUE, Cascade, Node
 
 #: One per daemon and per side of a commit; the others are in the slow run.
@@ -75,6 +75,8 @@ LARGE = (
 )
 #: Killed by tests of their own, one for each contract.
 CONSUMER = tuple(test_consumer_contracts.POINTS)
+#: Killed in the middle of scripts, by a test of their own.
+SCRIPT = tuple(test_scripts.POINTS)
 TABLES = (*writers.KEYED, *writers.KEYLESS, "scenario.bulk")
 
 
@@ -83,7 +85,7 @@ def _chosen(points: tuple[str, ...]) -> list[object]:
 
 
 def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> None:
-    tested = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER)
+    tested = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER, SCRIPT)
     assert set().union(*tested) == set(crash.POINTS)
     answer = json.loads(cascade.londiste(None, "debug", "crash-points", "--json").out)
     assert [item["point"] for item in answer] == list(crash.POINTS)

@@ -25,6 +25,17 @@ update scenario.token_b set m = 'glad';
 alter table scenario.token_b alter column m set default 'glad';
 create index concurrently token_a_note on scenario.token_a (note);
 """
+#: Where the command on the root, the worker of the branch and that of the leaf are killed.
+KILLS = (
+    ("script.alone-begun", "script.done", "script.alone-done"),
+    ("script.alone-done", "script.after-first", "script.done"),
+    ("script.alone-begun", "script.before", "script.before"),
+    ("script.alone-done", "worker.after-commit", "worker.before-commit"),
+    ("script.alone-begun", "script.alone-begun", "script.after-first"),
+    ("script.alone-done", "script.alone-done", "script.alone-begun"),
+)
+#: Points that a script has of its own.
+POINTS = {point for kills in KILLS for point in kills if point.startswith("script.")}
 PARTS = [f"all.sql/{number}" for number in range(1, 5)]
 
 
@@ -32,14 +43,7 @@ PARTS = [f"all.sql/{number}" for number in range(1, 5)]
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("on_root", "on_branch", "on_leaf"),
-    [
-        ("script.alone-begun", "script.done", "script.alone-done"),
-        ("script.alone-done", "script.after-first", "script.done"),
-        ("script.alone-begun", "script.before", "script.before"),
-        ("script.alone-done", "worker.after-commit", "worker.before-commit"),
-        ("script.alone-begun", "script.alone-begun", "script.after-first"),
-        ("script.alone-done", "script.alone-done", "script.alone-begun"),
-    ],
+    KILLS,
 )
 def test_every_node_ends_the_same_when_workers_are_killed_around_a_script(
     on_root: str, on_branch: str, on_leaf: str, cascade: Cascade, cluster16: Server
