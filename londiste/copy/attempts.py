@@ -68,6 +68,19 @@ def copy_end(conn: Connection, queue: str, table: TableName, attempt: int) -> bo
     return bool(call.value(conn, "londiste.copy_end", queue, str(table), attempt))
 
 
+def copy_give_up(conn: Connection, queue: str, table: TableName, attempt: int) -> bool:
+    """Ends an attempt that nobody goes on with; False when it is not the current one."""
+    return bool(call.value(conn, "londiste.copy_give_up", queue, str(table), attempt))
+
+
+def copy_written(conn: Connection, queue: str, table: TableName) -> list[int]:
+    """The transactions of the chunks that unfinished attempts have written.  Raises LockTimeout."""
+    return [
+        int(row["copy_written"])
+        for row in call.rows(conn, "londiste.copy_written", queue, str(table))
+    ]
+
+
 @dataclass(frozen=True)
 class Stored:
     """An attempt that a process may go on with; ``plan`` is what ``copy_plan`` was given."""
@@ -196,7 +209,7 @@ def abandon(conn: Connection, queue: str, table: TableName, attempt: int) -> Non
 
     ``conn`` in autocommit mode.  Raises LockTimeout when tasks of another role do not end.
     """
-    _without_tasks(conn, queue, table, lambda: copy_end(conn, queue, table, attempt))
+    _without_tasks(conn, queue, table, lambda: copy_give_up(conn, queue, table, attempt))
 
 
 def halt(conn: Connection, queue: str, table: TableName, attempt: int) -> None:

@@ -221,7 +221,7 @@ class GroupCopy:
         failed = {}
         for name in list(attempts):
             one = planned[name]
-            if not one.empty or not one.target.bytes:
+            if not one.target.bytes:
                 continue
             try:
                 empty(self.sides.here, self.queue, one.table)

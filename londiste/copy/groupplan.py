@@ -46,6 +46,8 @@ def may_join(table: ReplicatedTable) -> bool:
         and not table.dropped_ddl
         and table.copy_role is None
         and "copy_node" not in table.attrs
+        # A copy that begins again has to tell its rows from those that stay.
+        and "skip_truncate" not in table.attrs
         and _wants_all(table)
     )
 
@@ -99,11 +101,6 @@ class Planned:
     pairs: tuple[tuple[str, str], ...]
     binary: bool
 
-    @property
-    def empty(self) -> bool:
-        """Whether rows that are here have to go."""
-        return "skip_truncate" not in self.table.attrs
-
     @classmethod
     def of(
         cls, table: ReplicatedTable, source: Known, target: Known, *, same_version: bool
@@ -133,7 +130,6 @@ class Planned:
             binary=self.binary,
             source_shape=self.source.shape([pair[0] for pair in self.pairs]),
             target_mark=self.target.mark,
-            empty=self.empty,
             bytes=self.source.total_bytes,
         )
 

@@ -84,6 +84,8 @@ def prepare(
 ) -> int:
     """Empties the table, takes its indexes off and begins a new attempt: its number.
 
+    With skip_truncate only what an attempt before has brought is taken away.
+
     key -- a unique index on these columns is to be made again before all others.
     also -- called at the end of the transaction.
 
@@ -97,6 +99,8 @@ def prepare(
     drop_foreign_keys(conn, table)
     try:
         with conn.transaction():
+            keeps_rows = "skip_truncate" in table.attrs
+            written = attempts.copy_written(conn, queue, table.name) if keeps_rows else []
             attempt = attempts.copy_start(
                 conn,
                 queue,
@@ -112,7 +116,9 @@ def prepare(
             if now is None or now.state != "in-copy":
                 raise Superseded(f"table {table.name} is not to be copied any more")
             earlier = now.dropped_ddl or ""
-            if "skip_truncate" not in table.attrs:
+            if keeps_rows:
+                _take_back(conn, table, written)
+            else:
                 _only_its_own(conn, queue, table)
                 conn.execute(sql.SQL("truncate only {}").format(table.dest.sql))
                 if earlier and key:
@@ -150,6 +156,17 @@ def _only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
             hint=f"londiste remove-table {table.name}; then londiste add-table {table.name}"
             f" --dest-table {table.dest} --skip-truncate",
         )
+
+
+def _take_back(conn: Connection, table: ReplicatedTable, written: Sequence[int]) -> None:
+    """Deletes the rows of chunks of an attempt before, by the transactions that wrote them."""
+    if not written:
+        return
+    count = conn.execute(
+        sql.SQL("delete from only {} where xmin = any(%s::text[]::xid[])").format(table.dest.sql),
+        [[str(xid) for xid in written]],
+    ).rowcount
+    log.info("%s: %d rows of a copy that was broken off are taken away", table.name, count)
 
 
 def find(conn: Connection, queue: str, table: ReplicatedTable) -> ReplicatedTable | None:

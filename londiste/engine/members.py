@@ -155,11 +155,12 @@ def _lock(sides: _Sides, source: Connection, target: Connection, member: Member)
         )
     if shape() != member.source_shape:
         raise _changed(member, "on the source: ALTER TABLE has put other columns behind the names")
-    mode = sql.SQL("share row exclusive" if member.empty else "row exclusive")
     with _mapped(sides.spec.target):
         with target.pipeline():
             target.execute(
-                sql.SQL("lock table only {} in {} mode").format(member.target_table.sql, mode)
+                sql.SQL("lock table only {} in share row exclusive mode").format(
+                    member.target_table.sql
+                )
             )
             mark = marks.later(target, member.target_table)
             rows = target.execute(
@@ -169,7 +170,7 @@ def _lock(sides: _Sides, source: Connection, target: Connection, member: Member)
     reason = marks.changed(member.target_mark, here, [pair[1] for pair in member.columns])
     if reason:
         raise _changed(member, f"here: {reason}")
-    if member.empty and some is not None and some[0]:
+    if some is not None and some[0]:
         raise StateError(
             f"table {member.target_table} was found not to be empty",
             hint="the copy starts again by itself, and empties it first",

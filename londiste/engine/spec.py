@@ -90,7 +90,6 @@ class Member:
 
     table_name -- its name in the queue.
     columns, binary, attempt, source_shape, target_mark -- as in ``CopySpec``.
-    empty -- the target table has to be found empty.
     bytes -- size, for order and balance only.
     """
 
@@ -102,7 +101,6 @@ class Member:
     binary: bool
     source_shape: Shape
     target_mark: Mark
-    empty: bool
     bytes: int
 
 

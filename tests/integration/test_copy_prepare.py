@@ -217,6 +217,59 @@ def test_skip_truncate_keeps_the_rows(leaf: Database) -> None:
     assert "skip_truncate" in registered(conn).attrs
 
 
+@pytest.fixture
+def keeping(leaf: Database) -> Database:
+    """The same with rows that shall stay; one chunk of a copy has come, and nothing after it."""
+    with leaf.connect() as conn:
+        tables.local_set_table_attrs(conn, "q", TABLE, "copy_mode=snapshot&skip_truncate=1")
+    _, attempt = ready(leaf)
+    _chunk(leaf, attempt, 0, "(1, 'a'), (2, 'b')")
+    return leaf
+
+
+def _chunk(db: Database, attempt: int, number: int, rows: str) -> None:
+    with db.connect(autocommit=False, replica=True) as task:
+        task.execute("select londiste.copy_chunk_start('q', 'public.t', %s, %s)", [attempt, number])
+        task.execute(f"insert into public.t (id, code) values {rows}".encode())
+        call = "select londiste.copy_chunk_end('q', 'public.t', %s, %s, 2, 8)"
+        task.execute(call, [attempt, number])
+        task.commit()
+
+
+def _ids(db: Database) -> list[int]:
+    return [row[0] for row in db.execute("select id from public.t order by id")]
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+def test_a_copy_that_keeps_rows_takes_its_own_away_when_it_begins_again(
+    keeping: Database, given_up: bool
+) -> None:
+    write(keeping, "insert into public.t (id, code) values (55, 'new')")
+    number = keeping.value("select attempt from londiste.copy_attempt")
+    if given_up:
+        attempts.abandon(keeping.connect(), "q", TABLE, number)
+        assert keeping.value("select count(*) from londiste.copy_attempt") == 0
+    else:
+        _chunk(keeping, number, 1, "(3, 'c')")
+    conn, again = ready(keeping)
+    assert _ids(keeping) == [55, 100]
+    _chunk(keeping, again, 0, "(1, 'a'), (2, 'b')")
+    assert restore(conn, "q", registered(conn))
+    assert _ids(keeping) == [1, 2, 55, 100]
+
+
+def test_removing_a_table_in_the_middle_of_its_copy_leaves_the_rows_that_shall_stay(
+    keeping: Database,
+) -> None:
+    before = structure(keeping)
+    write(keeping, "insert into public.t (id, code) values (55, 'new')")
+    keeping.execute("select londiste.local_remove_table('q', 'public.t')")
+    assert _ids(keeping) == [55, 100]
+    assert len(structure(keeping)) > len(before)
+    assert keeping.value("select count(*) from londiste.copy_attempt") == 0
+    assert keeping.value("select count(*) from londiste.copy_chunk") == 0
+
+
 def test_a_key_that_a_view_needs_stays(leaf: Database) -> None:
     leaf.execute("create view public.v as select id, code from public.t group by id")
     before = structure(leaf)

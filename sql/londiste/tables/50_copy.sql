@@ -57,6 +57,7 @@ create table londiste.copy_chunk (
     done_at timestamptz not null default now(),
     seconds float8,
     snapshot text,
+    txid int8 default pg_catalog.txid_current(),
     constraint copy_chunk_pkey primary key (queue_name, table_name, attempt, chunk)
 );
 
@@ -72,6 +73,8 @@ comment on column londiste.copy_chunk.done_at is 'When the transaction of the ch
 comment on column londiste.copy_chunk.seconds is 'How long its rows took, without waiting';
 comment on column londiste.copy_chunk.snapshot is
     'What the source showed to the chunk, when it was not the snapshot of all of them';
+comment on column londiste.copy_chunk.txid is
+    'The transaction of the chunk; another one than xmin says when the row came out of a dump';
 
 create table londiste.copy_range (
     queue_name text not null,

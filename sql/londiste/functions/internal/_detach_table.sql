@@ -13,13 +13,16 @@ declare
     v_dest text;
     v_ddl text;
     v_half boolean;
+    v_keeps_rows boolean;
+    v_written xid[];
     v_seq text;
 begin
     select coalesce(t.dest_table, t.table_name), t.dropped_ddl,
            t.dropped_ddl is not null or t.merge_state = 'in-copy' and exists (
                select from londiste.copy_attempt a
-               where a.queue_name = t.queue_name and a.table_name = t.table_name and a.resumes)
-        into v_dest, v_ddl, v_half
+               where a.queue_name = t.queue_name and a.table_name = t.table_name and a.resumes),
+           coalesce('&' || t.table_attrs || '&' like '%&skip\_truncate=%', false)
+        into v_dest, v_ddl, v_half, v_keeps_rows
     from londiste.table_info t
     where t.queue_name = i_queue_name and t.table_name = i_table_name and t.local
     for update;
@@ -29,8 +32,21 @@ begin
 
     perform londiste.drop_table_triggers(i_queue_name, i_table_name);
     -- The stored statements build keys: half a copy could break them, so it goes first.
-    if v_half and londiste.find_table_oid(v_dest) is not null then
-        execute 'truncate only ' || londiste.quote_fqname(v_dest);
+    if v_keeps_rows then
+        -- What was there before, or comes from other tables, stays.
+        v_written := array(select londiste.copy_written(i_queue_name, i_table_name));
+        delete from londiste.copy_attempt
+        where queue_name = i_queue_name and table_name = i_table_name;
+        delete from londiste.copy_chunk
+        where queue_name = i_queue_name and table_name = i_table_name;
+    end if;
+    if londiste.find_table_oid(v_dest) is not null then
+        if cardinality(v_written) > 0 then
+            execute 'delete from only ' || londiste.quote_fqname(v_dest)
+                || ' where xmin = any($1)' using v_written;
+        elsif v_half and not v_keeps_rows then
+            execute 'truncate only ' || londiste.quote_fqname(v_dest);
+        end if;
         if v_ddl is not null then
             execute v_ddl;
         end if;
