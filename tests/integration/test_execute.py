@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -298,6 +300,18 @@ def test_a_build_that_fails_leaves_nothing_and_stops_the_node(tree: Tree) -> Non
     assert tree.states("m.sql") == ["done", "done", "done"]
 
 
+@contextmanager
+def leaf_worker(tree: Tree, *copy: str) -> Iterator[Worker]:
+    """The worker of the leaf, to be driven unit by unit; ``copy`` is its copy process."""
+    with closing(Signals()) as signals:
+        worker = Worker(lambda: load(WorkerSettings, tree.leaf.config), signals, copy_argv=copy)
+        try:
+            worker._start()
+            yield worker
+        finally:
+            worker.close()
+
+
 def test_a_table_that_changes_while_it_is_copied_is_copied_again_with_its_new_columns(
     tree: Tree,
 ) -> None:
@@ -313,19 +327,24 @@ def test_a_table_that_changes_while_it_is_copied_is_copied_again_with_its_new_co
     tree.fine("n.sql", "alter table t add column n int default 7; update t set n = id")
     tree.line.tick()
     tree.once(tree.branch)
-    with closing(Signals()) as signals:
-        worker = Worker(lambda: load(WorkerSettings, tree.leaf.config), signals, copy_argv=["true"])
-        try:
-            worker._start()
-            tree.line.wait(
-                lambda: (worker.unit(), tree.states("n.sql")[2] == "done")[1], "the script"
-            )
-        finally:
-            worker.close()
+    with leaf_worker(tree, "true") as worker:
+        tree.line.wait(lambda: (worker.unit(), tree.states("n.sql")[2] == "done")[1], "the script")
     assert leaf.execute("select count(*), max(n) from t") == [(0, None)]
     assert leaf.value("select dropped_ddl from londiste.table_info") is None
     root.execute("update t set n = 8 where id = 5")
-    tree.catch_up()
+    copy = (sys.executable, "-m", "londiste", "-c", str(tree.leaf.config), "copy")
+    with leaf_worker(tree, *copy) as worker:
+        # A copy below a branch waits for a tick of the root behind its snapshot.
+        tree.line.wait(
+            lambda: (
+                tree.line.tick(),
+                tree.once(tree.branch),
+                worker.unit(),
+                leaf.value("select merge_state from londiste.table_info") == "ok",
+            )[-1],
+            "the copy",
+            seconds=120,
+        )
     assert tree.rows("select count(*), sum(n) from t") == [(100, 5053)]
     assert leaf.value("select count(*) from pg_constraint where conname = 't_pkey'") == 1
 
