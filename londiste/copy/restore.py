@@ -88,7 +88,9 @@ def not_built(
         return EventError(
             f"table {table.dest}: {error.diag.message_primary}",
             detail=error.diag.message_detail or "",
-            hint="correct the rows in the table here; the index is tried again by itself",
+            # A trigger refuses other writes: the table is a copy.
+            hint="correct the rows in the table here, in a session with:"
+            " set session_replication_role = replica; the index is tried again by itself",
             queue=queue,
         )
     return from_database(error, where=whereabouts(conn))

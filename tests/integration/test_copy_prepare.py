@@ -286,6 +286,7 @@ def test_duplicates_are_named_and_restoring_goes_on_when_they_are_gone(leaf: Dat
     with pytest.raises(EventError) as caught:
         restore(conn, "q", registered(conn))
     assert "(id)=(7) is duplicated" in caught.value.detail
+    assert "set session_replication_role = replica" in caught.value.hint
     assert registered(conn).dropped_ddl
     write(leaf, "delete from public.t where ctid in (select min(ctid) from public.t)")
     assert restore(conn, "q", registered(conn))
