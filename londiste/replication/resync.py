@@ -70,6 +70,14 @@ def plan(
                 detail="replication leaves its rows here alone, so nothing is copied",
                 hint=f"give it another one first: londiste change-handler {name}",
             )
+        if "skip_truncate" in mine[name].attrs and mine[name].state not in {None, "in-copy"}:
+            # Only while it is copied is known which rows came with the copy.
+            raise StateError(
+                f"table {name} was added with --skip-truncate",
+                detail="its rows would be copied beside those that are here; nothing was changed",
+                hint=f"londiste remove-table {name}, delete here what came from the provider, then"
+                f" londiste add-table {name} --skip-truncate",
+            )
     steps: list[Step] = [
         Resync(node.name, dsn, queue, name, copy_mode, mine[name].dest) for name in picked.chosen
     ]

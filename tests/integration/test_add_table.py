@@ -367,6 +367,21 @@ def test_a_table_is_copied_again(root: Node, leaf: Node, londiste: CommandLine) 
     assert londiste(leaf.db, "resync", "one").code == 0
 
 
+def test_rows_that_stay_are_not_copied_beside_themselves(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    londiste(root.db, "add-table", "one")
+    londiste(leaf.db, "add-table", "one", "--create", "--skip-truncate")
+    assert londiste(leaf.db, "resync", "one").code == 0, "nothing is here yet"
+    with leaf.connect() as conn:
+        tables.local_set_table_state(conn, QUEUE, TableName("public", "one"), None, "ok")
+    answer = londiste(leaf.db, "resync", "one")
+    assert answer.code == 3
+    assert "was added with --skip-truncate" in answer.err
+    assert "londiste remove-table public.one" in answer.err
+    assert local(leaf) == {"public.one": "ok"}
+
+
 def test_copying_again_keeps_what_has_to_be_put_back(
     root: Node, leaf: Node, londiste: CommandLine
 ) -> None:
