@@ -122,7 +122,11 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
                     change=None if spec.rows is None else copyrows.changing(spec),
                 )
             except LondisteError as error:
-                raise explained(error, spec, where) from error
+                too_large = explained(error, spec, where)
+                if too_large is None:
+                    # As it is: its cause tells who waits for space.
+                    raise
+                raise too_large from error
         call.value(
             target,
             "londiste.copy_chunk_end",

@@ -21,17 +21,17 @@ from londiste.errors import LondisteError, StateError
 LIMIT = 1024 * 1024 * 1024
 
 
-def explained(error: LondisteError, spec: CopySpec, where: str) -> LondisteError:
-    """The error that names table and column, when a row was too large; otherwise the same one.
+def explained(error: LondisteError, spec: CopySpec, where: str) -> LondisteError | None:
+    """The error that names table and column, when a row was too large; otherwise None.
 
     where -- condition of the chunk that failed, '' for the whole table.
     """
     cause = error.__cause__
     if not isinstance(cause, psycopg.Error) or not _about_memory(cause):
-        return error
+        return None
     with contextlib.suppress(psycopg.Error, LondisteError):
-        return _named(spec, where) or error
-    return error
+        return _named(spec, where)
+    return None
 
 
 def _about_memory(error: psycopg.Error) -> bool:

@@ -30,16 +30,28 @@ def _pair(line: Line) -> tuple[LineNode, LineNode]:
     return root, leaf
 
 
+#: Runs the program and leaves in a file what its memory was at most, in kB.  What wait4 says may be
+#: the memory of whoever started it.
+PEAK = """
+import runpy, sys
+path = sys.argv.pop(1)
+try:
+    runpy.run_module("londiste", run_name="__main__", alter_sys=True)
+finally:
+    with open("/proc/self/status") as status, open(path, "w") as peak:
+        peak.write(next(line for line in status if line.startswith("VmHWM:")).split()[1])
+"""
+
+
 def _replay(leaf: LineNode) -> int:
     """Runs the worker until nothing is left; the largest memory it had, in MB."""
-    running = subprocess.Popen(
-        [sys.executable, "-m", "londiste", "-q", "-c", str(leaf.config), "worker", "--once"],
+    peak = leaf.config.with_suffix(".peak")
+    subprocess.run(
+        [sys.executable, "-c", PEAK, peak, "-q", "-c", str(leaf.config), "worker", "--once"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
     )
-    _, status, used = os.wait4(running.pid, 0)
-    running.returncode = os.waitstatus_to_exitcode(status)
-    assert running.returncode == 0
-    return used.ru_maxrss // 1024
+    return int(peak.read_text()) // 1024
 
 
 def _same(root: LineNode, leaf: LineNode) -> None:
