@@ -327,7 +327,7 @@ def test_a_table_that_changes_while_it_is_copied_is_copied_again_with_its_new_co
     tree.fine("n.sql", "alter table t add column n int default 7; update t set n = id")
     tree.line.tick()
     tree.once(tree.branch)
-    with leaf_worker(tree, "true") as worker:
+    with leaf_worker(tree, sys.executable, "-c", "") as worker:
         tree.line.wait(lambda: (worker.unit(), tree.states("n.sql")[2] == "done")[1], "the script")
     assert leaf.execute("select count(*), max(n) from t") == [(0, None)]
     assert leaf.value("select dropped_ddl from londiste.table_info") is None

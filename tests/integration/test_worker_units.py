@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -58,7 +59,9 @@ def bench(line: Line) -> Iterator[Bench]:
     line.add(leaf, "public.t")
     root.database.execute("select pgq.set_queue_config(%s, 'ticker_max_count', '1')", QUEUE)
     with closing(Signals()) as signals:
-        worker = Worker(lambda: load(WorkerSettings, leaf.config), signals, copy_argv=["true"])
+        worker = Worker(
+            lambda: load(WorkerSettings, leaf.config), signals, copy_argv=[sys.executable, "-c", ""]
+        )
         made = Bench(line, root, leaf, worker)
         try:
             worker._start()
