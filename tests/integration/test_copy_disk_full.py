@@ -70,7 +70,7 @@ def test_a_copy_without_space_waits_and_goes_on_while_others_are_copied(
                 (t.waits for t in status.collect(conn, "q", "w2").tables if t.table == str(A)), ""
             )
 
-        reason = wait_for(waits, what="the copy to wait for space")
+        reason = wait_for(waits, timeout=120, what="the copy to wait for space")
         assert "No space left on device" in reason
         assert "goes on by itself" in reason
         wait_for(lambda: "No space" in nodes.error(A), what="the reason to be in the status")

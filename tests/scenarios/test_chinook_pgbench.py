@@ -29,6 +29,7 @@ def chinook() -> Path:
     return path
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
 def test_chinook_and_a_small_pgbench_come_into_step_while_written(
     engine: str, chinook: Path, cascade: Cascade, cluster16: Server

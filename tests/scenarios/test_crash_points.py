@@ -235,6 +235,7 @@ def test_a_resumable_copy_killed_at(point: str, cascade: Cascade, cluster16: Ser
         if p not in {"copy.mid-index", "copy.after-index", "copy.restored"}
     ],
 )
+@pytest.mark.timeout(600)
 def test_a_group_of_tables_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
     cascade.settings["copy_chunk_bytes"] = str(1 << 30)
     _kill_copy(cascade, cluster16, point)
