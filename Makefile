@@ -54,6 +54,7 @@ bench: $(VENV)/.embedded
 
 docs: $(VENV)/.made
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/generate_handlers.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -45,9 +45,11 @@ GROUPS = (
     "replicated_tables",
     "capture",
     "copy",
+    "compare",
     "sequences",
     "execute",
     "fkeys",
+    "partitions",
     "internal",
 )
 TITLES = {

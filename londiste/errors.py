@@ -14,6 +14,8 @@ hint that can be typed or done, and the exit code of its class:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import psycopg
@@ -97,6 +99,10 @@ class BatchOpen(StateError):
     """A batch is open and has to be finished first."""
 
 
+class CombinedClosed(StateError):
+    """A queue merges into one that takes no events here: its root changes."""
+
+
 class Superseded(StateError):
     """Another process has moved the position; this one must stop."""
 
@@ -123,6 +129,34 @@ class InstallError(LondisteError):
     exit_code = 4
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What is known of an event that cannot be applied, for the person who has to decide.
+
+    kind -- missing: an update or delete finds no row; exists: an insert finds its row there; many:
+        more rows than one have the key; constraint: another constraint refuses the row; value: a
+        value does not fit its column; structure: a table or column is missing; refused: the server
+        says no for another reason; other: the event is no good itself.
+    row -- of a packed event, from 1; 0: the event has one.
+    table -- as the event names it; dest -- here; '' where nobody knows, then the event cannot be
+        left out.
+    op -- insert, update, delete or truncate.
+    image -- of the row, as the event has it; here -- the row that is here, as JSON; None: there is
+        none, or it was not looked for.
+    """
+
+    kind: str = "other"
+    row: int = 0
+    table: str = ""
+    dest: str = ""
+    op: str = ""
+    key: tuple[str, ...] = ()
+    image: Mapping[str, str | None] = field(default_factory=dict, repr=False)
+    here: str | None = field(default=None, repr=False)
+    statement: str = ""
+    sqlstate: str = ""
+
+
 class EventError(LondisteError):
     """An event that cannot be decoded or applied; replication halts in front of it."""
 
@@ -137,11 +171,13 @@ class EventError(LondisteError):
         queue: str = "",
         batch_id: int | None = None,
         event_id: int | None = None,
+        finding: Finding | None = None,
     ) -> None:
         super().__init__(message, detail=detail, hint=hint)
         self.queue = queue
         self.batch_id = batch_id
         self.event_id = event_id
+        self.finding = finding
 
 
 class PartialEvent(EventError):
@@ -299,7 +335,8 @@ def from_database(error: psycopg.Error, *, where: str = "") -> LondisteError:
         return InstallError(
             place + message,
             detail=detail,
-            hint="run: londiste install",
+            hint=(f"in database {where}: " if where else "run: ")
+            + "londiste install; where the original's extensions are: londiste install --adopt",
         )
     return LondisteError(place + message, detail=detail or f"SQLSTATE {state}", hint=hint)
 

@@ -62,10 +62,6 @@ WITHOUT_EFFECT = frozenset(
         "logfmt_file",
         "logfmt_file_verbose",
         "obfuscator_map",
-        "register_only_seqs",
-        "register_only_tables",
-        "register_skip_seqs",
-        "register_skip_tables",
         "shard_hash_func",
         "shard_info_sql",
         "skylog_locations",
@@ -159,6 +155,44 @@ class NodeSettings(DatabaseSettings):
         "", repr=False, description="Key of the hashes of handler obfuscate; the same on all nodes."
     )
 
+    register_only_tables: tuple[str, ...] = Field(
+        (), description="Patterns of the only tables of the queue that this node knows."
+    )
+    register_skip_tables: tuple[str, ...] = Field(
+        (), description="Patterns of tables of the queue that this node does not know."
+    )
+    register_only_seqs: tuple[str, ...] = Field(
+        (), description="Patterns of the only sequences of the queue that this node knows."
+    )
+    register_skip_seqs: tuple[str, ...] = Field(
+        (), description="Patterns of sequences of the queue that this node does not know."
+    )
+
+    follow_tables: tuple[str, ...] = Field(
+        (), description="Patterns of tables that this node keeps as soon as it knows of them."
+    )
+    follow_skip_tables: tuple[str, ...] = Field(
+        (), description="Patterns of tables that it does not, although follow_tables names them."
+    )
+    follow_create: Literal["no", "columns", "full"] = Field(
+        "no", description="Make followed tables that are missing: as add-table --create(-full)."
+    )
+
+    @field_validator(
+        "follow_tables",
+        "follow_skip_tables",
+        "register_only_tables",
+        "register_skip_tables",
+        "register_only_seqs",
+        "register_skip_seqs",
+        mode="before",
+    )
+    @classmethod
+    def _patterns(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        return () if value is None else value
+
     @field_validator("handler_modules", mode="before")
     @classmethod
     def _modules(cls, value: Any) -> Any:
@@ -171,6 +205,14 @@ class NodeSettings(DatabaseSettings):
     def _plain_name(cls, value: str) -> str:
         if re.search(r"[\x00-\x1f\x7f]", value):
             raise ValueError("control characters in a name")
+        return value
+
+    @field_validator("job_name", "consumer_name")
+    @classmethod
+    def _job_name(cls, value: str) -> str:
+        # What copies its tables is named after it, with .copy. and the table's name.
+        if ".copy." in value:
+            raise ValueError(".copy. in a name: consumers that copy tables have it in theirs")
         return value
 
     @field_validator("queue_name")
@@ -246,6 +288,9 @@ class WorkerSettings(NodeSettings):
         48 * 1024 * 1024,
         ge=0,
         description="Memory for the next batch, read while this one is written; 0: not read ahead.",
+    )
+    conflict_log_rows: int = Field(
+        10_000, ge=0, description="Rows of each table that policy log keeps, the newest."
     )
     pgq_batch_collect_events: int | None = Field(
         None, ge=1, description="Join ticks until a batch has this many events."
@@ -338,6 +383,14 @@ class ConsumerSettings(DatabaseSettings):
     def _plain_name(cls, value: str) -> str:
         if re.search(r"[\x00-\x1f\x7f]", value):
             raise ValueError("control characters in a name")
+        return value
+
+    @field_validator("job_name", "consumer_name")
+    @classmethod
+    def _job_name(cls, value: str) -> str:
+        # What copies its tables is named after it, with .copy. and the table's name.
+        if ".copy." in value:
+            raise ValueError(".copy. in a name: consumers that copy tables have it in theirs")
         return value
 
     @field_validator("queue_name")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Generator
+import signal
+from collections.abc import Generator, Iterator
 
 import hypothesis
 import pytest
@@ -16,12 +18,16 @@ from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these 
     database16,
     new_cluster,
     new_database,
+    own_servers,
     pgq_db,
     pgq_db16,
 )
 from tests.fix_copies import copy_engine, nodes  # noqa: F401
-from tests.fix_line import line  # noqa: F401
+from tests.fix_line import command, line  # noqa: F401
+from tests.fix_original import original, original_server  # noqa: F401
 from tests.fix_process import program  # noqa: F401
+from tests.fix_shapes import server_of, shapes_on  # noqa: F401
+from tests.fix_stream import spark  # noqa: F401
 
 # A loaded machine is no failure of a property.
 hypothesis.settings.register_profile("londiste", deadline=None)
@@ -30,6 +36,21 @@ hypothesis.settings.load_profile("londiste")
 # The user's libpq settings must not decide where a test connects, and how.
 for _name in [name for name in os.environ if name.startswith("PG")]:
     del os.environ[_name]
+
+# A shell starts what it puts into the background with SIGINT ignored, and programs inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_logged_for_a_test_before() -> Iterator[None]:
+    """A command that runs in the test's own process leaves its log on a stream that is closed."""
+    yield
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if getattr(handler, "from_londiste", False):
+            root.removeHandler(handler)
+            handler.close()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -113,6 +113,16 @@ def new_cluster() -> Iterator[Callable[..., Cluster]]:
 
     Takes the arguments of ``Cluster.start`` but home; settings are added to those of tests.
     """
+    yield from _own_clusters()
+
+
+@pytest.fixture(scope="module")
+def own_servers() -> Iterator[Callable[..., Cluster]]:
+    """The same for all tests of a file."""
+    yield from _own_clusters()
+
+
+def _own_clusters() -> Iterator[Callable[..., Cluster]]:
     started: list[Cluster] = []
     home = throwaway_home(memory_directory())
 

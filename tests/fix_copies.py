@@ -43,7 +43,8 @@ class Nodes:
     def add(self, *names: TableName) -> None:
         """The tables are registered, and shall be copied."""
         for name in names:
-            assert ret(self.root, "londiste.local_add_table", "q", str(name))[0] < 400
+            captured = ret(self.root, "londiste.local_add_table", "q", str(name), ["tgflags=C"])
+            assert captured[0] < 400
             for function in ("global_add_table", "local_add_table"):
                 assert ret(self.leaf, f"londiste.{function}", "q", str(name))[0] < 400
             self.set_state(name, "in-copy")

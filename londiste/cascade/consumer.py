@@ -84,6 +84,13 @@ class NodeParts(Parts):
             ) from None
 
     def begin(self, on: QueueSource) -> None:
+        with self._node() as conn:
+            state = self._state(conn)
+        if state.provider_location != on.dsn:
+            # The provider of before may be gone for good.
+            on.close()
+            on.dsn = state.provider_location
+            self._take_up(on, state)
         super().begin(on)
         queue, name = self.settings.queue_name, self.settings.consumer
         with self._node() as conn:
@@ -101,10 +108,17 @@ class NodeParts(Parts):
         with self._node() as conn:
             state = self._acknowledge(conn)
         if state.provider_location != on.dsn:
-            on.close()
-            on.dsn = state.provider_location
             self.begin(on)
         return " by the node" if state.paused else None
+
+    def _take_up(self, on: QueueSource, state: ConsumerState) -> None:
+        """At a new provider the queue begins where the node is, whatever was finished meanwhile.
+
+        Raises an error that is tried again while the provider does not have that tick.
+        """
+        queue, name = self.settings.queue_name, self.settings.consumer
+        if position(on.conn, queue, name, on.dsn) != state.completed_tick:
+            batches.register_consumer_at(on.conn, queue, name, state.completed_tick)
 
     def progress(self) -> Callable[[Callable[[], Connection]], Progress]:
         settings = self.settings

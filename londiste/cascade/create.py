@@ -2,6 +2,9 @@
 
     root            register its location, create the node
 
+    leaf that       as below, in a database that is root or branch of the combined queue; then that
+    merges          queue's root says in it how far its parts are, for the stand-by nodes
+
     branch, leaf    register its location on the root      (the root tells all nodes)
                     register its location on the provider
                     register it as subscriber there        (at the global watermark)
@@ -19,7 +22,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import conninfo, sql
 
-from londiste.cascade import nodes
+from londiste.cascade import nodes, queue_settings
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, masked, place, session
@@ -46,6 +49,7 @@ class NewNode:
     dsn -- how this process reaches the database; may hold a password, is not stored.
     location -- how other nodes reach it; stored on every node, holds no password.
     worker -- consumer name of its worker, unique on the provider.
+    combined -- of a leaf: the queue of this database that it merges into.
     """
 
     queue: str
@@ -54,6 +58,7 @@ class NewNode:
     dsn: str = field(repr=False)
     location: str
     worker: str
+    combined: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,8 +98,17 @@ def create_branch(sites: Sites, node: NewNode, provider: str, *, check: bool = T
 
 
 def create_leaf(sites: Sites, node: NewNode, provider: str, *, check: bool = True) -> list[Step]:
-    """The steps that make a leaf below the node at the connection string ``provider``."""
-    return _below(sites, node, provider, _look_at(sites, node, check))
+    """The steps that make a leaf below the node at the connection string ``provider``.
+
+    Raises StateError also when the queue that it is to merge into is not here, or another one is
+    merged into, or the combined root has no leaf of the queue.
+    """
+    existing = _look_at(sites, node, check)
+    root = _combined_root(sites, node, existing)
+    steps = _below(sites, node, provider, existing)
+    if root is not None and node.combined is not None:
+        steps.append(AnnounceParts(*root, node.combined))
+    return steps
 
 
 def upstream(sites: Sites, queue: str, provider: str) -> Upstream:
@@ -256,6 +270,48 @@ def _refuse_taken_names(sites: Sites, node: NewNode, way: Upstream) -> None:
         )
 
 
+def _combined_root(
+    sites: Sites, node: NewNode, existing: NodeInfo | None
+) -> tuple[str, str] | None:
+    """Name and connection string of the root of the combined queue; None without one."""
+    queue, combined = node.queue, node.combined
+    if existing is not None and existing.combined_queue != combined:
+        raise StateError(
+            f"leaf {node.name} of queue {queue} merges into {existing.combined_queue or 'no queue'}"
+            + (f", not into {combined}" if combined else ""),
+            detail="that is said when it is made",
+            hint=f"give --merge {existing.combined_queue}"
+            if existing.combined_queue
+            else f"leave --merge out; or make it anew: londiste drop-node {node.name}, then"
+            " create-leaf --merge",
+        )
+    if combined is None:
+        return None
+    if combined == queue:
+        raise BadOption(
+            f"queue {queue} cannot merge into itself", hint="give the combined queue to --merge"
+        )
+    local = sites.at(node.dsn)
+    here = nodes.find_node_info(local, combined)
+    if here is None or here.type is NodeType.LEAF:
+        raise StateError(
+            f"{place(node.dsn)} is no root or branch of queue {combined}",
+            detail=f"queue {queue} can merge only into a queue of the same database",
+            hint=f"make it one first, with settings that have queue_name = {combined}:"
+            " londiste create-root; on a stand-by create-branch",
+        )
+    if here.type is NodeType.ROOT:
+        return here.name, node.dsn
+    way = upstream(sites, combined, sites.reach(here.provider_location))
+    if queue not in way.root.target_for:
+        raise StateError(
+            f"node {way.root.name}, the root of queue {combined}, has no leaf of queue {queue}",
+            detail="nothing of it comes through the combined queue",
+            hint=f"make the leaf there first: londiste create-leaf --merge {combined}",
+        )
+    return way.root.name, way.root_dsn
+
+
 def _same(one: str, other: str) -> bool:
     return conninfo.conninfo_to_dict(one) == conninfo.conninfo_to_dict(other)
 
@@ -364,6 +420,7 @@ class CreateNode:
         return (
             f"{self.node.name}: create {self.node.type.value} of queue {self.node.queue},"
             f" provider {self.provider}"
+            + (f", merging into {self.node.combined}" if self.node.combined else "")
         )
 
     def done(self, sites: Sites) -> bool:
@@ -389,8 +446,31 @@ class CreateNode:
                 node.worker,
                 provider=self.provider,
                 global_watermark=consumers[0].last_tick,
+                combined_queue=node.combined,
             )
             if node.type is NodeType.BRANCH:
                 # As quick as its provider, should it become the root.
-                known = {p.name: p.value for p in queues.get_queue_config(source, node.queue)}
-                queues.set_queue_config(conn, node.queue, "ticker_max_lag", known["ticker_max_lag"])
+                queue_settings.take_over(source, conn, node.queue)
+
+
+@dataclass(frozen=True)
+class AnnounceParts:
+    """The root of a combined queue says in it how far its parts are.
+
+    A leaf that waits behind the combined queue has no position of its own before it hears that.
+    """
+
+    root: str
+    dsn: str = field(repr=False)
+    combined: str
+
+    def describe(self) -> str:
+        return f"{self.root}: say in queue {self.combined} how far its parts are"
+
+    def done(self, sites: Sites) -> bool:
+        # Saying it again changes nothing.
+        return False
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            nodes.announce_parts(conn, self.combined)

@@ -3,9 +3,14 @@
 So whoever reads from a branch can read from another node from the same tick on.  Events are
 written in the transaction of the batch.  The tick follows in a transaction of its own, because
 its snapshot must see them; when the process dies in between, ``recover`` makes the tick.
+
+A leaf that merges into a combined queue writes its events there with ids of that queue, whose own
+ticker makes the ticks; with each batch it says how far its part is (``Combiner``).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import psycopg
 from psycopg import sql
@@ -29,13 +34,20 @@ _COLUMNS = (
     "ev_extra4",
 )
 
+_WATERMARK = b"pgq.global-watermark\t"
+
 
 class Forwarder:
     """Writes into the branch's own queue through ``conn``, a session with role replica."""
 
-    def __init__(self, conn: Connection, queue: str) -> None:
+    #: Events keep the ids that they have on the provider.
+    keep_ids = True
+
+    def __init__(self, conn: Connection, queue: str, *, own_watermark: bool = False) -> None:
+        """own_watermark -- those below get this node's global watermark, not the root's."""
         self.conn = conn
         self.queue = queue
+        self.own_watermark = own_watermark
 
     def forward(self, events: EventBlock) -> int:
         """Copies events into the queue's current table as they came; the number of them.
@@ -54,17 +66,21 @@ class Forwarder:
                 " session_replication_role TO the user",
             ) from error
         statement = sql.SQL("copy {} ({}) from stdin").format(
-            table.sql, sql.SQL(", ").join(map(sql.Identifier, _COLUMNS))
+            table.sql,
+            sql.SQL(", ").join(map(sql.Identifier, _COLUMNS if self.keep_ids else _COLUMNS[1:])),
         )
+        alone = len(events) == 1 and not self.own_watermark
+        # Before COPY begins: it may have to ask this database.
+        rows = b"" if alone else self._rows(events)
         try:
             with self.conn.cursor() as cursor, cursor.copy(statement) as copy:
-                if len(events) == 1:
+                if alone:
                     # A long event is a block alone, and shall not be copied around.
                     head, rest = self._row(events.data)
                     copy.write(head)
                     copy.write(rest)
                 else:
-                    copy.write(self._rows(events))
+                    copy.write(rows)
         except psycopg.Error as error:
             raise from_database(error, where=place(self.conn.info.dsn)) from error
         return len(events)
@@ -72,12 +88,23 @@ class Forwarder:
     def _rows(self, events: EventBlock) -> bytes:
         """COPY's text without the two columns that are each database's own."""
         rows = []
+        replace = self.own_watermark and _WATERMARK in events.data
         for line in events.data.splitlines(keepends=True):
             id, time, _txid, retry, rest = line.split(b"\t", 4)
             if retry != rb"\N":
                 raise _retried(int(id), self.queue)
-            rows.append(b"\t".join((id, time, rest)))
+            if replace and rest.startswith(_WATERMARK):
+                rest = self._with_own(rest)
+            rows.append(b"\t".join((id, time, rest) if self.keep_ids else (time, rest)))
         return b"".join(rows)
+
+    def _with_own(self, rest: bytes) -> bytes:
+        """The event of the root's watermark, for nodes that shall hear of this node's."""
+        kind, data, others = rest.split(b"\t", 2)
+        own = nodes.get_node_info(self.conn, self.queue).global_watermark
+        if own is not None and data.isdigit():
+            data = str(min(own, int(data))).encode()
+        return b"\t".join((kind, data, others))
 
     def _row(self, line: bytes) -> tuple[bytes, memoryview]:
         """The same of one line, in two pieces of which the second is not copied."""
@@ -87,7 +114,13 @@ class Forwarder:
         id, time, _txid, retry, _ = line[:end].split(b"\t")
         if retry != rb"\N":
             raise _retried(int(id), self.queue)
-        return b"\t".join((id, time, b"")), memoryview(line)[end:]
+        head = (id, time, b"") if self.keep_ids else (time, b"")
+        return b"\t".join(head), memoryview(line)[end:]
+
+    def ending(self, batch: Batch) -> Callable[[], None]:
+        """The last thing in the transaction of a batch, behind its position; in the caller's
+        pipeline.  What is returned is called after it, and may refuse the batch."""
+        return _nothing
 
     def tick(self, batch: Batch) -> None:
         """Makes the provider's tick here.  The batch must be committed and no transaction open."""
@@ -119,6 +152,31 @@ class Forwarder:
             detail=f"expected tick {batch.prev_tick_id} or {batch.tick_id}",
             hint="make the branch again: its queue was written by something else",
         )
+
+
+class Combiner(Forwarder):
+    """Writes the events of a part into the combined queue, which is a root in this database."""
+
+    keep_ids = False
+
+    def __init__(self, conn: Connection, queue: str, part: str) -> None:
+        super().__init__(conn, queue)
+        self.part = part
+
+    def ending(self, batch: Batch) -> Callable[[], None]:
+        """Says how far the part is.  What is returned raises CombinedClosed."""
+        return nodes.insert_part_tick(self.conn, self.queue, self.part, batch.tick_id)
+
+    def tick(self, batch: Batch) -> None:
+        """Nothing: the combined queue has a ticker."""
+
+    def recover(self, batch: Batch) -> bool:
+        """Nothing is missing: all of it was one transaction."""
+        return False
+
+
+def _nothing() -> None:
+    pass
 
 
 def _retried(event: int, queue: str) -> EventError:

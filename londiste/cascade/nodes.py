@@ -21,7 +21,7 @@ from londiste.cascade.types import (
 )
 from londiste.db import call
 from londiste.db.connection import Connection, place
-from londiste.errors import UnknownConsumer, UnknownNode
+from londiste.errors import CombinedClosed, UnknownConsumer, UnknownNode
 
 # -- nodes --------------------------------------------------------------------
 
@@ -326,6 +326,37 @@ def set_subscriber_watermark(conn: Connection, queue: str, node: str, tick: int)
 def set_global_watermark(conn: Connection, queue: str, tick: int | None) -> None:
     """Moves the marker of what every node has finished; None on the root: its own minimum."""
     call.ret(conn, "pgq_node.set_global_watermark", queue, tick)
+
+
+def insert_part_tick(conn: Connection, combined: str, part: str, tick: int) -> Callable[[], None]:
+    """Writes into the combined queue how far a part is; inside the caller's pipeline.
+
+    What is returned is called after the pipeline and raises CombinedClosed when the combined queue
+    is no root here that takes events: the transaction must be rolled back then.
+    """
+    rows = call.later(conn, "pgq_node.insert_part_tick", combined, part, tick)
+
+    def check() -> None:
+        if rows()[0]["ret_code"] >= 400:
+            raise CombinedClosed(
+                f"combined queue {combined} takes no events in {place(conn.info.dsn)}",
+                detail=f"queue {part} merges into it, so its batches wait",
+                hint="while the combined root changes: wait for the command, or give it again;"
+                f" otherwise londiste status of queue {combined} shows which node is its root",
+            )
+
+    return check
+
+
+def announce_parts(conn: Connection, combined: str) -> None:
+    """Writes into a combined queue how far each of its parts is.  Raises UnknownNode; not a
+    root: a warning in the log."""
+    call.ret(conn, "pgq_node.announce_parts", combined)
+
+
+def set_partition_watermark(conn: Connection, combined: str, part: str, tick: int) -> None:
+    """Where the combined queue is a branch: the part is at ``tick``; elsewhere nothing."""
+    call.ret(conn, "pgq_node.set_partition_watermark", combined, part, tick)
 
 
 def maint_watermark(conn: Connection, queue: str) -> int:

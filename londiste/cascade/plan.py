@@ -14,8 +14,10 @@ from typing import Protocol
 import psycopg
 from psycopg import conninfo
 
+from londiste.daemon import crash
+from londiste.db.alone import become_the_one
 from londiste.db.connection import Connection, connect, masked, place
-from londiste.errors import BadOption, from_database
+from londiste.errors import BadOption, NodeBusy, from_database
 
 
 class Sites:
@@ -23,27 +25,72 @@ class Sites:
 
     lock_timeout -- seconds that a statement may wait for a lock.
     extra -- connection parameters that are added to the location of every other node.
+    answer_seconds -- a server that does not answer for so long is taken for unreachable.
     """
 
-    def __init__(self, *, name: str, lock_timeout: float = 10.0, extra: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        lock_timeout: float = 10.0,
+        extra: str = "",
+        answer_seconds: float | None = None,
+    ) -> None:
         self.lock_timeout = lock_timeout
         self._name = name
         self._extra = extra
+        self._answer_seconds = answer_seconds
         self._open: dict[str, Connection] = {}
+        self._alone: dict[str, tuple[str, str]] = {}
+        self._broken: set[str] = set()
 
     def at(self, dsn: str) -> Connection:
         """The connection for a connection string; in autocommit."""
         conn = self._open.get(dsn)
         if conn is None or conn.closed:
+            if conn is not None:
+                self._broken.add(dsn)
             conn = connect(
                 dsn,
                 name=self._name,
                 autocommit=True,
                 lock_timeout_ms=max(1, round(self.lock_timeout * 1000)),
                 synchronous=True,
+                answer_seconds=self._answer_seconds,
             )
             self._open[dsn] = conn
+            if dsn in self._alone:
+                self._be_alone(conn, *self._alone[dsn])
         return conn
+
+    def alone(self, dsn: str, node: str, queue: str) -> None:
+        """No other command changes the cascade at this node as long as this one has its session.
+
+        Raises NodeBusy when one does already, TransientError when the node does not answer.  What
+        must not happen twice does not rely on it: the session may end before the command does.
+        """
+        conn = self.at(dsn)
+        if dsn not in self._alone:
+            self._be_alone(conn, node, queue)
+            self._alone[dsn] = node, queue
+
+    def still_alone(self, dsn: str) -> bool:
+        """Whether no other command can have changed anything there since ``alone`` was called."""
+        self.at(dsn).execute("select 1")
+        return dsn in self._alone and dsn not in self._broken
+
+    def _be_alone(self, conn: Connection, node: str, queue: str) -> None:
+        # The session of a command that was killed ends even while it waits for a lock.
+        with contextlib.suppress(psycopg.Error):
+            conn.execute("set client_connection_check_interval = '1s'")
+        other = become_the_one(conn, f"change of the cascade {queue}")
+        if other is not None:
+            raise NodeBusy(
+                f"node {node}: another command is changing the cascade of queue {queue}",
+                detail=other,
+                hint="wait until it is done, and look at londiste status; a command whose machine"
+                " is gone ends when the server finds out, or with pg_terminate_backend",
+            )
 
     def reach(self, location: str) -> str:
         """The connection string for a stored location: with the extra parameters."""
@@ -103,7 +150,9 @@ def execute(
     count = 0
     for step in steps:
         if not step.done(sites):
+            crash.point("plan.before-step")
             step.run(sites)
+            crash.point("plan.after-step")
             report(step)
             count += 1
     return count

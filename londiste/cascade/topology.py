@@ -6,7 +6,7 @@ and never waited for longer than the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -70,11 +70,24 @@ def read(dsn: str, queue: str, *, extra: str = "") -> Topology:
     with session(dsn, name="londiste topology", autocommit=True) as conn:
         local = nodes.get_node_info(conn, queue)
         members = nodes.get_queue_locations(conn, queue)
+    return Topology(
+        queue, local.name, views_of(members, queue, extra=extra, local=(local.name, dsn))
+    )
+
+
+def views_of(
+    members: Sequence[Member],
+    queue: str,
+    *,
+    extra: str = "",
+    local: tuple[str, str] | None = None,
+) -> dict[str, View]:
+    """What each of these members says of itself, by name; arguments as those of ``ask``."""
 
     def question(conn: Connection, member: Member) -> NodeInfo:
         return own_info(conn, queue, member)
 
-    answers = ask(members, question, extra=extra, local=(local.name, dsn))
+    answers = ask(members, question, extra=extra, local=local)
     views = {}
     for member in members:
         answer = answers[member.name]
@@ -82,7 +95,7 @@ def read(dsn: str, queue: str, *, extra: str = "") -> Topology:
             views[member.name] = View(member, answer)
         else:
             views[member.name] = View(member, None, answer)
-    return Topology(queue, local.name, views)
+    return views
 
 
 def own_info(conn: Connection, queue: str, member: Member) -> NodeInfo:
@@ -120,6 +133,7 @@ def ask(
                 name="londiste topology",
                 autocommit=True,
                 statement_timeout_ms=ANSWER_SECONDS * 1000,
+                answer_seconds=ANSWER_SECONDS + 2,
             ) as conn:
                 return question(conn, member)
         except LondisteError as error:

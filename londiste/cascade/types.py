@@ -14,6 +14,21 @@ class NodeType(StrEnum):
     LEAF = "leaf"
 
 
+class NodeCase(StrEnum):
+    """What a database is in a queue, merging included.
+
+    The queue of a combined root or branch is merged into by other queues of the database; a merge
+    leaf merges its own.
+    """
+
+    ROOT = "root"
+    BRANCH = "branch"
+    LEAF = "leaf"
+    COMBINED_ROOT = "combined-root"
+    COMBINED_BRANCH = "combined-branch"
+    MERGE_LEAF = "merge-leaf"
+
+
 @dataclass(frozen=True)
 class Member:
     """A node that somebody has heard of, and where it lives.
@@ -63,6 +78,15 @@ class NodeInfo:
     combined_type: NodeType | None
     attrs: str | None
     target_for: tuple[str, ...]
+
+    @property
+    def kind(self) -> NodeCase:
+        """Its type, merging included."""
+        if self.combined_queue is not None:
+            return NodeCase.MERGE_LEAF
+        if self.target_for and self.type is not NodeType.LEAF:
+            return NodeCase(f"combined-{self.type.value}")
+        return NodeCase(self.type.value)
 
 
 @dataclass(frozen=True)

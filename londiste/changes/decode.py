@@ -122,7 +122,8 @@ def _decode(event: Event) -> Change:
             event.id, event.txid, kind, event.data, event.extra1, event.extra2, event.extra3
         )
     raise Malformed(
-        f"unknown type {shown(kind)}",
+        "unknown type {}",
+        quoted=kind if len(kind) <= 80 else kind[:79] + "…",
         hint="tables with events of their own (ev_type=, magic columns) need a queue of their own,"
         " apart from replication",
     )
@@ -143,9 +144,15 @@ def _json(event: Event, kind: str) -> Iterator[Change]:
         yield Truncate(event.id, event.txid, table)
         return
     data = _data(event)
-    for text in data.split("\n") if what.pack else (data,):
-        image = jsonrow.row(what, text)
+    if not what.pack:
+        image = jsonrow.row(what, data)
         yield RowChange(event.id, event.txid, table, what.op, what.key, image, False, what.state)
+        return
+    for number, text in enumerate(data.split("\n"), 1):
+        image = jsonrow.row(what, text)
+        yield RowChange(
+            event.id, event.txid, table, what.op, what.key, image, False, what.state, number
+        )
 
 
 def _data(event: Event) -> str:

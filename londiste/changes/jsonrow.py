@@ -55,8 +55,6 @@ def header(text: str) -> Header:
         raise Malformed('"table" in its type is not [schema, table]')
     if not isinstance(key, list) or not _are_names(key):
         raise Malformed('"pkey" in its type is not a list of names')
-    if _OPS[op] in {Op.UPDATE, Op.DELETE} and not key:
-        raise Malformed("it names no key columns")
     digest, state, pack = value.get("row"), value.get("state", False), value.get("pack", False)
     if digest is not None and not (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
         raise Malformed('"row" in its type is not a digest of eight digits')
@@ -64,6 +62,9 @@ def header(text: str) -> Header:
         raise Malformed('"state" or "pack" in its type is neither true nor false')
     if (state and (op not in {"INSERT", "DELETE"} or not key)) or (pack and op == "TRUNCATE"):
         raise Malformed(f'"state" or "pack" in its type does not go with {op}')
+    # Our own capture tells the whole row that is gone from a table without a key.
+    if not key and (op == "UPDATE" or (op == "DELETE" and digest is None)):
+        raise Malformed("it names no key columns")
     return Header(_OPS[op], ".".join(table), tuple(key), digest, state, pack)
 
 
@@ -75,7 +76,7 @@ def row(what: Header, text: str) -> dict[str, str | None]:
     found = image(text)
     for name in what.key:
         if name not in found:
-            raise Malformed(f"key column {name[:80]!r} is not in its data")
+            raise Malformed("key column {} is not in its data", quoted=name[:80])
     return found
 
 
@@ -88,11 +89,13 @@ def image(text: str) -> dict[str, str | None]:
         elif value is False:
             image[name] = "f"
         elif value is not None and type(value) is not str:
-            raise Malformed(f"column {name[:80]!r} holds nested JSON")
+            raise Malformed("column {} holds nested JSON", quoted=name[:80])
     if "\\u" in text:
         for name, value in image.items():
             if _UNSTORABLE.search(name) or (value is not None and _UNSTORABLE.search(value)):
-                raise Malformed(f"column {name[:80]!r} has a character no text value can have")
+                raise Malformed(
+                    "column {} has a character no text value can have", quoted=name[:80]
+                )
     return image
 
 
@@ -118,7 +121,7 @@ def _are_names(values: list[Any]) -> bool:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise Malformed(f"{constant} is not JSON")
+    raise Malformed("{} is not JSON", quoted=constant)
 
 
 _ROW = json.JSONDecoder(

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 
 class Malformed(Exception):
-    """The event is not in the form its type promises.  The message completes "cannot be …:"."""
+    """The event is not in the form its type promises.  The message completes "cannot be …:".
 
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
+    quoted -- a piece of the event, which stands for ``{}`` in the message.
+    blind -- the message without it, for those who are not to see values of the event.
+    """
+
+    def __init__(self, message: str, hint: str = "", *, quoted: str | None = None) -> None:
+        shown = message if quoted is None else message.replace("{}", repr(quoted))
+        super().__init__(shown)
         self.hint = hint
+        self.blind = message if quoted is None else message.replace("{}", "…")

@@ -54,8 +54,9 @@ def row(op: Op, data: str) -> tuple[tuple[str, ...], dict[str, str | None], bool
     for name, value in where.items():
         if changed.get(name, value) != value:
             raise Malformed(
-                f"it changes the key column {name[:80]!r}",
+                "it changes the key column {}",
                 hint="such updates cannot be captured as SQL; use londiste's own capture",
+                quoted=name[:80],
             )
     return tuple(where), {**where, **changed}, op is Op.UPDATE
 
@@ -78,7 +79,7 @@ def _assignments(reader: _Reader) -> dict[str, str | None]:
         name = reader.name()
         reader.mark("=")
         if name in changed:
-            raise Malformed(f"column {name[:80]!r} is in its data twice")
+            raise Malformed("column {} is in its data twice", quoted=name[:80])
         changed[name] = reader.value()
         if not reader.maybe_mark(","):
             break
@@ -91,7 +92,7 @@ def _conditions(reader: _Reader) -> dict[str, str | None]:
     while True:
         name = reader.name()
         if name in where:
-            raise Malformed(f"column {name[:80]!r} is in its data twice")
+            raise Malformed("column {} is in its data twice", quoted=name[:80])
         if reader.maybe_word("is"):
             reader.word("null")
             where[name] = None
@@ -127,7 +128,7 @@ class _Reader:
 
     def _wrong(self) -> Malformed:
         near = self._data[max(0, self._place - 20) : self._place + 20]
-        return Malformed(f"not a fragment of sqltriga near {near!r}")
+        return Malformed("not a fragment of sqltriga near {}", quoted=near)
 
     def end(self) -> None:
         if self._kind is not None:

@@ -31,7 +31,7 @@ def row(key_text: str, op: Op, data: str) -> tuple[tuple[str, ...], dict[str, st
             if not column:
                 raise Malformed("a column in its data has no name")
             if column in image:
-                raise Malformed(f"column {column!r} is in its data twice")
+                raise Malformed("column {} is in its data twice", quoted=column)
             image[column] = _plain(value) if equals else None
     key = _key(key_text, image)
     if op is not Op.INSERT and not key:
@@ -67,5 +67,5 @@ def _key(text: str, image: dict[str, str | None]) -> tuple[str, ...]:
             names.append(start)
             start = ""
     if start:
-        raise Malformed(f"key column {start[:80]!r} is not in its data")
+        raise Malformed("key column {} is not in its data", quoted=start[:80])
     return tuple(names)

@@ -1,12 +1,13 @@
-"""``londiste check``: whether the tables of a node are captured as they should be."""
+"""``londiste check``: whether the tables of a node, or of all nodes, are as they should be."""
 
 from __future__ import annotations
 
 import click
 
 from londiste.cli import options, output
-from londiste.db.connection import session
-from londiste.monitor import capture_facts, captures
+from londiste.cli.sites import sites as open_sites
+from londiste.monitor import capture_facts, captures, node_facts, node_findings
+from londiste.monitor.queue_types import Finding, Severity
 from londiste.monitor.queues import worst
 from londiste.settings import NodeSettings
 
@@ -14,17 +15,42 @@ from londiste.settings import NodeSettings
 @click.command()
 @options.pass_context
 @click.option("--sizes", is_flag=True, help="Measure the largest values: reads every table once.")
+@click.option("--all-nodes", is_flag=True, help="All nodes, each beside its provider.")
 @options.json_output
-def check(context: options.Context, sizes: bool, as_json: bool) -> int:
-    """Check how the tables of this node are captured: how bad, what, why, and what to do.
+def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool) -> int:
+    """Check the tables of this node: how bad, what, why, and what to do.
 
     Captures that are lost or do not fit their tables, tables without a key or with one whose text
-    does not tell a row, values near the limits of size. The exit code is 0, 1 (warnings) or 2.
+    does not tell a row, values near the limits of size; tables that are not in step, sequences
+    that are not replicated, foreign keys that are off. The exit code is 0, 1 (warnings) or 2.
     """
     settings = context.settings(NodeSettings)
-    with session(settings.db, name="londiste check", autocommit=True) as conn:
-        facts = capture_facts.collect(conn, settings.queue_name, sizes=sizes)
-    found = captures.findings(facts, settings.queue_name)
+    queue = settings.queue_name
+    found: list[Finding] = []
+    with open_sites(settings) as sites:
+        facts = capture_facts.collect(sites.at(settings.db), queue, sizes=sizes)
+        found += captures.findings(facts, queue)
+        if all_nodes:
+            every, silent = node_facts.everywhere(sites, settings.db, queue)
+            by_name = {node.name: node for node, _ in every}
+            for node, provider in every:
+                above = None if node.type == "root" else by_name.get(provider)
+                found += node_findings.findings(node, above, queue)
+            found += [
+                Finding(
+                    Severity.CRITICAL,
+                    "unreachable",
+                    f"node {name} was not checked",
+                    why,
+                    f"londiste -c FILE check on node {name}",
+                    queue,
+                )
+                for name, why in silent
+            ]
+        else:
+            here = node_facts.collect(sites.at(settings.db), queue)
+            found += node_findings.findings(here, None, queue)
+    found.sort(key=lambda one: -one.severity)
     rows = [
         {
             "severity": one.severity.word,

@@ -8,22 +8,52 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.compare import run
-from londiste.compare.checksum import TableResult
+from londiste.compare import audit, found, parties, run
+from londiste.errors import UsageError
 from londiste.settings import WorkerSettings
 
 
 @click.command()
 @options.pass_context
 @click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.option("--count-only", is_flag=True, help="Numbers of rows only, not what is in them.")
+@click.option("--where", default="", metavar="SQL", help="Only rows with this condition.")
+@click.option(
+    "--limit",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Rows that differ to look for, in each table.",
+)
+@click.option("--resume", is_flag=True, help="Go on where the last comparison was interrupted.")
 @click.option("--timeout", default=60.0, show_default=True, help="Seconds to wait for the worker.")
 @click.option("--engine", type=click.Choice(["spark", "local"]), help="Override the setting.")
+@click.option("--continuous", is_flag=True, help="Audit range after range until stopped.")
+@click.option("--once", is_flag=True, help="With --continuous: every range once.")
+@click.option(
+    "--share",
+    default=0.2,
+    show_default=True,
+    type=click.FloatRange(0.001, 1.0),
+    help="With --continuous: part of the time in which something is read.",
+)
+@click.option("--status", is_flag=True, help="What --continuous has covered and found.")
+@options.explain
 @options.json_output
 def compare(
     context: options.Context,
     tables: tuple[str, ...],
+    count_only: bool,
+    where: str,
+    limit: int,
+    resume: bool,
     timeout: float,
     engine: str | None,
+    continuous: bool,
+    once: bool,
+    share: float,
+    status: bool,
+    explain: bool,
     as_json: bool,
 ) -> int:
     """Compare tables with the root's at one tick, while replication runs.
@@ -31,36 +61,108 @@ def compare(
     Every replicated table without TABLE; * and ? match several.  Takes no lock on any table.
     The exit code is 3 when a table differs.
     """
+    if (continuous or status) and (where or count_only or resume):
+        raise UsageError(
+            "--continuous and --status go with TABLE, --timeout and --share only",
+            hint="leave --where, --count-only and --resume out",
+        )
+    if once and not continuous:
+        raise UsageError("--once belongs to --continuous", hint="londiste compare --continuous")
     settings = context.settings(WorkerSettings, engine=engine)
-    found = run.compare_tables(
-        settings, tables, timeout=timeout, progress=output.message, done=_announce
-    )
+    asked = parties.Asked(tables, timeout, where, count_only, limit, resume)
+    if status:
+        return _status(audit.coverage(settings, tables), as_json)
+    if explain:
+        return _explain(run.explain(settings, asked), as_json)
+    if continuous:
+        audit.run(settings, asked, share=share, once=once, say=output.message)
+        covered = audit.coverage(settings, tables)
+        return _status(covered, as_json) if once else 0
+    result = run.compare_tables(settings, asked, say=output.message, done=announce)
     if as_json:
         output.as_json(
-            {"equal": found.equal, "tick": found.tick_id, "tables": [_row(r) for r in found.tables]}
+            {
+                "equal": result.equal,
+                "tick": result.tick_id,
+                "tables": [row(r) for r in result.tables],
+            }
         )
     else:
         output.table(
-            ["table", "equal", "rows on root", "rows here"],
-            [[r.table, r.equal, r.root.rows, r.node.rows] for r in found.tables],
+            ["table", "equal", "rows on root", "rows here", "missing", "extra", "differ"],
+            [
+                [r.table, r.equal, r.rows_root, r.rows_node, *_counts(r, count_only)]
+                for r in result.tables
+            ],
         )
-    return 0 if found.equal else EXIT_DIFFERENT
+    return 0 if result.equal else EXIT_DIFFERENT
 
 
-def _announce(result: TableResult) -> None:
-    if not result.equal:
+def announce(result: found.TableResult) -> None:
+    """What is known of a table, on stderr, as soon as it is known."""
+    for difference in result.differences:
+        output.message(found.as_text(result.pairing, difference))
+    if result.more:
+        output.message(f"{result.table}: more rows differ; --limit says how many are looked for")
+    if result.healed:
+        output.message(f"{result.table}: {result.healed} rows differed, and were equal later")
+    if not result.equal and not result.differences:
         output.message(
-            f"{result.table}: differs: {result.root.rows} rows on the root,"
-            f" {result.node.rows} rows here"
-            + ("" if result.root.rows != result.node.rows else ", other values")
+            f"{result.table}: differs: {result.rows_root} rows on the root,"
+            f" {result.rows_node} rows here"
+        )
+    if result.ranges_known:
+        output.message(
+            f"{result.table}: {result.ranges_known} of {result.ranges} ranges were known as equal"
         )
 
 
-def _row(result: TableResult) -> dict[str, Any]:
+def row(result: found.TableResult) -> dict[str, Any]:
+    """A table of ``--json``."""
     return {
         "table": result.table,
         "equal": result.equal,
-        "rows_root": result.root.rows,
-        "rows_here": result.node.rows,
+        "rows_root": result.rows_root,
+        "rows_here": result.rows_node,
+        **result.counts(),
+        "more": result.more,
+        "rows": [found.as_json(result.pairing, d) for d in result.differences],
         "skipped_columns": list(result.skipped_columns),
+        "ranges": result.ranges,
+        "ranges_known": result.ranges_known,
     }
+
+
+def _counts(result: found.TableResult, count_only: bool) -> list[str]:
+    if count_only:
+        return ["-", "-", "-"]
+    return [f"{n}+" if result.more else str(n) for n in result.counts().values()]
+
+
+def _explain(plans: list[dict[str, Any]], as_json: bool) -> int:
+    if as_json:
+        output.as_json({"tables": plans})
+        return 0
+    output.table(
+        ["table", "here", "found by", "cut into", "rows", "not compared"],
+        [
+            [p["table"], p["here"], p["found_by"], p["cut"], p["where"], p["skipped_columns"]]
+            for p in plans
+        ],
+    )
+    return 0
+
+
+def _status(covered: list[audit.Coverage], as_json: bool) -> int:
+    equal = not any(table.differing for table in covered)
+    if as_json:
+        output.as_json({"equal": equal, "tables": [table.as_json() for table in covered]})
+    else:
+        output.table(
+            ["table", "ranges", "compared", "oldest", "rows", "rows that differ"],
+            [[t.table, t.ranges, t.compared, t.oldest, t.rows, t.differing] for t in covered],
+        )
+        for table in covered:
+            for finding in table.findings:
+                output.message(f"{table.table} {finding['kind']}: {finding['key']}")
+    return 0 if equal else EXIT_DIFFERENT

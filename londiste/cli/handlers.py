@@ -10,7 +10,7 @@ import click
 from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.cli.steps import carry_out
-from londiste.handlers import registry
+from londiste.handlers import registry, wanted
 from londiste.replication import change_handler as changing
 from londiste.settings import NodeSettings
 
@@ -59,29 +59,39 @@ def show_handlers(context: options.Context, names: Sequence[str], as_json: bool)
 @click.command("change-handler")
 @options.pass_context
 @click.argument("names", nargs=-1, metavar="TABLE...")
-@click.option("--handler", default="", metavar="NAME", help="The new one; none: the default.")
+@click.option("--handler", default=None, metavar="NAME", help="The new one; none: the default.")
 @click.option(
     "--handler-arg", "arguments", multiple=True, metavar="OPTION=VALUE", help="An option of it."
 )
+@click.option("--where", default=None, metavar="CONDITION", help="Another row filter; '' for none.")
+@click.option("--columns", default=None, metavar="A,B", help="Keep these only; '' for all.")
+@click.option("--skip-columns", default=None, metavar="A,B", help="Leave these out; '' for none.")
 @options.explain
 @options.json_output
 def change_handler(
     context: options.Context,
     names: Sequence[str],
-    handler: str,
+    handler: str | None,
     arguments: Sequence[str],
+    where: str | None,
+    columns: str | None,
+    skip_columns: str | None,
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Give tables of this node another handler.
+    """Give tables of this node another handler, or another filter.
 
-    Their trigger is made anew where it has to be, and they are copied again when the new handler
-    wants other rows than the old one. TABLE may hold * and ?.
+    Their trigger is made anew where it has to be, and they are copied again when other rows are
+    wanted than before; below a branch, on every node. With a filter and without --handler a table
+    keeps its handler. TABLE may hold * and ?.
     """
     settings = context.settings(NodeSettings)
-    stored = registry.parse(handler, arguments)
-    with sites(settings) as where:
-        plan = changing.plan(where, settings.db, settings.queue_name, names, stored)
+    filters = wanted.changes(where, columns, skip_columns)
+    stored = None
+    if handler is not None or arguments or not filters:
+        stored = registry.parse(handler or "", arguments)
+    with sites(settings) as reach:
+        plan = changing.plan(reach, settings.db, settings.queue_name, names, stored, filters)
         for name in plan.already:
-            output.message(f"{name}: already processed, it has that handler")
-        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+            output.message(f"{name}: already processed, nothing would change")
+        carry_out(plan.steps, reach, explain=explain, json_wanted=as_json)

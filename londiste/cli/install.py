@@ -9,6 +9,8 @@ import click
 
 from londiste.cli import options, output
 from londiste.db.connection import Connection, connect
+from londiste.errors import BadOption
+from londiste.install import adopt as adopting
 from londiste.install import apply, remove
 from londiste.install.plan import Action, PlanStep
 from londiste.install.script import script
@@ -25,6 +27,11 @@ from londiste.settings import DatabaseSettings
     is_flag=True,
     help="Also drop what only programs of the previous release use; none may run any more.",
 )
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Take over the schemas of the original's extensions: rows and triggers stay.",
+)
 @options.json_output
 @options.pass_context
 def install(
@@ -34,6 +41,7 @@ def install(
     dry_run: bool,
     as_sql: bool,
     after: bool,
+    adopt: bool,
     as_json: bool,
 ) -> None:
     """Bring the SQL into a database, or up to date.
@@ -41,6 +49,14 @@ def install(
     All components unless some are named; what they require comes along.  A database that only
     applies events of queues elsewhere needs no more than pgq_ext.
     """
+    if adopt:
+        if as_sql or after or components:
+            raise BadOption(
+                "--adopt with --sql, --after or components",
+                hint="it takes over all extensions that are there, and brings them up to date",
+            )
+        _adopt(ctx, db, dry_run, as_json)
+        return
     if as_sql:
         click.echo(script(components), nl=False)
         return
@@ -74,6 +90,27 @@ def install(
             output.message(f"{plan.component}/{path} waits: londiste install --after")
         for path in plan.leftovers:
             output.message(f"{plan.component}/{path} is no longer part of it, but still there")
+
+
+def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -> None:
+    """Takes over the extensions that are there, or says what would be."""
+    with _connection(ctx, db) as conn:
+        extensions = adopting.found(conn)
+        steps = [] if explain else adopting.adopt(conn)
+    if as_json:
+        output.as_json(
+            {"done": not explain, "extensions": extensions, "steps": [_as_dict(s) for s in steps]}
+        )
+        return
+    if not extensions:
+        output.message("no extension of the original is here, nothing to do")
+    for name in extensions:
+        # The queue's tables stay where they are; of the others the rows move into tables of ours.
+        text = f"{name}: not an extension any more; tables, rows, functions and triggers stay"
+        output.message(f"would: {text}" if explain else text)
+    for component in dict.fromkeys(step.component for step in steps):
+        ran = sum(s.component == component and s.action is Action.RUN for s in steps)
+        output.message(f"{component}: {ran} files ran")
 
 
 @click.command()

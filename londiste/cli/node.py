@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,12 +17,12 @@ from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.cli.steps import carry_out
 from londiste.db.connection import masked, place
+from londiste.db.names import MAX_IDENTIFIER_BYTES
 from londiste.errors import BadOption, UnknownNode
-from londiste.monitor import status as monitor
-from londiste.monitor import tree
 from londiste.replication import wait
+from londiste.replication.known import Known
 from londiste.replication.registry import CopyRegistry
-from londiste.settings import NodeSettings, WorkerSettings
+from londiste.settings import NodeSettings
 
 # -- making -------------------------------------------------------------------
 
@@ -96,6 +94,7 @@ def create_branch(
 @click.command("create-leaf")
 @_creating
 @_provider
+@click.option("--merge", metavar="QUEUE", help="Merge into this combined queue of the database.")
 def create_leaf(
     context: options.Context,
     name: str | None,
@@ -105,12 +104,16 @@ def create_leaf(
     explain: bool,
     as_json: bool,
     provider: str | None,
+    merge: str | None,
 ) -> None:
     """Make this database a leaf: it applies changes.
 
-    Interrupted, the same command finishes what it began.
+    With --merge the changes also go into a combined queue, which is root here; where that is a
+    branch, the leaf waits behind it.  Interrupted, the same command finishes what it began.
     """
-    _create_below(context, NodeType.LEAF, name, public, worker, provider, nocheck, explain, as_json)
+    _create_below(
+        context, NodeType.LEAF, name, public, worker, provider, nocheck, explain, as_json, merge
+    )
 
 
 def _create_below(
@@ -123,6 +126,7 @@ def _create_below(
     nocheck: bool,
     explain: bool,
     as_json: bool,
+    merge: str | None = None,
 ) -> None:
     settings = context.settings(
         NodeSettings, consumer_name=worker, initial_provider_location=provider
@@ -133,18 +137,18 @@ def _create_below(
             "no provider given",
             hint="--provider 'host=… dbname=…': the connection string of the node to read from",
         )
-    node = _new_node(settings, kind, name, public)
+    node = dataclasses.replace(_new_node(settings, kind, name, public), combined=merge)
     make = create.create_leaf if kind is NodeType.LEAF else create.create_branch
     with sites(settings) as where:
         dsn = where.reach(dsn)
         steps = make(where, node, dsn, check=not nocheck)
         above = nodes.get_node_info(where.at(dsn), node.queue)
-        steps.append(_registry_after(node, above, dsn))
+        steps.append(_registry_after(node, above, dsn, Known.of(settings)))
         _finish(steps, where, node, explain, as_json)
 
 
-def _registry_after(node: NewNode, provider: NodeInfo, dsn: str) -> Step:
-    return CopyRegistry(node.name, provider.name, dsn, node.dsn, node.queue)
+def _registry_after(node: NewNode, provider: NodeInfo, dsn: str, wanted: Known) -> Step:
+    return CopyRegistry(node.name, provider.name, dsn, node.dsn, node.queue, wanted)
 
 
 def _new_node(
@@ -153,6 +157,18 @@ def _new_node(
     chosen = name or settings.node_name
     if not chosen:
         raise BadOption("the node has no name", hint=f"londiste create-{kind.value} NAME")
+    for wrong in ",/":
+        if wrong in chosen:
+            raise BadOption(
+                f"not the name of a node: {chosen!r}, it has a {wrong}",
+                detail="names of nodes stand in lists with commas and in names of files",
+                hint="use letters, digits, _ . -",
+            )
+    if len(chosen.encode()) > MAX_IDENTIFIER_BYTES:
+        raise BadOption(
+            f"the name of a node has {len(chosen.encode())} bytes",
+            hint=f"up to {MAX_IDENTIFIER_BYTES} are allowed",
+        )
     location = public or settings.public_node_location or settings.db
     create.check_location(location)
     if not create.reachable_from_elsewhere(location):
@@ -325,7 +341,7 @@ def node_info(context: options.Context, name: str | None, as_json: bool) -> None
     ]
     rows: list[list[Any]] = [
         ["node", info.name],
-        ["type", info.type.value],
+        ["type", info.kind.value],
         ["queue", queue],
         ["status", ", ".join(flags) or "OK"],
         ["connect string", masked(locations[info.name].location)],
@@ -335,6 +351,7 @@ def node_info(context: options.Context, name: str | None, as_json: bool) -> None
         ["global watermark", info.global_watermark],
         ["subscribers", ", ".join(s.name for s in below) or None],
         ["combined queue", info.combined_queue],
+        ["queues that merge into this", ", ".join(info.target_for) or None],
         ["attributes", info.attrs],
     ]
     if info.type is not NodeType.ROOT:
@@ -342,36 +359,6 @@ def node_info(context: options.Context, name: str | None, as_json: bool) -> None
         rows.insert(6, ["provider connect string", masked(info.provider_location)])
     rows += [[f"error of {c.name}", c.cur_error] for c in consumers if c.cur_error]
     output.table(["what", "value"], rows)
-
-
-@click.command()
-@options.pass_context
-@click.option("--compact", is_flag=True, help="One line per node.")
-@options.json_output
-def status(context: options.Context, compact: bool, as_json: bool) -> None:
-    """Show the tree of nodes with tables and lag.
-
-    Tables: in step / on the way / not kept there. A node that does not answer is shown as dead.
-    Large batches: from how many events on a job of the engine carries a batch, and which way the
-    last one of each node went.
-    """
-    settings = context.settings(WorkerSettings)
-    found = dataclasses.replace(
-        monitor.collect(settings.db, settings.queue_name, extra=settings.remote_extra_connstr),
-        large_from=settings.spark_from_events,
-        engine=settings.engine,
-    )
-    if as_json:
-        output.as_json(found)
-        return
-    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-
-    def paint(text: str) -> str:
-        return click.style(text, fg="red") if colour else text
-
-    draw = tree.compact if compact else tree.tree
-    for line in draw(found, paint):
-        click.echo(line)
 
 
 # -- waiting ------------------------------------------------------------------

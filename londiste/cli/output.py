@@ -53,8 +53,31 @@ def show(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], *, json_want
 
 
 def steps(items: Iterable[Describes], *, json_wanted: bool = False) -> None:
-    """Prints what a command would do, numbered."""
-    lines([item.describe() for item in items], json_wanted=json_wanted)
+    """Prints what a command would do, numbered; the SQL of a step below it.
+
+    As JSON a text for each step, its SQL in the lines behind the first.
+    """
+    found = [(item.describe(), _sql(item)) for item in items]
+    if json_wanted:
+        as_json(["\n".join([text, *more]) for text, more in found])
+        return
+    if not found:
+        click.echo("nothing to do")
+    for number, (text, more) in enumerate(found, 1):
+        click.echo(f"{number}. {printable(text)}")
+        for statement in more:
+            for line in statement.splitlines():
+                click.echo(f"   {_harmless(line)}")
+
+
+def _sql(item: Describes) -> list[str]:
+    explain = getattr(item, "explain", None)
+    return list(explain()) if explain is not None else []
+
+
+def _harmless(line: str) -> str:
+    """A line as it is, but for control characters."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line)
 
 
 def lines(texts: Sequence[str], *, json_wanted: bool = False) -> None:

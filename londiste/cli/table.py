@@ -8,21 +8,31 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from londiste.cascade import nodes
+from londiste.cascade.types import NodeType
 from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.cli.steps import carry_out
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
+from londiste.db.queries import query
 from londiste.errors import BadOption
 from londiste.handlers import registry
-from londiste.handlers.wanted import Choice
+from londiste.handlers.wanted import POLICIES, Choice
 from londiste.replication import add_table as adding
-from londiste.replication import forms, sequences, wait
+from londiste.replication import follow, forms, wait
 from londiste.replication import remove_table as removing
 from londiste.replication import resync as resyncing
 from londiste.replication import tables as registered
 from londiste.replication.add_table import Plan
-from londiste.replication.types import COPY_MODES, ReplicatedTable, TableOptions
+from londiste.replication.copy_source import ANY
+from londiste.replication.known import Known
+from londiste.replication.types import (
+    COPY_MODES,
+    MERGE_ALL,
+    NO_MERGE,
+    ReplicatedTable,
+    TableOptions,
+)
 from londiste.settings import NodeSettings
 
 if TYPE_CHECKING:
@@ -40,6 +50,8 @@ _all = click.option("--all", "every", is_flag=True, help="All of them.")
 @click.option("--skip-truncate", is_flag=True, help="Keep the rows that are here, and copy.")
 @click.option("--dest-table", metavar="NAME", help="The table has another name here.")
 @click.option("--create", is_flag=True, help="Make missing tables: columns and primary key.")
+@click.option("--create-full", is_flag=True, help="Make missing tables whole, as there.")
+@click.option("--create-without", metavar="PARTS", help="Parts that --create-full leaves out.")
 @click.option(
     "--trigger",
     type=click.Choice(["capture", "logutriga", "jsontriga", "sqltriga"]),
@@ -57,6 +69,15 @@ _all = click.option("--all", "every", is_flag=True, help="All of them.")
     type=click.Choice(COPY_MODES),
     help="In one snapshot, resumable, or by rule (auto).",
 )
+@click.option("--find-copy-node", is_flag=True, help="Copy from the nearest node that has it.")
+@click.option("--copy-node", metavar="NODE", help="Copy from this node, further up.")
+@click.option("--merge-all", is_flag=True, help="All queues with a leaf here fill the table.")
+@click.option("--no-merge", is_flag=True, help="This queue alone fills the table.")
+@click.option(
+    "--max-parallel-copy",
+    type=click.IntRange(min=1),
+    help="Of a merged table: parts that are copied at a time.",
+)
 @click.option("--where", default="", metavar="CONDITION", help="Keep only such rows here.")
 @click.option("--columns", metavar="A,B", help="Keep only these columns here.")
 @click.option("--skip-columns", metavar="A,B", help="Keep all columns here but these.")
@@ -64,8 +85,18 @@ _all = click.option("--all", "every", is_flag=True, help="All of them.")
 @click.option(
     "--handler-arg", "handler_args", multiple=True, metavar="OPTION=VALUE", help="Option of it."
 )
+@click.option(
+    "--on-error",
+    type=click.Choice(POLICIES),
+    default="halt",
+    help="What becomes of events that do not fit the rows here: londiste change-policy.",
+)
 @click.option("--no-triggers", is_flag=True, help="No trigger on this node.")
 @click.option("--insert-only", is_flag=True, help="Admit tables without key; only INSERT works.")
+@click.option("--no-sequences", is_flag=True, help="Without the sequences of its columns.")
+@click.option(
+    "--whole-row", is_flag=True, help="Tables without key: UPDATE and DELETE by all columns."
+)
 @click.option("--skip-non-existing", is_flag=True, help="Skip tables that are missing.")
 @click.option("--force", is_flag=True, help="Although the provider does not have it.")
 @click.option("--wait-sync", is_flag=True, help="Then wait until every table is in step.")
@@ -80,18 +111,28 @@ def add_table(
     skip_truncate: bool,
     dest_table: str | None,
     create: bool,
+    create_full: bool,
+    create_without: str | None,
     trigger: str | None,
     form: str | None,
     trigger_flags: str,
     trigger_args: Sequence[str],
     copy_mode: str | None,
+    find_copy_node: bool,
+    copy_node: str | None,
+    merge_all: bool,
+    no_merge: bool,
+    max_parallel_copy: int | None,
     where: str,
     columns: str | None,
     skip_columns: str | None,
     handler: str,
     handler_args: Sequence[str],
+    on_error: str,
     no_triggers: bool,
     insert_only: bool,
+    no_sequences: bool,
+    whole_row: bool,
     skip_non_existing: bool,
     force: bool,
     wait_sync: bool,
@@ -99,29 +140,40 @@ def add_table(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Replicate tables.
+    """Replicate tables, with the sequences of their columns.
 
     On the root: their changes go into the queue from now on. On other nodes: the worker copies
     them and then follows. TABLE may hold * and ?; without a dot it is in schema public.
     """
     settings = context.settings(NodeSettings)
+    stored = registry.parse(handler, handler_args)
+    # A handler may say itself which table gets the rows.
+    dest_table = dest_table or registry.make(stored).dest
     wanted = TableOptions(
         expect_sync=expect_sync,
         skip_truncate=skip_truncate,
         dest=TableName.parse(dest_table) if dest_table else None,
         create=create,
+        create_full=create_full,
+        create_without=_listed("--create-without", create_without),
         trigger=trigger or "",
         form=form or "",
         trigger_flags=trigger_flags,
         trigger_args=tuple(trigger_args),
         triggers=not no_triggers,
         insert_only=insert_only,
+        sequences=not no_sequences,
+        whole_row=whole_row,
         copy_mode=copy_mode or "",
+        copy_node=_copy_node(find_copy_node, copy_node),
+        merge=_merge(merge_all, no_merge),
+        max_parallel_copy=max_parallel_copy,
         choice=Choice(
-            registry.parse(handler, handler_args),
+            stored,
             where.strip(),
             _listed("--columns", columns),
             _listed("--skip-columns", skip_columns),
+            on_error,
         ),
     )
     with sites(settings) as reach:
@@ -134,18 +186,24 @@ def add_table(
             every=every,
             force=force,
             skip_non_existing=skip_non_existing,
+            wanted=Known.of(settings),
         )
-        _already(plan, "added")
+        already(plan, "added")
         if plan.already and (form or trigger):
             option = "--form" if form else "--trigger"
             output.warning(
                 f"{option} changes nothing about tables that are added already; londiste tables -v"
                 " shows what captures them, londiste change-form gives them another form"
             )
+        if plan.already and on_error != "halt":
+            output.warning(
+                "--on-error changes nothing about tables that are added already: londiste"
+                " change-policy"
+            )
         if plan.already and (where or columns or skip_columns or handler):
             output.warning(
-                "a filter or handler changes nothing about tables that are added already; another"
-                " handler: londiste change-handler; another filter: remove the table, then add it"
+                "a filter or handler changes nothing about tables that are added already: londiste"
+                " change-handler gives them another"
             )
         carry_out(plan.steps, reach, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
@@ -156,6 +214,22 @@ def add_table(
                 progress=_progress,
                 trouble=output.warning,
             )
+
+
+def _copy_node(find: bool, node: str | None) -> str:
+    """The node to copy from, as it is stored; '' when the provider is meant."""
+    if find and node is not None:
+        raise BadOption("--find-copy-node and --copy-node", hint="give one of the two")
+    if node is not None and node in ("", ANY):
+        raise BadOption(f"--copy-node {node}: not the name of a node", hint="or: --find-copy-node")
+    return ANY if find else node or ""
+
+
+def _merge(every: bool, alone: bool) -> str:
+    """The word for ``local_add_table``; '' when neither was asked for."""
+    if every and alone:
+        raise BadOption("--merge-all and --no-merge", hint="give one of the two")
+    return MERGE_ALL if every else NO_MERGE if alone else ""
 
 
 def _listed(option: str, text: str | None) -> tuple[str, ...]:
@@ -172,7 +246,7 @@ def _listed(option: str, text: str | None) -> tuple[str, ...]:
 @options.pass_context
 @_names
 @_all
-@click.option("--force", is_flag=True, help="Pass over names that are not replicated here.")
+@click.option("--force", is_flag=True, help="Pass over names that nobody knows.")
 @options.explain
 @options.json_output
 def remove_table(
@@ -190,9 +264,15 @@ def remove_table(
     settings = context.settings(NodeSettings)
     with sites(settings) as where:
         plan = removing.plan(
-            where, settings.db, settings.queue_name, names, every=every, force=force
+            where,
+            settings.db,
+            settings.queue_name,
+            names,
+            every=every,
+            force=force,
+            followed=lambda name: follow.follows(settings, name),
         )
-        _already(plan, "removed")
+        already(plan, "removed")
         carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
 
 
@@ -215,7 +295,7 @@ def change_form(
         plan = forms.plan(
             where, settings.db, settings.queue_name, names[:-1], names[-1] if names else ""
         )
-        _already(plan, f"captured in the form {names[-1]}")
+        already(plan, f"captured in the form {names[-1]}")
         carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
 
 
@@ -228,6 +308,8 @@ def change_form(
     type=click.Choice(COPY_MODES),
     help="From now on: in one snapshot, resumable, or by rule (auto).",
 )
+@click.option("--find-copy-node", is_flag=True, help="Copy from the nearest node that has it.")
+@click.option("--copy-node", metavar="NODE", help="Copy from this node, further up.")
 @click.option("--wait-sync", is_flag=True, help="Then wait until every table is in step.")
 @click.option("--timeout", type=float, help="Seconds for --wait-sync; no limit without.")
 @options.explain
@@ -237,6 +319,8 @@ def resync(
     names: Sequence[str],
     every: bool,
     copy_mode: str | None,
+    find_copy_node: bool,
+    copy_node: str | None,
     wait_sync: bool,
     timeout: float | None,
     explain: bool,
@@ -252,8 +336,9 @@ def resync(
             names,
             every=every,
             copy_mode=copy_mode or "",
+            copy_node=_copy_node(find_copy_node, copy_node),
         )
-        _already(plan, "waiting for its copy")
+        already(plan, "waiting for its copy")
         carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
             wait.wait_sync(
@@ -344,72 +429,72 @@ def tables(context: options.Context, names_only: bool, verbose: bool, as_json: b
 
 @click.command()
 @options.pass_context
+@click.option("--all-nodes", is_flag=True, help="On all nodes, and what to run there.")
 @options.json_output
-def missing(context: options.Context, as_json: bool) -> None:
-    """List tables and sequences that could be replicated here and are not."""
+def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
+    """List tables and sequences that could be replicated here and are not.
+
+    On the root with those that cannot be, and why.
+    With --all-nodes those that a node does not keep although its provider does, or keeps although
+    its provider does not; the exit code is 1 then if there are any.
+    """
     settings = context.settings(NodeSettings)
+    if all_nodes:
+        return _missing_everywhere(settings, as_json)
     with session(settings.db, name="londiste missing", autocommit=True) as conn:
-        nodes.get_node_info(conn, settings.queue_name)
+        node = nodes.get_node_info(conn, settings.queue_name)
         found = registered.local_show_missing(conn, settings.queue_name)
+        rows = [{"kind": m.kind, "name": m.name} for m in found]
+        if node.type is NodeType.ROOT:
+            rows += [
+                {"kind": kind, "name": name, "why": _LEFT_OUT[reason]}
+                for kind, name, reason in conn.execute(
+                    query("left_out"), [settings.queue_name]
+                ).fetchall()
+            ]
     words = {"r": "table", "S": "sequence"}
-    rows = [{"kind": words.get(m.kind, m.kind), "name": m.name} for m in found]
-    output.show(["kind", "name"], rows, json_wanted=as_json)
+    shown = [{**row, "kind": words.get(row["kind"], row["kind"])} for row in rows]
+    output.show(["kind", "name", "why"], shown, json_wanted=as_json)
+    return 0
 
 
-_sequences = click.argument("names", nargs=-1, metavar="SEQUENCE...")
+_LEFT_OUT = {
+    "schema": "cannot be replicated: the name of its schema has a dot, and in a queue the first"
+    " dot ends the schema; alter schema … rename to …",
+    "unlogged": "cannot be replicated: unlogged, a crash empties it; alter table … set logged",
+}
 
 
-@click.command("add-seq")
-@options.pass_context
-@_sequences
-@_all
-@options.explain
-@options.json_output
-def add_seq(
-    context: options.Context, names: Sequence[str], every: bool, explain: bool, as_json: bool
-) -> None:
-    """Replicate sequences; other nodes are kept some values ahead of the root."""
-    settings = context.settings(NodeSettings)
+def _missing_everywhere(settings: NodeSettings, as_json: bool) -> int:
+    # Imported here: no other command of this file looks at other nodes.
+    from londiste.monitor import node_facts, node_findings
+
+    kinds = {"not-kept", "not-above", "unknown-above", "sequence-not-kept"}
+    rows = []
     with sites(settings) as where:
-        plan = sequences.plan_add(where, settings.db, settings.queue_name, names, every=every)
-        _already(plan, "added")
-        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+        every, silent = node_facts.everywhere(where, settings.db, settings.queue_name)
+    by_name = {node.name: node for node, _ in every}
+    for node, provider in every:
+        if node.type != "root":
+            rows += [
+                {"node": node.name, "what": one.what.partition(": ")[2], "do": one.do}
+                for one in node_findings.findings(node, by_name.get(provider), settings.queue_name)
+                if one.kind in kinds
+            ]
+    for name, why in silent:
+        output.warning(f"node {name} was not looked at: {why}")
+    output.show(["node", "what", "do"], rows, json_wanted=as_json)
+    return 1 if rows or silent else 0
 
 
-@click.command("remove-seq")
-@options.pass_context
-@_sequences
-@_all
-@options.explain
-@options.json_output
-def remove_seq(
-    context: options.Context, names: Sequence[str], every: bool, explain: bool, as_json: bool
-) -> None:
-    """Stop replicating sequences: on the root everywhere, elsewhere on this node."""
-    settings = context.settings(NodeSettings)
-    with sites(settings) as where:
-        plan = sequences.plan_remove(where, settings.db, settings.queue_name, names, every=every)
-        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
-
-
-@click.command()
-@options.pass_context
-@options.json_output
-def seqs(context: options.Context, as_json: bool) -> None:
-    """List the sequences of the queue: whether they are kept here, and the published value."""
-    settings = context.settings(NodeSettings)
-    with session(settings.db, name="londiste seqs", autocommit=True) as conn:
-        nodes.get_node_info(conn, settings.queue_name)
-        found = registered.get_seq_list(conn, settings.queue_name)
-    rows = [{"sequence": str(s.name), "local": s.local, "last_value": s.last_value} for s in found]
-    output.show(["sequence", "local", "last_value"], rows, json_wanted=as_json)
-
-
-def _already(plan: Plan, word: str) -> None:
+def already(plan: Plan, word: str) -> None:
+    """Says what is passed over, and why."""
     for name in plan.already:
         output.message(f"{name}: already processed, it is {word}")
     for line in plan.skipped:
         output.warning(f"{line}, skipped")
+    for line in plan.notes:
+        output.warning(line)
 
 
 def _progress(found: list[ReplicatedTable]) -> None:

@@ -31,7 +31,8 @@ from londiste.pgq import queues
 
 log = logging.getLogger(__name__)
 
-_HOLD_SECONDS = 60
+#: A killed process stops the worker for so long at most; who waits for the tick renews it.
+_HOLD_SECONDS = 15
 _ATTEMPTS = 5
 
 
@@ -55,23 +56,29 @@ def aligned(
     *,
     timeout: float,
     progress: Callable[[str], None],
+    hold: bool = False,
 ) -> Iterator[Aligned]:
     """Both sides at one tick for the length of the with block.
 
     consumer -- the node's worker.
     timeout -- seconds to wait for the worker to reach the tick.
+    hold -- the worker stays at the tick until the block ends, some seconds at most.
     Raises StateError when the worker does not get there in time, and says why if it is known.
     """
     with contextlib.ExitStack() as stack:
         root = stack.enter_context(_session(root_dsn))
         reader = stack.enter_context(_session(root_dsn))
         node = stack.enter_context(_session(node_dsn))
+        hold_on = stack.enter_context(_session(node_dsn)) if hold else node
         for _ in range(_ATTEMPTS):
             stack.callback(_release, node_dsn, queue, consumer)
             root_snapshot, tick = _tick_with_snapshot(root, reader, node, queue, consumer)
             progress(f"waiting for tick {tick}")
             node_snapshot = _node_at(node, queue, consumer, tick, timeout)
-            _release(node_dsn, queue, consumer)
+            if hold and node_snapshot is not None:
+                nodes.set_consumer_hold(hold_on, queue, consumer, tick, _HOLD_SECONDS, _holder())
+            else:
+                _release(node_dsn, queue, consumer)
             if node_snapshot is not None:
                 yield Aligned(tick, root_dsn, root_snapshot, node_dsn, node_snapshot)
                 return

@@ -1,134 +1,142 @@
-"""Compares replicated tables with the root's at one tick: rows, and an order-free checksum."""
+"""Holds the checksums of both sides against each other, piece by piece.
+
+A piece of a side is known by its number of rows and two sums of 64-bit hashes of the rows' texts,
+with different seeds, added up as numbers that do not overflow.  A row more, a row less and a row
+twice change the number; another value changes its row's two hashes, and for both sums to stay the
+same all hashes that changed have to add up to zero under both seeds: one chance in 2^128.  Nothing
+cancels by its form, as equal rows do under XOR: twice the same row is twice its hash.
+"""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from londiste.compare.align import Aligned
-from londiste.db import catalog
-from londiste.db.connection import Connection, session
-from londiste.db.names import TableName
+from londiste.compare.pairing import Pairing
 from londiste.engine.base import Engine
-from londiste.engine.spec import Checksum, CompareSpec
-from londiste.errors import UnknownTable
-from londiste.handlers.base import ALL, Wants
+from londiste.engine.spec import Checksum, CompareSpec, Sums
 
-log = logging.getLogger(__name__)
+#: About so much of a table is one range, or one task.
+PIECE_BYTES = 32 << 20
 
 ROOT = "root"
 NODE = "node"
 
 
 @dataclass(frozen=True)
-class TablePair:
-    """A replicated table: its name on the root, where its rows are here, and which they are."""
+class Piece:
+    """One piece of a table, to be compared at one tick.
 
-    table: TableName
-    dest: TableName
-    wants: Wants = ALL
+    number -- in the table's cut.
+    bytes -- about; for the length of a snapshot only.
+    root_pages, node_pages -- a whole table is read by several tasks, which have some blocks
+        each; 0: by one.
+    """
+
+    table: Pairing
+    number: int
+    condition: str
+    buckets: int
+    bytes: int = 0
+    root_pages: int = 0
+    node_pages: int = 0
 
 
 @dataclass(frozen=True)
-class TableResult:
-    """What a comparison found out about one table."""
+class PieceResult:
+    """What is known of a piece.
 
-    table: str
-    root: Checksum
-    node: Checksum
-    skipped_columns: tuple[str, ...]
+    differing -- buckets whose sums are not the same, with the larger number of their rows.
+    moved -- nothing is known: DDL took the rows away before they were read.
+    """
 
-    @property
-    def moved(self) -> bool:
-        """Nothing was found out: a side was truncated or rewritten before it was read."""
-        return self.root.moved or self.node.moved
+    piece: Piece
+    rows_root: int
+    rows_node: int
+    differing: tuple[tuple[int, int], ...]
+    moved: bool = False
 
     @property
     def equal(self) -> bool:
-        """Same number of rows, and both sums the same."""
-        left = (self.root.rows, self.root.sum1, self.root.sum2)
-        return left == (self.node.rows, self.node.sum1, self.node.sum2)
+        """Both sides have the same rows."""
+        return not self.moved and not self.differing
 
 
-def shared_columns(
-    root: Sequence[catalog.Column], node: Sequence[catalog.Column], wants: Wants = ALL
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(columns both sides store, in the root's order; columns only one side has).
-
-    Generated columns are computed by each side for itself and are left out, and so are those that
-    this node does not want, or changes.
-    """
-    here = {c.name for c in node if not c.generated and wants.comparable(c.name)}
-    there = [c.name for c in root if not c.generated and wants.comparable(c.name)]
-    both = tuple(name for name in there if name in here)
-    return both, tuple(sorted(here.symmetric_difference(there)))
-
-
-def specs(
-    at: Aligned, pairs: Sequence[TablePair]
-) -> tuple[list[CompareSpec], dict[str, tuple[str, ...]]]:
-    """Two specs per table, and per table the columns that cannot be compared.
-
-    Raises UnknownTable when a table does not exist on one of the sides.
-    """
-    result: list[CompareSpec] = []
-    skipped: dict[str, tuple[str, ...]] = {}
-    with session(at.root_dsn, name="londiste compare") as root:
-        with session(at.node_dsn, name="londiste compare") as node:
-            for pair in pairs:
-                names, left_out = shared_columns(
-                    _columns(root, pair.table, "on the root"),
-                    _columns(node, pair.dest, "here"),
-                    pair.wants,
-                )
-                skipped[str(pair.table)] = left_out
-                if left_out:
-                    log.warning(
-                        "%s: columns on one side only are not compared: %s",
-                        pair.table,
-                        ", ".join(left_out),
-                    )
-                # A row here that the condition is not true for is one too many.
-                where = pair.wants.where
-                result.append(
-                    CompareSpec(ROOT, at.root_dsn, pair.table, names, at.root_snapshot, where)
-                )
-                result.append(CompareSpec(NODE, at.node_dsn, pair.dest, names, at.node_snapshot))
-    return result, skipped
+def differing(root: dict[int, Sums], node: dict[int, Sums]) -> tuple[tuple[int, int], ...]:
+    """(bucket, rows of the side that has more) of the buckets that are not equal."""
+    none = (0, 0, 0)
+    return tuple(
+        (bucket, max(root.get(bucket, none)[0], node.get(bucket, none)[0]))
+        for bucket in sorted(root.keys() | node.keys())
+        if root.get(bucket, none) != node.get(bucket, none)
+    )
 
 
 def compare(
-    at: Aligned,
-    pairs: Sequence[TablePair],
-    engine: Engine,
-    parallel: int,
-    done: Callable[[TableResult], None],
-) -> list[TableResult]:
-    """Fingerprints every table on both sides; ``done`` is called as each becomes known.
+    at: Aligned, pieces: Sequence[Piece], engine: Engine, parallel: int, *, count_only: bool = False
+) -> Iterator[PieceResult]:
+    """Checksums of all pieces on both sides; a piece's result comes when both are known."""
+    asked: list[CompareSpec] = []
+    left: list[dict[str, int]] = []
+    for number, piece in enumerate(pieces):
+        both = [
+            list(specs(at, piece, number, root=root, count_only=count_only))
+            for root in (True, False)
+        ]
+        left.append({ROOT: len(both[0]), NODE: len(both[1])})
+        asked += both[0] + both[1]
+    sums: list[dict[str, dict[int, Sums]]] = [{ROOT: {}, NODE: {}} for _ in pieces]
+    moved = [False] * len(pieces)
+    for found in engine.checksum(asked, parallel):
+        number = found.number
+        _add(sums[number][found.side], found)
+        moved[number] = moved[number] or found.moved
+        left[number][found.side] -= 1
+        if not any(left[number].values()):
+            there, here = sums[number][ROOT], sums[number][NODE]
+            yield PieceResult(
+                pieces[number], _rows(there), _rows(here), differing(there, here), moved[number]
+            )
 
-    Results that are ``moved`` are none: those tables have to be compared at another tick.
-    """
-    wanted, skipped = specs(at, pairs)
-    name_of_dest = {pair.dest: pair.table for pair in pairs}
-    half: dict[TableName, dict[str, Checksum]] = {}
-    found: dict[TableName, TableResult] = {}
-    for checksum in engine.checksum(wanted, parallel):
-        table = name_of_dest[checksum.table] if checksum.side == NODE else checksum.table
-        sides = half.setdefault(table, {})
-        sides[checksum.side] = checksum
-        if len(sides) == 2:
-            result = TableResult(str(table), sides[ROOT], sides[NODE], skipped[str(table)])
-            found[table] = result
-            if not result.moved:
-                done(result)
-    return [found[pair.table] for pair in pairs]
+
+def specs(
+    at: Aligned, piece: Piece, number: int, *, root: bool, count_only: bool = False
+) -> Iterator[CompareSpec]:
+    """What a side is asked about a piece; the sums of several specs add up."""
+    table = piece.table
+    columns = () if count_only else table.root if root else table.node
+    spec = CompareSpec(
+        side=ROOT if root else NODE,
+        dsn=at.root_dsn if root else at.node_dsn,
+        table=table.pair.table if root else table.pair.dest,
+        columns=columns,
+        snapshot=at.root_snapshot if root else at.node_snapshot,
+        where=table.root_where if root else table.node_where,
+        number=number,
+        condition=piece.condition,
+        key=table.expressions(table.found_by, root=root),
+        buckets=1 if count_only else piece.buckets,
+        children=table.root_children if root else table.node_children,
+    )
+    yield from by_blocks(spec, piece.root_pages if root else piece.node_pages)
 
 
-def _columns(conn: Connection, table: TableName, where: str) -> Sequence[catalog.Column]:
-    columns = catalog.columns(conn, table)
-    if not columns:
-        raise UnknownTable(
-            f"table {table} does not exist {where}", hint=f"londiste remove-table {table}"
-        )
-    return columns
+def by_blocks(spec: CompareSpec, pages: int) -> Iterator[CompareSpec]:
+    """A whole table as tasks of some blocks each; their sums add up to those of the table."""
+    count = max(1, min(pages * 8192 // PIECE_BYTES, 1000))
+    bounds = [pages * n // count for n in range(1, count)]
+    for lower, upper in zip([0, *bounds], [*bounds, 0], strict=True):
+        parts = [f"ctid >= '({lower},0)'::tid"] if lower else []
+        parts += [f"ctid < '({upper},0)'::tid"] if upper else []
+        yield replace(spec, condition=" and ".join(parts)) if parts else spec
+
+
+def _add(sums: dict[int, Sums], found: Checksum) -> None:
+    for bucket, (rows, one, two) in found.buckets.items():
+        before = sums.get(bucket, (0, 0, 0))
+        sums[bucket] = (before[0] + rows, before[1] + one, before[2] + two)
+
+
+def _rows(sums: dict[int, Sums]) -> int:
+    return sum(rows for rows, _, _ in sums.values())

@@ -205,9 +205,12 @@ class Consumer:
         with self._bound():
             self._start()
             runner = self._running()
+            # First: a node says here that the queue is elsewhere now, and the place of before may
+            # be gone.
+            paused = self._parts.paused(runner.source)
             # What arrives from here on is looked at after the batch.
             runner.source.wakened()
-            if self._parts.paused(runner.source):
+            if paused:
                 runner.statistics.log_when_due()
                 return False
             try:

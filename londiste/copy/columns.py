@@ -50,7 +50,8 @@ def pair(
 
     Raises UsageError naming every column that the target insists on and the source lacks.
     """
-    there = {column.name: column for column in source if wants.keeps(column.name)}
+    other = dict(wants.renamed)
+    there = {other.get(c.name, c.name): c for c in source if wants.keeps(c.name)}
     here = {column.name: column for column in target}
     needed = [
         column.name
@@ -72,10 +73,10 @@ def pair(
         )
     both = [c for c in target if c.name in there and not c.generated]
     return Pairing(
-        pairs=tuple((column.name, column.name) for column in both),
+        pairs=tuple((there[column.name].name, column.name) for column in both),
         binary=same_version and all(_binary(there[c.name], c) for c in both),
         warnings=tuple(_warnings(table, there, {n: c for n, c in here.items() if wants.keeps(n)})),
-        missing=tuple(c for c in source if c.name not in here and wants.keeps(c.name)),
+        missing=tuple(c for name, c in there.items() if name not in here),
     )
 
 

@@ -17,6 +17,7 @@ from londiste.copy import attempts
 from londiste.db import catalog, ddl
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
+from londiste.db.queries import query
 from londiste.engine.spec import Chunk
 from londiste.errors import NoKey, Superseded, UsageError, from_database
 from londiste.replication import tables
@@ -109,18 +110,19 @@ def prepare(
                 total_rows=sum(chunk.rows for chunk in chunks),
                 total_chunks=len(chunks),
             )
+            tree = is_tree(conn, table.dest)
             conn.execute(
-                sql.SQL("lock table only {} in access exclusive mode").format(table.dest.sql)
+                sql.SQL("lock table {} in access exclusive mode").format(table.dest.own(tree))
             )
             now = find(conn, queue, table)
             if now is None or now.state != "in-copy":
                 raise Superseded(f"table {table.name} is not to be copied any more")
             earlier = now.dropped_ddl or ""
             if keeps_rows:
-                _take_back(conn, table, written)
+                _take_back(conn, table, written, tree)
             else:
                 _only_its_own(conn, queue, table)
-                conn.execute(sql.SQL("truncate only {}").format(table.dest.sql))
+                conn.execute(sql.SQL("truncate {}").format(table.dest.own(tree)))
                 if earlier and key:
                     # On an empty table that takes no time, and the key finds its place in front.
                     conn.execute(earlier.encode())
@@ -131,7 +133,8 @@ def prepare(
                     hint="make one, or have the table copied in one snapshot:"
                     f" londiste resync {table.name} --copy-mode snapshot",
                 )
-            first, rest = _take_off(conn, table, key)
+            # An index of a partitioned table is one of each partition: those stay.
+            first, rest = ([], []) if tree else _take_off(conn, table, key)
             made_first = ddl.script(first)
             stored = made_first + earlier + ddl.script(rest)
             tables.local_set_table_struct(conn, queue, table.name, stored or None)
@@ -143,12 +146,10 @@ def prepare(
 
 
 def _only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
-    """Raises UsageError when other tables of the queue, like partitions, have rows in this one."""
-    others = [
-        str(other.name)
-        for other in tables.get_table_list(conn, queue)
-        if other.local and other.dest == table.dest and other.name != table.name
-    ]
+    """Raises UsageError when others, like partitions or other queues, have rows in this table."""
+    parameters = {"dest": str(table.dest), "queue": queue, "table": str(table.name)}
+    rows = conn.execute(query("other_sources"), parameters).fetchall()
+    others = [name if theirs == queue else f"{name} of queue {theirs}" for theirs, name in rows]
     if others:
         raise UsageError(
             f"table {table.dest} is also filled from {', '.join(others)}",
@@ -158,12 +159,20 @@ def _only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
         )
 
 
-def _take_back(conn: Connection, table: ReplicatedTable, written: Sequence[int]) -> None:
+def is_tree(conn: Connection, table: TableName) -> bool:
+    """Whether the table is partitioned."""
+    info = catalog.info(conn, table)
+    return info is not None and info.tree
+
+
+def _take_back(
+    conn: Connection, table: ReplicatedTable, written: Sequence[int], tree: bool
+) -> None:
     """Deletes the rows of chunks of an attempt before, by the transactions that wrote them."""
     if not written:
         return
     count = conn.execute(
-        sql.SQL("delete from only {} where xmin = any(%s::text[]::xid[])").format(table.dest.sql),
+        sql.SQL("delete from {} where xmin = any(%s::text[]::xid[])").format(table.dest.own(tree)),
         [[str(xid) for xid in written]],
     ).rowcount
     log.info("%s: %d rows of a copy that was broken off are taken away", table.name, count)

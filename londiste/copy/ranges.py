@@ -61,7 +61,7 @@ def bounds(conn: Connection, info: TableInfo, key: Sequence[str], count: int) ->
     statement = sql.SQL(
         "select {texts} from ("
         " select {columns}, row_number() over (order by {columns}) as n, count(*) over () as total"
-        " from (select {columns} from only {table} tablesample system ({percent})"
+        " from (select {columns} from {table} tablesample system ({percent})"
         " where random() < {keep}) as s) as t"
         # Where the number of the piece changes; a row may be the end of more than one.
         " where n < total and n * {count} / total <> (n - 1) * {count} / total"
@@ -69,7 +69,7 @@ def bounds(conn: Connection, info: TableInfo, key: Sequence[str], count: int) ->
     ).format(
         texts=sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(k)) for k in key),
         columns=columns,
-        table=info.name.sql,
+        table=info.name.own(info.tree),
         percent=sql.Literal(round(share * 100, 9)),
         keep=sql.Literal(keep if keep < 1.0 else 2.0),
         count=sql.Literal(count),

@@ -169,7 +169,7 @@ class ResumableCopy:
             chunk_bytes=sides.job.chunk_bytes,
             parallel=sides.job.parallel,
         )
-        provider = nodes.get_worker_state(node, sides.queue).provider
+        provider = sides.source_node
 
         def store(attempt: int, key_ddl: str) -> None:
             target_mark = marks.mark(node, table.dest)
@@ -286,6 +286,8 @@ class ResumableCopy:
             table_name=str(table.name),
             source_mark=plan.source_mark,
             target_mark=plan.target_mark,
+            source_tree=plan.source_mark.tree,
+            target_tree=plan.target_mark.tree,
         )
 
     def _outdated(
@@ -293,9 +295,9 @@ class ResumableCopy:
     ) -> str:
         """Why nobody can go on with an attempt; '' if one can."""
         sides = self._sides
-        provider = nodes.get_worker_state(sides.here, sides.queue).provider
+        provider = sides.source_node
         if provider != plan.provider:
-            return f"it has read from node {plan.provider}, the provider is {provider} now"
+            return f"it has read from node {plan.provider}, it is copied from {provider} now"
         if (plan.source, plan.target) != (self._source_name, table.dest):
             return "the table has another name"
         if plan.where != table.wants.where:

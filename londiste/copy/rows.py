@@ -30,7 +30,7 @@ from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine.spec import CopySpec
 from londiste.errors import InstallError, NoKey, PartialEvent, TableChanged, from_database
-from londiste.replication.types import ReplicatedTable, copy_mode
+from londiste.replication.types import ReplicatedTable, copy_mode, most_parts
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,10 @@ class RowCopy:
         if source_name is None:
             log.info("%s: waiting until the provider has it", table.name)
             self.sides.pause(self.job.delay)
+            return
+        if table.copy_role is not None and table.copy_pos >= most_parts(table):
+            # Parts of other queues are copied first.
+            self.sides.pause(chunks.WATCH)
             return
         if get_copy_control(self.sides.here, self.job.queue).paused:
             # Nothing is held on the source for a copy that may not begin.
@@ -122,7 +126,7 @@ class RowCopy:
                 shared=table.copy_role is not None,
                 obstacle=self._obstacle(source_name),
                 missing=tuple(c.name for c in theirs if c.generated and c.name in here),
-                refused=refused,
+                refused=refused or ("its handler takes every event" if table.wants.events else ""),
                 reads=self._reads(info, key),
             )
         )
@@ -156,6 +160,7 @@ class RowCopy:
                 pages=info.pages,
                 total_bytes=info.total_bytes,
                 rows=info.rows_estimate,
+                leaves=info.leaf_pages,
                 chunk_bytes=self.job.chunk_bytes,
                 parallel=self.job.parallel,
             )
@@ -186,6 +191,8 @@ class RowCopy:
                 filenode=info.filenode,
                 target_mark=target_mark,
                 source_shape=shape,
+                source_tree=info.tree,
+                target_tree=target_mark is not None and target_mark.tree,
             )
             log.info(
                 "%s: copy %d begins, %.1f MB in %d chunks",

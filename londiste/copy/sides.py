@@ -1,4 +1,7 @@
-"""The sessions of one table's copy: on this node, and on the provider."""
+"""The sessions of one table's copy: on this node, and on the node that is copied from.
+
+That is the provider, unless the table was added with another one (``replication/copy_source.py``).
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.cascade import nodes
-from londiste.db.connection import Connection, connect, usable
+from londiste.db.connection import Connection, connect, session, usable
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
 from londiste.errors import StateError
-from londiste.replication import tables
+from londiste.pgq import batches
+from londiste.replication import copy_source, tables
 from londiste.replication.types import ReplicatedTable
 
 _NAME_BYTES = 63
@@ -187,6 +191,7 @@ class Sides:
         self._here: Connection | None = None
         self._provider: Connection | None = None
         self._location = ""
+        self._node = ""
 
     @property
     def here(self) -> Connection:
@@ -209,7 +214,7 @@ class Sides:
 
     @property
     def provider(self) -> Connection:
-        """A session on the provider that this node has now, in autocommit mode."""
+        """A session on the node that is copied from, in autocommit mode: the provider, mostly."""
         if self._provider is None or self._provider.closed:
             location = self._locate()
             self._provider = self.job.spare.take(location, self.session_name, target=False)
@@ -224,8 +229,15 @@ class Sides:
 
     @property
     def location(self) -> str:
-        """Connection string of the provider, as ``provider`` has used it."""
+        """Connection string of the node that is copied from, as ``provider`` has used it."""
         return self._location or self._locate()
+
+    @property
+    def source_node(self) -> str:
+        """The name of the node that is copied from."""
+        if not self._location:
+            self._locate()
+        return self._node
 
     @property
     def session_name(self) -> str:
@@ -270,9 +282,47 @@ class Sides:
         while not self.stopping() and time.monotonic() < deadline:
             time.sleep(min(0.1, seconds))
 
+    def registered_at(self) -> str | None:
+        """The node where the copy's consumer is, as far as this node knows; None: nowhere."""
+        known = nodes.get_consumer_info(self.here, self.queue)
+        return next((c.provider for c in known if c.name == self.consumer), None)
+
+    def unregister_at(self, node: str) -> None:
+        """Takes the consumer off a node that may not be the one that is copied from now.
+
+        One that is gone for good, and known no more, has nothing to take off.
+        """
+        if node == self.source_node:
+            batches.unregister_consumer(self.provider, self.queue, self.consumer)
+            return
+        for member in nodes.get_queue_locations(self.here, self.queue):
+            if member.name == node and not member.dead:
+                location = self._reach(member.location)
+                with session(location, name=self.session_name, autocommit=True) as conn:
+                    batches.unregister_consumer(conn, self.queue, self.consumer)
+
     def _locate(self) -> str:
-        location = nodes.get_worker_state(self.here, self.queue).provider_location
-        self._location = conninfo.make_conninfo(
-            location, **conninfo.conninfo_to_dict(self.job.remote_extra)
-        )
-        return self._location
+        state = nodes.get_worker_state(self.here, self.queue)
+        self._node, location = state.provider, self._reach(state.provider_location)
+        table = self.table() if self.consumer == self.job.copy_consumer(self.name) else None
+        wanted = "" if table is None else table.attrs.get(copy_source.ATTR, "")
+        if wanted == copy_source.ANY:
+            # Once it has begun the copy stays where it is.
+            wanted = self.registered_at() or wanted
+        if wanted and wanted != state.provider:
+            with contextlib.ExitStack() as stack:
+
+                def at(dsn: str) -> Connection:
+                    return stack.enter_context(
+                        session(dsn, name=self.session_name, autocommit=True)
+                    )
+
+                found = copy_source.find(
+                    at, self._reach, state.provider_location, self.queue, self.name, wanted
+                )
+            self._node, location = found.node, found.dsn
+        self._location = location
+        return location
+
+    def _reach(self, location: str) -> str:
+        return conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(self.job.remote_extra))

@@ -8,6 +8,9 @@ was read.  PostgreSQL 14 and later read such a range without looking at other bl
 
 from __future__ import annotations
 
+import bisect
+from collections.abc import Sequence
+
 from londiste.db.names import TableName
 from londiste.engine.spec import Chunk
 
@@ -26,6 +29,7 @@ def split(
     rows: float = 0,
     chunk_bytes: int,
     parallel: int = 1,
+    leaves: Sequence[int] = (),
 ) -> tuple[Chunk, ...]:
     """The chunks of a table, in the order of its blocks; at least one.
 
@@ -35,11 +39,17 @@ def split(
     chunk_bytes -- about so large a chunk gets; a table up to one and a half times of that is
         not split, but for ``parallel``.
     parallel -- chunks at a time.
+    leaves -- of a partitioned table: blocks of each partition, ``pages`` in sum.
+        A range is then of the blocks of every partition.
     """
     count = count_chunks(pages, total_bytes, chunk_bytes, parallel)
     if count == 1:
         return (Chunk(table, 0, "", total_bytes, int(rows)),)
-    bounds = [pages * number // count for number in range(count)]
+    if leaves:
+        bounds = _tree_bounds(leaves, count)
+        count = len(bounds)
+    else:
+        bounds = [pages * number // count for number in range(count)]
     share, row_share = total_bytes // count, int(rows / count)
     return tuple(
         Chunk(table, number, _range(bounds, number), share, row_share) for number in range(count)
@@ -59,6 +69,20 @@ def count_chunks(pages: int, total_bytes: int, chunk_bytes: int, parallel: int =
         even = -(-wanted // parallel) * parallel
         wanted = max(wanted, min(even, total_bytes // WORTH_A_TASK))
     return max(1, min(wanted, pages, MAX_CHUNKS))
+
+
+def _tree_bounds(leaves: Sequence[int], count: int) -> list[int]:
+    """Where ranges begin that have about the same number of blocks, all partitions together."""
+    total, largest = sum(leaves), max(leaves)
+    found = [0]
+    for number in range(1, count):
+        wanted = total * number // count
+        bound = bisect.bisect_left(
+            range(largest + 1), wanted, key=lambda block: sum(min(block, n) for n in leaves)
+        )
+        if found[-1] < bound < largest:
+            found.append(bound)
+    return found
 
 
 def _range(bounds: list[int], number: int) -> str:

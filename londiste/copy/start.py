@@ -75,7 +75,11 @@ def register(sides: Sides, *, remember: bool = False) -> None:
     Before any row is read: whatever a chunk does not see comes in a later batch.
     """
     source, node, queue = sides.provider, sides.here, sides.queue
-    provider = nodes.get_worker_state(node, queue).provider
+    provider = sides.source_node
+    before = None if remember else sides.registered_at()
+    if before is not None and before != provider:
+        # Nobody reads there any more, and its queue must not be held.
+        sides.unregister_at(before)
     if remember:
         # This row is what reminds whoever comes after a crash of the other one.
         nodes.register_consumer(node, queue, sides.consumer, provider, 1)

@@ -27,7 +27,6 @@ from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.errors import LondisteError, StateError
-from londiste.pgq import batches
 from londiste.replication import sync, tables
 from londiste.replication.plan import Interest
 from londiste.replication.sync import By, CatchingUp, DoSync, InCopy, Seen, WannaSync
@@ -97,9 +96,10 @@ class TableCopy:
         for attempt in attempts.copy_progress(node, self.queue):
             if attempt.table == str(self.name):
                 attempts.abandon(node, self.queue, self.name, attempt.attempt)
-        if any(c.name == self.consumer for c in nodes.get_consumer_info(node, self.queue)):
-            # The provider first: this node's row is what reminds us of the other one.
-            batches.unregister_consumer(self.sides.provider, self.queue, self.consumer)
+        there = self.sides.registered_at()
+        if there is not None:
+            # The source first: this node's row is what reminds us of the other one.
+            self.sides.unregister_at(there)
             nodes.unregister_consumer(node, self.queue, self.consumer)
 
     def _restore(self, table: ReplicatedTable) -> None:

@@ -24,6 +24,8 @@ from londiste.errors import BadOption
 
 #: Every point of the program, and what has and has not happened there.
 POINTS: dict[str, str] = {
+    "plan.before-step": "a step of a command is about to run, those before it are committed",
+    "plan.after-step": "one step of a command that works in steps is done, the next is not begun",
     "ticker.before-tick": "the ticker has connected, no tick is made in this round",
     "ticker.after-tick": "ticks of this round are committed",
     "ticker.mid-rotation": "a rotation's step 1 is committed, step 2 is not",
@@ -47,6 +49,7 @@ POINTS: dict[str, str] = {
     "script.after-first": "a script that comes before its batch is committed, the batch is not",
     "script.alone-begun": "a statement that runs by itself is noted as begun, nothing is done",
     "script.alone-done": "a statement that runs by itself is done, it is not noted",
+    "resurrect.before-commit": "a returned root is a branch, its rows undone, nothing is committed",
     "copy.registered": "the copy's consumer is registered on the provider, nothing is copied",
     "copy.prepared": "foreign keys and indexes are taken off and stored, the table is empty",
     "copy.mid-chunk": "a chunk's rows are written, not committed",
@@ -63,6 +66,8 @@ POINTS: dict[str, str] = {
     "copy.wanna-sync": "the state is wanna-sync",
     "copy.before-ok": "the copy stands at the hand-over tick, the state is still do-sync",
     "copy.after-ok": "the state is ok, the copy's consumer is still registered",
+    "compare.mid-wave": "checksums of a piece are known, those of others are not",
+    "repair.mid-plan": "one statement of the plan has run, nothing is committed",
     "consumer.before-batch": "a consumer has connected and asked for no batch",
     "consumer.after-next-batch": "the consumer's batch is open, no event is processed",
     "consumer.mid-batch": "one event of the batch is processed, or one list of them",

@@ -72,7 +72,8 @@ class Loop:
     longest_pause -- limit in seconds of the pause after errors.
     on_reload -- called between two units after SIGHUP; its errors do not end the loop.
     files -- file numbers to watch while sleeping (a connection that listens).
-    recover -- called after an error, before the pause: close what may be broken.
+    recover -- called after an error, before the pause: close what may be broken; may return file
+        numbers whose input ends the pause, since somebody has done something about it.
     fatal -- errors that end the loop: they are raised from ``run``.
     """
 
@@ -85,7 +86,7 @@ class Loop:
         longest_pause: float = LONGEST_PAUSE,
         on_reload: Callable[[], None] | None = None,
         files: Callable[[], Iterable[int]] = tuple,
-        recover: Callable[[LondisteError], None] | None = None,
+        recover: Callable[[LondisteError], Iterable[int] | None] | None = None,
         fatal: tuple[type[LondisteError], ...] = (Superseded,),
     ) -> None:
         self.work = work
@@ -120,11 +121,11 @@ class Loop:
                 raise ours from error
             if self.trouble.failed(ours):
                 report(ours, self.trouble)
-            if self.recover is not None:
-                self.recover(ours)
+            wakers = self.recover(ours) if self.recover is not None else None
             # The pause needs no secrecy, only difference.
             chance = random.random()
-            return pause(self.trouble.failures, longest=self.longest_pause, chance=chance), ()
+            seconds = pause(self.trouble.failures, longest=self.longest_pause, chance=chance)
+            return seconds, tuple(wakers or ())
 
     def _reload(self) -> None:
         if not self.signals.reload_wanted() or self.on_reload is None:

@@ -27,6 +27,8 @@ class TableInfo:
     pages, bytes -- of the heap; ``total_bytes`` with its TOAST table, without indexes.
     rows_estimate -- of the last ANALYZE, 0 when there was none.
     filenode -- changes when the table is rewritten, and with it every ctid.
+    leaf_pages -- of a partitioned table: blocks of each partition; other figures are their sums.
+    partition -- it is itself a partition.
     """
 
     name: TableName
@@ -39,6 +41,13 @@ class TableInfo:
     rows_estimate: float
     filenode: int | None
     forces_row_security: bool
+    leaf_pages: tuple[int, ...] = ()
+    partition: bool = False
+
+    @property
+    def tree(self) -> bool:
+        """Whether its rows lie in partitions."""
+        return self.kind == "p"
 
 
 @dataclass(frozen=True)
@@ -144,6 +153,8 @@ def info(conn: Connection, table: TableName) -> TableInfo | None:
         rows_estimate=row["rows_estimate"],
         filenode=row["filenode"],
         forces_row_security=row["forces_row_security"],
+        leaf_pages=tuple(row["leaf_pages"]),
+        partition=row["is_partition"],
     )
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Generator, Iterator
 from typing import Any, TypeAlias
 
 import psycopg
@@ -30,6 +31,7 @@ TEXT_SETTINGS: dict[str, str] = {
     "xmloption": "content",
     "lc_monetary": "C",
     "standard_conforming_strings": "on",
+    "array_nulls": "on",
     "client_encoding": "UTF8",
     "search_path": "pg_catalog, pg_temp",
     "row_security": "off",
@@ -55,6 +57,7 @@ def connect(
     idle_timeout_ms: int = 0,
     replica: bool = False,
     synchronous: bool = False,
+    answer_seconds: float | None = None,
 ) -> Connection:
     """Opens a session on ``dsn`` (libpq connection string, URI or ``service=…``).
 
@@ -64,6 +67,8 @@ def connect(
     replica -- triggers of the application stay silent (session_replication_role).
     synchronous -- commits are flushed whatever the role's default says; never weaker than
         what the database asks for.
+    answer_seconds -- the session breaks when a statement has no answer for so long, also where
+        something on the way keeps the connection and lets nothing through; None: no limit.
 
     Raises AccessDenied, NodeUnreachable, UsageError or BadOption.  No password appears in
     any of them.
@@ -79,9 +84,10 @@ def connect(
     params["application_name"] = name[:63]
     params["autocommit"] = True
     try:
-        conn: Connection = psycopg.connect(**params)
+        conn: _Patient = _Patient.connect(**params)
     except psycopg.Error as error:
         raise from_database(error, where=place(dsn)) from None
+    conn.answer_seconds = answer_seconds
     settings = {
         **TEXT_SETTINGS,
         "lock_timeout": str(lock_timeout_ms),
@@ -114,6 +120,32 @@ def connect(
         raise
     conn.autocommit = autocommit
     return conn
+
+
+class _Patient(psycopg.Connection[TupleRow]):
+    """A session that does not wait for ever for a server that is not heard of any more."""
+
+    answer_seconds: float | None = None
+
+    def wait(self, gen: Any, *args: Any, **named: Any) -> Any:
+        """What the driver calls for every exchange with the server."""
+        if self.answer_seconds is not None:
+            gen = self._bounded(gen, self.answer_seconds)
+        return super().wait(gen, *args, **named)
+
+    def _bounded(self, gen: Any, seconds: float) -> Generator[Any, Any, Any]:
+        """The same exchange; the driver looks in several times a second."""
+        deadline = time.monotonic() + seconds
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                if not ready and time.monotonic() >= deadline:
+                    self.pgconn.finish()
+                    raise psycopg.OperationalError(f"the server has not answered for {seconds:g} s")
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return end.value
 
 
 def set_replica_role(conn: Connection) -> None:

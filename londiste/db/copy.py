@@ -49,12 +49,20 @@ class Stopped(StateError):
 
 
 def copy_out(
-    table: TableName, columns: Sequence[str], *, where: str = "", binary: bool = False
+    table: TableName,
+    columns: Sequence[str],
+    *,
+    where: str = "",
+    binary: bool = False,
+    tree: bool = False,
 ) -> sql.Composed:
-    """The source's statement.  ``where`` is trusted SQL text over the table; ONLY its own rows."""
+    """The source's statement.  ``where`` is trusted SQL text over the table; ONLY its own rows.
+
+    tree -- the table is partitioned: the rows of its partitions.
+    """
     # Without columns (a table of zero columns) the query form still gives one line per row.
-    query = sql.SQL("select {columns} from only {table}").format(
-        columns=sql.SQL(", ").join(map(sql.Identifier, columns)), table=table.sql
+    query = sql.SQL("select {columns} from {table}").format(
+        columns=sql.SQL(", ").join(map(sql.Identifier, columns)), table=table.own(tree)
     )
     if where:
         query += sql.SQL(" where ") + sql.SQL(where)

@@ -185,3 +185,20 @@ def literal(text: str) -> str:
     """A string constant that reads the same whatever standard_conforming_strings says."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"E'{escaped}'"
+
+
+#: What would end a line for somebody who reads it.
+LINE_BREAKS = re.compile("[\\x00-\\x1f\\x7f\\x85\\u2028\\u2029]")
+
+
+def line_literal(text: str) -> str:
+    """A string constant without line breaks."""
+    return LINE_BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", literal(text))
+
+
+def line_name(identifier: str) -> str:
+    """An identifier without line breaks."""
+    if not LINE_BREAKS.search(identifier):
+        return quote(identifier)
+    text = identifier.replace("\\", "\\\\").replace('"', '""')
+    return 'U&"' + LINE_BREAKS.sub(lambda found: f"\\{ord(found[0]):04x}", text) + '"'

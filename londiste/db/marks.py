@@ -37,11 +37,12 @@ class MarkedColumn(NamedTuple):
 
 @dataclass(frozen=True)
 class Mark:
-    """A table as it was at one moment."""
+    """A table as it was at one moment; ``tree``: it is partitioned."""
 
     oid: int
     filenode: int
     columns: tuple[MarkedColumn, ...]
+    tree: bool = False
 
     def column(self, name: str) -> MarkedColumn | None:
         """The column of this name."""
@@ -53,13 +54,14 @@ class Mark:
             "oid": self.oid,
             "filenode": self.filenode,
             "columns": list(map(list, self.columns)),
+            "tree": self.tree,
         }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Mark:
         """Reads ``as_json``."""
         columns = tuple(MarkedColumn(*column) for column in data["columns"])
-        return cls(int(data["oid"]), int(data["filenode"]), columns)
+        return cls(int(data["oid"]), int(data["filenode"]), columns, bool(data.get("tree")))
 
 
 def mark(conn: Connection, table: TableName) -> Mark | None:

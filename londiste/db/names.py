@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from psycopg import sql
+from psycopg.sql import Composed
 
 from londiste.errors import BadOption
 
@@ -49,6 +50,13 @@ class TableName(NamedTuple):
     def sql(self) -> sql.Identifier:
         """For statements composed with psycopg.sql."""
         return sql.Identifier(self.schema, self.name)
+
+    def own(self, tree: bool) -> Composed:
+        """The table as a FROM item: without those that inherit from it.
+
+        tree -- it is partitioned: with its partitions, in which all its rows are.
+        """
+        return sql.SQL("{}" if tree else "only {}").format(self.sql)
 
 
 def quote(identifier: str) -> str:

@@ -72,6 +72,7 @@ class TableShape:
     ``where`` is what this node asks of a row of the source to keep it, '' for nothing: SQL over
     the columns of the image.
     ``rows`` changes a row before anything is sent to this node; None: nothing does.
+    ``on_error`` is what becomes of an event that does not fit: halt, keep, overwrite or log.
 
     Compared by identity: shapes are keys of caches that are asked once per row.
     """
@@ -85,6 +86,7 @@ class TableShape:
     copied: bool = True
     where: str = ""
     rows: Callable[[dict[str, str | None]], dict[str, str | None]] | None = None
+    on_error: str = "halt"
 
     @cached_property
     def by_name(self) -> dict[str, ColumnShape]:

@@ -46,6 +46,7 @@ class CopySpec:
         None: not checked.
     source_shape -- the same of the source's columns, for chunks in one snapshot: that shows them
         the catalog as it was, while their statements mean the columns of today.
+    source_tree, target_tree -- the table is partitioned: its rows are those of its partitions.
     """
 
     queue: str
@@ -66,6 +67,8 @@ class CopySpec:
     source_mark: Mark | None = None
     target_mark: Mark | None = None
     source_shape: Shape | None = None
+    source_tree: bool = False
+    target_tree: bool = False
 
     @property
     def name(self) -> str:
@@ -131,7 +134,15 @@ class MemberDone:
 
 @dataclass(frozen=True)
 class CompareSpec:
-    """Count and checksum of one table on one side, in a snapshot that the caller keeps open."""
+    """Count and checksums of a piece of a table on one side, in a snapshot that the caller keeps.
+
+    columns -- SQL expressions, one for each compared column; none: rows are counted only.
+    where -- row condition, '' for all rows.
+    number, condition -- the piece: which one, and the rows that are in it.
+    key -- SQL expressions; by the hash of their text rows are told apart into buckets.
+    buckets -- how many, a power of two; 1: the sums are those of all rows of the piece.
+    children -- with the rows of partitions; of a table that is only inherited from they are not.
+    """
 
     side: str
     dsn: str
@@ -139,21 +150,46 @@ class CompareSpec:
     columns: tuple[str, ...]
     snapshot: str
     where: str = ""
+    number: int = 0
+    condition: str = ""
+    key: tuple[str, ...] = ()
+    buckets: int = 1
+    children: bool = False
 
     def __str__(self) -> str:
         return f"checksum of {self.table} on the {self.side}"
 
 
+#: Rows, and two sums of differently seeded 64-bit hashes.
+Sums = tuple[int, int, int]
+
+
 @dataclass(frozen=True)
 class Checksum:
-    """Order-free fingerprint of a table: rows, and two sums of differently seeded 64-bit hashes.
+    """Order-free fingerprint of a piece of a table, by bucket; buckets without rows are left out.
 
+    seconds -- how long the server read.
     moved -- says nothing: TRUNCATE or ALTER TABLE took the rows away from the snapshot.
     """
 
     side: str
     table: TableName
-    rows: int
-    sum1: int
-    sum2: int
+    number: int
+    buckets: dict[int, Sums]
+    seconds: float = 0.0
     moved: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Of all buckets."""
+        return sum(sums[0] for sums in self.buckets.values())
+
+    @property
+    def sum1(self) -> int:
+        """Of all buckets."""
+        return sum(sums[1] for sums in self.buckets.values())
+
+    @property
+    def sum2(self) -> int:
+        """Of all buckets."""
+        return sum(sums[2] for sums in self.buckets.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -21,7 +21,7 @@ from londiste.db.connection import Connection, place
 from londiste.db.queries import query
 from londiste.engine import copyrows, sessions
 from londiste.engine.pace import Pace, in_turn
-from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec
+from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec, Sums
 from londiste.engine.too_large import explained
 from londiste.errors import (
     LondisteError,
@@ -112,6 +112,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
                         [pair[0] for pair in spec.columns],
                         where=where,
                         binary=spec.binary,
+                        tree=spec.source_tree,
                     ),
                     target,
                     copy.copy_in(
@@ -152,25 +153,48 @@ def checksum(spec: CompareSpec) -> Checksum:
 
     The text of a row tells NULL from an empty string; the order of rows plays no part.
     """
-    row = sql.SQL("row({})").format(sql.SQL(", ").join(map(sql.Identifier, spec.columns)))
-    statement = sql.SQL(
-        "select count(*), coalesce(sum(hashtextextended(r, {first})), 0),"
-        " coalesce(sum(hashtextextended(r, {second})), 0)"
-        # OFFSET keeps the planner from working out the text of the row once per hash.
-        ' from (select {row}::text collate "C" as r from only {table}{where} offset 0) s'
-    ).format(
-        first=sql.Literal(SEEDS[0]),
-        second=sql.Literal(SEEDS[1]),
-        row=row,
-        table=spec.table.sql,
-        where=sql.SQL(f" where ({spec.where})") if spec.where else sql.SQL(""),
-    )
-    with _snapshot(spec.dsn, spec.snapshot, f"londiste compare {spec.table}") as conn:
-        with _mapped(spec.dsn):
-            found = conn.execute(statement).fetchone()
+    started = time.monotonic()
+    name = f"londiste compare {spec.table}"
+    # A piece is read in less time than a session takes to open.
+    with snapshot_session(spec.dsn, spec.snapshot, name, keep=bool(spec.condition)) as conn:
+        buckets = sums(conn, spec)
         moved = catalog.moved(conn, spec.table)
-    assert found is not None
-    return Checksum(spec.side, spec.table, int(found[0]), int(found[1]), int(found[2]), moved)
+    seconds = time.monotonic() - started
+    return Checksum(spec.side, spec.table, spec.number, buckets, seconds, moved)
+
+
+def sums(conn: Connection, spec: CompareSpec) -> dict[int, Sums]:
+    """What ``checksum`` finds in the transaction of a session."""
+    parts = [f"({part})" for part in (spec.condition, spec.where) if part]
+    source = (
+        f"from {'' if spec.children else 'only '}{spec.table.quoted}"
+        f"{' where ' if parts else ''}{' and '.join(parts)}"
+    )
+    if not spec.columns:
+        statement = f"select 0, count(*), 0, 0 {source}"
+    else:
+        inner, group, one, two = row_text(spec.columns) + " as r", "", *SEEDS
+        if spec.buckets > 1:
+            inner, group = f"{inner}, {key_hash(spec.key)} & {spec.buckets - 1} as b", "group by b"
+        statement = (
+            f"select {'b' if group else 0}, count(*),"  # noqa: S608 - see CompareSpec
+            f" sum(hashtextextended(r, {one})), sum(hashtextextended(r, {two}))"
+            # OFFSET keeps the planner from working out the text of the row once per hash.
+            f" from (select {inner} {source} offset 0) s {group}"
+        )
+    with _mapped(spec.dsn):
+        found = conn.execute(statement.encode()).fetchall()
+    return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in found if row[1]}
+
+
+def row_text(columns: Sequence[str]) -> str:
+    """SQL for the text of a row of these expressions: what is equal, and what is hashed."""
+    return f'row({", ".join(columns)})::text collate "C"'
+
+
+def key_hash(key: Sequence[str]) -> str:
+    """SQL for a 64-bit hash of the text of a key."""
+    return f"hashtextextended({row_text(key)}, {SEEDS[0]})"
 
 
 def label(item: object) -> str:
@@ -211,7 +235,9 @@ def failed(error: Exception, item: object = None, host: str = "") -> LondisteErr
 
 
 @contextmanager
-def _snapshot(dsn: str, snapshot: str, name: str, *, keep: bool = False) -> Iterator[Connection]:
+def snapshot_session(
+    dsn: str, snapshot: str, name: str, *, keep: bool = False
+) -> Iterator[Connection]:
     """A read-only session that sees what the holder of the exported snapshot sees."""
     with sessions.lent(dsn, name=name, keep=keep) as conn:
         with _mapped(dsn):
@@ -233,7 +259,7 @@ def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | 
     """A session that reads the source table, and what it sees when that is its own affair."""
     name = f"londiste copy {spec.name}"
     if spec.snapshot:
-        with _snapshot(spec.source, spec.snapshot, name, keep=keep) as conn:
+        with snapshot_session(spec.source, spec.snapshot, name, keep=keep) as conn:
             if spec.filenode is not None:
                 _lock(conn, spec)
                 _same_storage(conn, spec)
@@ -263,7 +289,9 @@ def _lock(source: Connection, spec: CopySpec) -> None:
     """Locks the source table as reading does."""
     with _mapped(spec.source):
         source.execute(
-            sql.SQL("lock table only {} in access share mode").format(spec.source_table.sql)
+            sql.SQL("lock table {} in access share mode").format(
+                spec.source_table.own(spec.source_tree)
+            )
         )
 
 
@@ -273,7 +301,9 @@ def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None
         return
     with _mapped(spec.target):
         target.execute(
-            sql.SQL("lock table only {} in row exclusive mode").format(spec.target_table.sql)
+            sql.SQL("lock table {} in row exclusive mode").format(
+                spec.target_table.own(spec.target_tree)
+            )
         )
     reason = difference(source, target, spec)
     if reason:

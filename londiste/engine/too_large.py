@@ -67,11 +67,11 @@ def _named(spec: CopySpec, where: str) -> LondisteError | None:
             for name, row in columns.items()
         ]
         statement = sql.SQL(
-            "select s from (select array[{sizes}] as s from only {table}{where}) t"
+            "select s from (select array[{sizes}] as s from {table}{where}) t"
             " order by (select sum(v) from unnest(s) v) desc limit 1"
         ).format(
             sizes=sql.SQL(", ").join(sizes),
-            table=spec.source_table.sql,
+            table=spec.source_table.own(spec.source_tree),
             where=sql.SQL(" where " + where) if where else sql.SQL(""),
         )
         found = cursor.execute(statement).fetchone()

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from londiste.errors import UsageError
+from londiste.handlers.events import EventWork
 
 #: Makes of a row what is written of it: texts by column, None for NULL.
 RowFunction: TypeAlias = Callable[[dict[str, str | None]], dict[str, str | None]]
@@ -42,6 +43,12 @@ class Wants:
     rows -- changes every row on its way, between the two databases; it gets and gives texts by
         column, of all columns or of the key alone, and is pure and pickles.
     changed -- the columns whose values it changes.
+    events -- what is done with every event instead of writing its row; the rows are copied if
+        ``stored``.
+    renamed -- columns that have another name here: (there, here).
+    incomparable -- why the rows here are not those of the source; '' where they are.
+    on_error -- what becomes of an event that does not fit the rows here: halt, keep, overwrite or
+        log.
     """
 
     stored: bool = True
@@ -51,6 +58,10 @@ class Wants:
     ignore_truncate: bool = False
     rows: RowFunction | None = None
     changed: frozenset[str] = frozenset()
+    events: EventWork | None = None
+    renamed: tuple[tuple[str, str], ...] = ()
+    incomparable: str = ""
+    on_error: str = "halt"
 
     def keeps(self, column: str) -> bool:
         """Whether a column of the source is written here."""
@@ -69,9 +80,19 @@ class Wants:
         rows_too = not self.where and self.rows is None and not self.ignore_truncate
         return self.stored and self.all_columns and rows_too
 
-    def comparable(self, column: str) -> bool:
-        """Whether a column has here what it has at the source."""
-        return self.keeps(column) and column not in self.changed
+    def of(self, held: Wants) -> Wants:
+        """What is left where only ``held`` comes to a table that wants this."""
+        where = f"({held.where}) and ({self.where})" if held.where and self.where else ""
+        columns = (
+            self.columns if held.columns is None else held.columns & (self.columns or held.columns)
+        )
+        return dataclasses.replace(
+            self,
+            where=where or held.where or self.where,
+            columns=columns,
+            skip_columns=self.skip_columns | held.skip_columns,
+            changed=self.changed | held.changed,
+        )
 
 
 #: What nearly every table wants: everything.
@@ -103,6 +124,15 @@ class Handler:
     def wants(self) -> Wants:
         """What follows from the options.  Raises UsageError when they do not fit together."""
         return ALL
+
+    def holds(self) -> Wants:
+        """What ``wants`` says of rows and columns, as far as another node can know it."""
+        return self.wants()
+
+    @property
+    def dest(self) -> str:
+        """The table of this node, where an option names it; '' leaves it to the command."""
+        return ""
 
     def words(self, *, root: bool) -> Iterable[str]:
         """Trigger arguments and words for ``londiste.local_add_table``, on the root or below."""

@@ -31,14 +31,16 @@ def check(conn: Connection, table: TableName, wants: Wants) -> None:
     if not columns:
         raise UnknownTable(f"table {table} does not exist in {place(conn.info.dsn)}")
     key = catalog.key(conn, table)
-    for name in sorted(wants.columns or ()):
+    here = dict(wants.renamed)
+    for name in sorted(here.get(name, name) for name in wants.columns or ()):
         if name not in columns:
             raise BadOption(
                 f"--columns {name}: table {table} has no such column here",
                 hint=f"add it, or leave it out; it has {', '.join(columns)}",
             )
+    renamed = set(here.values())
     for name in key:
-        if not wants.keeps(name):
+        if not wants.keeps(name) and name not in renamed:
             raise BadOption(
                 f"column {name} of table {table} is left out",
                 detail=f"it is in the primary key ({', '.join(key)}), by which events find rows",
@@ -46,7 +48,8 @@ def check(conn: Connection, table: TableName, wants: Wants) -> None:
             )
     for name, column in columns.items():
         given = column.default is not None or column.identity or column.generated
-        if not wants.keeps(name) and column.not_null and not given:
+        kept = wants.keeps(name) or name in renamed
+        if not kept and column.not_null and not given:
             raise BadOption(
                 f"column {name} of table {table} is left out",
                 detail="here it is NOT NULL and has no default",

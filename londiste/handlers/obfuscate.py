@@ -24,7 +24,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from londiste.errors import BadOption
@@ -122,7 +122,6 @@ class Obfuscate(Handler):
         return {**pairs, "key_check": _check(_key(cls.secret))}
 
     def wants(self) -> Wants:
-        rules = _parsed(self.rules)
         key = _key(self.secret)
         if self.key_check and self.key_check != _check(key):
             raise BadOption(
@@ -130,9 +129,13 @@ class Obfuscate(Handler):
                 detail="values would get other hashes than those that are here",
                 hint="set the old key; or remove the table and add it again with the new one",
             )
+        return replace(self.holds(), rows=Mask(self.rules, key))
+
+    def holds(self) -> Wants:
+        # Nodes below have no key.
+        rules = _parsed(self.rules)
         return Wants(
             columns=frozenset(name for name, rule in rules.items() if rule != "skip"),
-            rows=Mask(self.rules, key),
             changed=frozenset(n for n, rule in rules.items() if rule not in ("keep", "skip")),
             ignore_truncate=self.ignore_truncate,
         )

@@ -18,13 +18,30 @@ from typing import Any, get_type_hints
 from urllib.parse import quote, unquote_plus
 
 from londiste.errors import BadOption, UsageError
+from londiste.handlers.applyfn import ApplyFunction, MultiMaster
 from londiste.handlers.base import Handler
+from londiste.handlers.bulk import Bulk
+from londiste.handlers.dispatch import PRESETS, Dispatch
 from londiste.handlers.nothing import Nop, QueueTable, Virtual
 from londiste.handlers.obfuscate import Obfuscate
+from londiste.handlers.qsplitter import QueueSplitter
 from londiste.handlers.shard import Shard
 from londiste.handlers.table import Table
 
-_OWN: tuple[type[Handler], ...] = (Table, Nop, Virtual, QueueTable, Shard, Obfuscate)
+_OWN: tuple[type[Handler], ...] = (
+    Table,
+    Nop,
+    Virtual,
+    QueueTable,
+    QueueSplitter,
+    ApplyFunction,
+    MultiMaster,
+    Shard,
+    Bulk,
+    Obfuscate,
+    Dispatch,
+    *PRESETS,
+)
 _known: dict[str, type[Handler]] = {kind.NAME: kind for kind in _OWN}
 _known |= {alias: kind for kind in _OWN for alias in kind.ALIASES}
 

@@ -4,6 +4,7 @@
     where           SQL condition, as it was given
     columns         a,b: only these
     skip_columns    a,b: all but these
+    on_error        keep, overwrite or log: what becomes of events that do not fit the rows here
 
 Names in the lists are url-encoded, so that a comma in a name is no matter.
 """
@@ -14,10 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import quote, unquote
 
+from londiste.errors import BadOption
 from londiste.handlers import registry
 from londiste.handlers.base import Wants
 
 HANDLER, WHERE, COLUMNS, SKIP_COLUMNS = "handler", "where", "columns", "skip_columns"
+ON_ERROR = "on_error"
+
+#: What can become of an event that does not fit the rows here.
+POLICIES = ("halt", "keep", "overwrite", "log")
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,7 @@ class Choice:
     where: str = ""
     columns: tuple[str, ...] = ()
     skip_columns: tuple[str, ...] = ()
+    on_error: str = ""
 
     def attrs(self) -> dict[str, str]:
         """The attributes that say it."""
@@ -39,6 +46,7 @@ class Choice:
             WHERE: self.where,
             COLUMNS: _joined(self.columns),
             SKIP_COLUMNS: _joined(self.skip_columns),
+            ON_ERROR: "" if self.on_error == "halt" else self.on_error,
         }
         return {key: value for key, value in pairs.items() if value}
 
@@ -48,8 +56,22 @@ def wants(attrs: Mapping[str, str]) -> Wants:
 
     Raises BadOption when the handler is not known to this process, or its options are not right.
     """
-    found = registry.make(attrs.get(HANDLER, "")).wants()
+    return _with_choice(registry.make(attrs.get(HANDLER, "")).wants(), attrs)
+
+
+def holds(attrs: Mapping[str, str]) -> Wants:
+    """The same of a table of another node, whose keys are not known here.  Raises BadOption."""
+    return _with_choice(registry.make(attrs.get(HANDLER, "")).holds(), attrs)
+
+
+def _with_choice(found: Wants, attrs: Mapping[str, str]) -> Wants:
     where = attrs.get(WHERE, "")
+    if found.events is not None and (where or COLUMNS in attrs or SKIP_COLUMNS in attrs):
+        raise BadOption(
+            f"handler {attrs[HANDLER].partition('(')[0]} takes every event: no --where, --columns"
+            " and --skip-columns with it",
+            hint="let what the handler calls pass over what is not wanted",
+        )
     if where:
         found = replace(found, where=both(found.where, where))
     if COLUMNS in attrs:
@@ -58,13 +80,38 @@ def wants(attrs: Mapping[str, str]) -> Wants:
     if SKIP_COLUMNS in attrs:
         skipped = found.skip_columns | frozenset(_split(attrs[SKIP_COLUMNS]))
         found = replace(found, skip_columns=skipped)
+    policy = attrs.get(ON_ERROR, "halt")
+    if policy not in POLICIES:
+        raise BadOption(
+            f"on_error={policy}: no such policy",
+            hint=f"known are {', '.join(POLICIES)}",
+        )
+    return found if policy == "halt" else replace(found, on_error=policy)
+
+
+def with_policy(attrs: Mapping[str, str], policy: str) -> dict[str, str]:
+    """The attributes with another policy; halt is the default."""
+    rest = {key: value for key, value in attrs.items() if key != ON_ERROR}
+    return rest if policy == "halt" else {**rest, ON_ERROR: policy}
+
+
+def changes(where: str | None, columns: str | None, skip_columns: str | None) -> dict[str, str]:
+    """The attributes that say another filter, from options; '' takes one away, None leaves it."""
+    found = {} if where is None else {WHERE: where.strip()}
+    for key, text in ((COLUMNS, columns), (SKIP_COLUMNS, skip_columns)):
+        if text is None:
+            continue
+        names = [name.strip() for name in text.split(",")] if text.strip() else []
+        if not all(names):
+            raise BadOption(
+                f"--{key.replace('_', '-')} {text}: a name is missing", hint="write a,b"
+            )
+        found[key] = _joined(names)
+    if found.get(COLUMNS) and found.get(SKIP_COLUMNS):
+        raise BadOption(
+            "--columns and --skip-columns", hint="give one: those to keep, or those to leave out"
+        )
     return found
-
-
-def with_handler(attrs: Mapping[str, str], handler: str) -> dict[str, str]:
-    """The attributes with another handler; '' for the default."""
-    rest = {key: value for key, value in attrs.items() if key != HANDLER}
-    return {HANDLER: handler, **rest} if handler else rest
 
 
 def both(one: str, other: str) -> str:

@@ -72,11 +72,11 @@ def _install(conn: Connection, component: Component, after: bool) -> tuple[PlanS
             with conn.transaction():
                 lock(conn)
                 steps = plan(component, ledger.read(conn, component.name), after=after).steps
-                _run(conn, component, steps)
+                run(conn, component, steps)
                 if steps:
                     # What an upgrade has just dropped leaves the ledger as well.
                     rest = plan(component, ledger.read(conn, component.name), after=after).steps
-                    _run(conn, component, rest)
+                    run(conn, component, rest)
                     steps += rest
         except _FileFailed as failed:
             if attempt < _TRIES and failed.collided:
@@ -96,7 +96,8 @@ def lock(conn: Connection) -> None:
     conn.execute(f"set local lock_timeout = '{WAIT_FOR_TABLE}'")
 
 
-def _run(conn: Connection, component: Component, steps: Sequence[PlanStep]) -> None:
+def run(conn: Connection, component: Component, steps: Sequence[PlanStep]) -> None:
+    """Runs and notes the steps of one component, in the caller's transaction."""
     if not steps:
         return
     # Function files may name each other in any order.
@@ -150,4 +151,4 @@ def _explain(failed: _FileFailed) -> LondisteError:
     )
 
 
-__all__ = ["INSTALL_LOCK", "install", "lock", "plan_for"]
+__all__ = ["INSTALL_LOCK", "install", "lock", "plan_for", "run"]

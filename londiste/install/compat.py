@@ -133,8 +133,7 @@ def _misfit(component: Component, installed: Installed, found: Compat, where: st
             return InstallError(
                 f"{where}: schema {name} belongs to the extension {installed.extension}",
                 detail="its tables and functions are not the ones this program brings",
-                hint="use another database, or give the extension up first:"
-                f" DROP EXTENSION {installed.extension} CASCADE",
+                hint="take it over with its rows and triggers: londiste install --adopt",
             )
 
 

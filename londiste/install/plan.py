@@ -91,8 +91,7 @@ def refuse(component: Component, installed: Installed) -> None:
         raise InstallError(
             f"schema {name} belongs to the extension {installed.extension}",
             detail="what CREATE EXTENSION made cannot be replaced file by file",
-            hint="use another database, or give the extension up first:"
-            f" DROP EXTENSION {installed.extension} CASCADE",
+            hint="take it over with its rows and triggers: londiste install --adopt",
         )
     if installed.foreign:
         raise InstallError(

@@ -69,8 +69,7 @@ begin
     if found then
         raise exception using errcode = 'LD200',
             message = format('schema %s belongs to the extension %s', {schema}, v_extension),
-            hint = 'use another database, or give the extension up first:'
-                || format(' DROP EXTENSION %I CASCADE', v_extension);
+            hint = 'take it over with its rows and triggers: londiste install --adopt';
     end if;
     if exists (
         select from pg_class as c join pg_namespace as n on n.oid = c.relnamespace

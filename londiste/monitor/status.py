@@ -6,21 +6,29 @@ the tick that a node has reached.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeVar
 
 import psycopg
 from psycopg import conninfo
 
 from londiste.cascade import nodes, topology
 from londiste.cascade.plan import reach
+from londiste.cascade.switching import operation
+from londiste.cascade.switching.operation import Operation
 from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, session
 from londiste.db.queries import query
-from londiste.errors import LondisteError
+from londiste.errors import InstallError, LondisteError
+from londiste.monitor.held import Held, held
+from londiste.pgq import queues
 from londiste.replication import attempts, tables
 from londiste.replication.attempts import LargeBatch
 from londiste.replication.types import decode_attrs
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,16 @@ class TableCounts:
 
 
 @dataclass(frozen=True)
+class Underway:
+    """A change of the cascade that a node takes part in, and what finishes it."""
+
+    what: str
+    command: str
+    operator: str
+    started_at: datetime
+
+
+@dataclass(frozen=True)
 class NodeStatus:
     """One node.
 
@@ -43,10 +61,17 @@ class NodeStatus:
     service -- of its location, if it has one.
     lag -- seconds behind the root; on the root the age of its newest tick; None: not known.
     tick -- what it has reached.
-    errors -- (consumer, first line of its message); (``capture``, what is not captured).
+    errors -- (consumer, first line of its message); (``capture``, what is not captured);
+        (``follow``, what is followed and cannot be added).
     unreachable -- why there was no answer.
     tagged_dead -- an administrator has given it up.
     large -- the last batch that was large enough for a job of the engine, and which way it went.
+    other_sql -- its schemas are those of the original or of an older version: not all of this is
+        known there.
+    local_watermark -- the node and everything below it have finished it.
+    global_watermark -- as far as this node knows, every node has; None on a leaf.
+    held -- who keeps the oldest events of its queue.
+    operation -- the change of the cascade that is under way here.
     """
 
     name: str
@@ -63,6 +88,11 @@ class NodeStatus:
     unreachable: str = ""
     tagged_dead: bool = False
     large: LargeBatch | None = None
+    other_sql: bool = False
+    local_watermark: int | None = None
+    global_watermark: int | None = None
+    held: Held | None = None
+    operation: Underway | None = None
 
 
 @dataclass(frozen=True)
@@ -90,9 +120,12 @@ class Status:
 @dataclass(frozen=True)
 class _Answer:
     info: NodeInfo
-    tables: TableCounts
+    tables: TableCounts | None
     errors: tuple[tuple[str, str], ...]
     large: LargeBatch | None
+    other_sql: bool
+    held: Held | None
+    operation: Operation | None
 
 
 def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
@@ -112,18 +145,40 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
             for c in nodes.get_consumer_info(conn, queue)
             if c.cur_error
         ]
-        if info.type is NodeType.ROOT:
-            errors += [
-                ("capture", f"table {name} {reason}: its changes are not replicated")
-                for name, reason in tables.lost_captures(conn, queue)
-            ]
-        return _Answer(
-            info, count_tables(conn, queue), tuple(errors), attempts.get_large_batch(conn, queue)
+        missing: list[str] = []
+        lost = (
+            _known(missing, lambda: tables.lost_captures(conn, queue))
+            if info.type is NodeType.ROOT
+            else []
         )
+        for name, reason in lost or ():
+            errors.append(("capture", f"table {name} {reason}: its changes are not replicated"))
+        for followed, why in _known(missing, lambda: tables.get_follow_errors(conn, queue)) or ():
+            errors.append(("follow", f"{followed} cannot be added: {why}"))
+        counts = _known(missing, lambda: count_tables(conn, queue))
+        large = _known(missing, lambda: attempts.get_large_batch(conn, queue))
+        under_way = _known(missing, lambda: operation.find(conn, queue))
+        keeper = None
+        if info.type is not NodeType.LEAF:
+            below = nodes.get_subscriber_info(conn, queue)
+            keeper = held(queues.get_consumer_info(conn, queue), below)
+        return _Answer(info, counts, tuple(errors), large, bool(missing), keeper, under_way)
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
     found = [_node(member, answers[member.name]) for member in members]
     return Status(queue, local.name, tuple(_with_lag(found, members, dsn, local, queue, extra)))
+
+
+def _known(missing: list[str], ask: Callable[[], _T]) -> _T | None:
+    """The answer of a node; None where its schemas do not know the question, noted in ``missing``.
+
+    A node with the schemas of the original, or of an older version, lives all the same.
+    """
+    try:
+        return ask()
+    except InstallError as error:
+        missing.append(error.message)
+        return None
 
 
 def count_tables(conn: Connection, queue: str) -> TableCounts:
@@ -161,7 +216,18 @@ def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
         errors=answer.errors,
         tagged_dead=member.dead,
         large=answer.large,
+        other_sql=answer.other_sql,
+        local_watermark=info.local_watermark,
+        global_watermark=info.global_watermark,
+        held=answer.held,
+        operation=_underway(answer.operation),
     )
+
+
+def _underway(found: Operation | None) -> Underway | None:
+    if found is None:
+        return None
+    return Underway(found.describe(), found.command(), found.operator, found.started_at)
 
 
 def _with_lag(

@@ -16,6 +16,8 @@ from londiste.replication.attempts import LargeBatch
 
 _FACTS = 30
 _COMPACT_FACTS = 60
+#: Seconds for which watermarks lie behind anyhow: workers report them every five minutes.
+_LONG_HELD = 600
 
 #: Marks text that deserves attention; a terminal shows it red.
 Paint = Callable[[str], str]
@@ -138,8 +140,18 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
         if not node.uptodate:
             text += ", NOT UPTODATE"
         facts.append(text)
+    if node.global_watermark is not None:
+        facts.append(f"Watermarks: local {node.local_watermark}, global {node.global_watermark}")
+    if node.held is not None and node.held.age > _LONG_HELD:
+        since = f"{dhms(node.held.age)} ago, tick {node.held.tick}"
+        facts.append(paint(f"Events kept since {since}, for {node.held.who}"))
+    if node.operation is not None:
+        facts.append(paint(f"UNDER WAY: {node.operation.what}"))
+        facts.append(paint(f"  finish it: {node.operation.command}"))
     if node.large is not None:
         facts.append(f"Last large batch: {_large(node.large)}")
+    if node.other_sql:
+        facts.append("SQL: of the original or older")
     if node.tagged_dead:
         facts.append(paint("DEAD"))
     facts += [f"Attr: {key}={value}" for key, value in node.attrs.items()]

@@ -307,6 +307,11 @@ def unescaped(text: str) -> str | None:
     return _unescaped(text) if len(text) <= _PIECE else "".join(_pieces(text))
 
 
+def escaped(text: str) -> str:
+    """A value as COPY's text has it in a field."""
+    return text.translate(_ESCAPED)
+
+
 def _unescaped(text: str) -> str:
     # Nearly all escapes are backslashes and, in packed events, line breaks.
     parts = text.replace(r"\\", "\0").replace(r"\n", "\n")
@@ -332,4 +337,4 @@ def _escaped(found: re.Match[str]) -> str:
     return _LETTERS.get(sign, sign)
 
 
-__all__ = ["BLOCK_BYTES", "Alone", "EventBlock", "read", "stream", "unescaped"]
+__all__ = ["BLOCK_BYTES", "Alone", "EventBlock", "escaped", "read", "stream", "unescaped"]

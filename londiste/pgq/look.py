@@ -86,6 +86,27 @@ def events(
         raise from_database(error, where=whereabouts(conn)) from error
 
 
+def waiting(conn: Connection, queue: str, tick: int, event_type: str, data: str) -> bool:
+    """Whether an event with this type and data lies behind a tick; False for an unknown tick."""
+    try:
+        seen = conn.execute(query("tick_snapshot"), [queue, tick]).fetchone()
+        parent = conn.execute(query("event_parent"), {"queue": queue}).fetchone()
+        if seen is None or parent is None:
+            return False
+        row = conn.execute(
+            sql.SQL(
+                "select exists (select from {} e"
+                " where e.ev_type = %(type)s and e.ev_data = %(data)s"
+                " and e.ev_txid >= pg_catalog.txid_snapshot_xmin(%(seen)s::txid_snapshot)"
+                " and not pg_catalog.txid_visible_in_snapshot(e.ev_txid, %(seen)s::txid_snapshot))"
+            ).format(sql.Identifier(*parent[0].split("."))),
+            {"type": event_type, "data": data, "seen": seen[0]},
+        ).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    return bool(row and row[0])
+
+
 def retries(
     conn: Connection, queue: str | None = None, consumer: str | None = None, *, limit: int = 0
 ) -> list[dict[str, Any]]:

@@ -7,11 +7,16 @@ for registered consumers only: such a reader registers one and keeps it behind i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
+
+import psycopg
 
 from londiste.db import call
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.queries import query
+from londiste.errors import from_database
 from londiste.pgq.batches import CHUNK_BYTES, read_cursor
-from londiste.pgq.types import Event
+from londiste.pgq.types import Event, Tick
 
 
 def tick_events(
@@ -45,4 +50,33 @@ def tick_event_sql(conn: Connection, queue: str, from_tick: int, to_tick: int) -
     return str(call.value(conn, "pgq.tick_event_sql", queue, from_tick, to_tick))
 
 
-__all__ = ["tick_event_sql", "tick_events"]
+def between(conn: Connection, queue: str, first: int, last: int | None = None) -> list[Tick]:
+    """The ticks from one to another, both included, in their order; None: to the newest."""
+    try:
+        found = conn.execute(
+            query("ticks_between"), {"queue": queue, "first": first, "last": last}
+        ).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    return [Tick(*row) for row in found]
+
+
+def newest(conn: Connection, queue: str, *, until: datetime | None = None) -> Tick | None:
+    """The newest tick, or the newest that was made until a time; None when there is none."""
+    try:
+        row = conn.execute(query("newest_tick"), {"queue": queue, "until": until}).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    return None if row is None else Tick(*row)
+
+
+def oldest_complete(conn: Connection, queue: str) -> Tick | None:
+    """The oldest tick behind which no event is missing; None when there is none."""
+    try:
+        row = conn.execute(query("oldest_complete_tick"), {"queue": queue}).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    return None if row is None else Tick(*row)
+
+
+__all__ = ["between", "newest", "oldest_complete", "tick_event_sql", "tick_events"]

@@ -43,6 +43,19 @@ class ReceivedEvent(NamedTuple):
         return Event(*self[1:])
 
 
+class Tick(NamedTuple):
+    """A tick of a queue.
+
+    seq -- the highest event id that was handed out when it was made.
+    snapshot -- which transactions it sees, as ``Snapshot.parse`` reads it.
+    """
+
+    id: int
+    time: datetime
+    seq: int
+    snapshot: str
+
+
 @dataclass(frozen=True)
 class Batch:
     """What lies between two ticks of a queue, open for one consumer.

@@ -15,19 +15,20 @@ cannot be folded, or is refused by the target, is decoded from them in the order
 from __future__ import annotations
 
 import functools
+import itertools
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from londiste.changes import jsonrow
-from londiste.changes.decode import decode_all
+from londiste.changes.decode import decode_all, singles
 from londiste.changes.keyed import KeyedType, columns_digest, read_type
 from londiste.changes.malformed import Malformed
-from londiste.changes.types import Op, RowChange, Truncate
+from londiste.changes.types import Change, Op, RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.engine.applyspec import TableChange
-from londiste.errors import EventError
+from londiste.errors import EventError, Finding
 from londiste.pgq.blocks import Alone, EventBlock, unescaped
 from londiste.pgq.types import Event
 from londiste.replication.keystate import WRONG, contradiction
@@ -64,6 +65,7 @@ class Part:
     messages -- of the cascade, in their order.
     first -- number of the first event of a table, and the table's name there.
     blocks -- the events.
+    handed -- lines of events that go to the handlers of their tables, in their order.
     """
 
     interest: Interest
@@ -73,23 +75,41 @@ class Part:
     messages: list[Event] = field(default_factory=list)
     blocks: list[EventBlock] = field(default_factory=list)
     first: dict[TableName, tuple[int, TableName]] = field(default_factory=dict)
+    handed: list[tuple[Route, str]] = field(default_factory=list)
+
+    def work(self) -> Iterator[tuple[Route, list[Event]]]:
+        """What goes to handlers, in order: neighbours of one table together."""
+        for _, some in itertools.groupby(self.handed, key=lambda one: id(one[0])):
+            lines = list(some)
+            block = EventBlock("".join(f"{line}\n" for _, line in lines).encode(), len(lines))
+            skips = self.interest.skips.rows
+            yield lines[0][0], [one for event in block for one in _left(event, skips)]
 
     def changes(self, tables: Collection[TableName]) -> Iterator[tuple[TableName, TableChange]]:
         """The changes of these tables of this node, decoded anew, in the order of the events.
 
         Raises EventError.
         """
-        route = self.interest.route
+        route, skips = self.interest.route, self.interest.skips.rows
         for block in self.blocks:
             for event in block:
-                found = None if _is_message(event.type) else route(event.extra1, event.txid)
-                if found is None or found.dest not in tables:
+                found = None if is_message(event.type) else route(event.extra1, event.txid)
+                if found is None or found.dest not in tables or (event.id, 0) in skips:
                     continue
-                for change in decode_all(event):
-                    if isinstance(change, RowChange | Truncate):
+                try:
+                    for change in _decoded(event, found):
+                        if not isinstance(change, RowChange | Truncate):
+                            continue
+                        row = change.row if isinstance(change, RowChange) else 0
+                        if (event.id, row) in skips:
+                            continue
                         wanted = found.change(event, change)
                         if wanted is not None:
                             yield found.dest, wanted
+                except EventError as error:
+                    if error.finding is None:
+                        error.finding = Finding(table=str(found.source), dest=str(found.dest))
+                    raise
 
 
 class Accumulator:
@@ -205,15 +225,23 @@ class Accumulator:
     def _look(self, fields: _Fields) -> _Kind:
         name = fields[6]
         kind = unescaped(fields[4])
-        if _is_message(kind):
+        if is_message(kind):
             return _other(name, self._message)
         route = self.interest.find(unescaped(name))
         if route is None:
             return _other(name, _nothing)
+        if route.wants.events is not None:
+            hand: _Other = functools.partial(self._hand, route)
+            if route.snapshot is not None:
+                hand = functools.partial(_after_copy, route.snapshot, hand)
+            return _other(name, hand)
         fold = self._part.folds.get(route.dest)
         if fold is None:
             fold = self._part.folds[route.dest] = NetFold()
             self._part.first[route.dest] = (int(fields[0]), route.source)
+            if route.dest in self.interest.skips.tables:
+                # Which one it is shows when they are decoded; the others are folded without it.
+                fold.fail("an event is left out")
         what = _type(fields[4], route)
         other = self._how(fold, what, fields, route)
         if route.snapshot is not None:
@@ -233,7 +261,7 @@ class Accumulator:
         if fold.reason:
             return self._count
         if what is None:
-            if _is_truncate(unescaped(fields[4])):
+            if is_truncate(unescaped(fields[4])):
                 ignored = route.wants.ignore_truncate
                 return self._count if ignored else functools.partial(self._truncate, fold)
             fold.fail("the events name no columns")
@@ -246,6 +274,8 @@ class Accumulator:
         else:
             kept = route.columns(columns)
             fold.admit(what.op, what.key, kept, alike=kept == columns)
+        if not what.key and what.op is Op.DELETE:
+            fold.fail("rows without a key are deleted")
         if fold.reason:
             return self._count
         if not what.key:
@@ -301,6 +331,11 @@ class Accumulator:
         block = EventBlock(line.encode() + b"\n", 1)
         self._part.messages += block
 
+    def _hand(self, route: Route, fields: _Fields) -> None:
+        self._part.applied += 1
+        line = fields.line() if isinstance(fields, Alone) else "\t".join(fields)
+        self._part.handed.append((route, line))
+
     def _count(self, fields: _Fields) -> None:
         self._part.applied += 1
 
@@ -317,6 +352,29 @@ class Accumulator:
         # Emptied, not replaced: the loop has the first in hand.
         self._kinds.clear()
         self._pairs.clear()
+
+
+def _decoded(event: Event, route: Route) -> Iterator[Change]:
+    """``decode_all``, which shows nothing of an event whose values nobody here is to see."""
+    try:
+        yield from decode_all(event)
+    except EventError as error:
+        if route.wants.rows is None and route.wants.all_columns:
+            raise
+        # The cause quotes the event, too, and would be in a traceback.
+        raise _veiled(event, error) from None
+
+
+def _veiled(event: Event, error: EventError) -> EventError:
+    """The error without anything that the event says."""
+    cause = error.__cause__
+    what = f": {cause.blind}" if isinstance(cause, Malformed) else ""
+    return EventError(
+        f"event {event.id} cannot be decoded{what}",
+        detail="its data is not shown: values of the table are not meant to come here",
+        hint=error.hint,
+        event_id=event.id,
+    )
 
 
 def _other(name: str, other: _Other | None) -> _Kind:
@@ -346,11 +404,26 @@ def _type(kind: str, route: Route | None) -> KeyedType | None:
     return what if route is None or route.by_state is None else route.by_state.type(what)
 
 
-def _is_message(kind: str | None) -> bool:
+def _left(event: Event, skips: Collection[tuple[int, int]]) -> Iterable[Event]:
+    """The event without what a person wants left out of it."""
+    if not skips or event.id not in {number for number, _ in skips}:
+        return [event]
+    if (event.id, 0) in skips:
+        return []
+    try:
+        return [one for row, one in enumerate(singles(event), 1) if (event.id, row) not in skips]
+    except EventError as error:
+        # Whether its values are meant to come here is not known yet.
+        raise _veiled(event, error) from None
+
+
+def is_message(kind: str | None) -> bool:
+    """Whether events of this type are of the cascade, and of no table; a script is one too."""
     return kind is not None and (kind == "EXECUTE" or kind.startswith(("pgq.", "londiste.")))
 
 
-def _is_truncate(kind: str | None) -> bool:
+def is_truncate(kind: str | None) -> bool:
+    """Whether events of this type empty their table."""
     if kind == "R":
         return True
     try:

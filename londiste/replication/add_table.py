@@ -10,50 +10,65 @@ Making a trigger locks the table against writers for a moment; ``locking`` says 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-import psycopg
+from psycopg import sql
 
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.db import catalog
 from londiste.db.connection import Connection, place
-from londiste.db.names import TableName
+from londiste.db.names import TableName, quote
+from londiste.db.structure.types import Part
 from londiste.errors import (
     BadOption,
     StateError,
     UnknownTable,
     UsageError,
-    from_database,
 )
 from londiste.handlers import condition
 from londiste.handlers.base import ALL, Wants
-from londiste.replication import create_table, registry, shaping, tables
+from londiste.replication import (
+    add_options,
+    copy_source,
+    create_table,
+    narrower,
+    owned,
+    registry,
+    shaping,
+    tables,
+)
+from londiste.replication.copy_source import CopySource
+from londiste.replication.known import ALL as EVERYTHING
+from londiste.replication.known import Known
 from londiste.replication.locking import with_table
 from londiste.replication.select import Selected, select
 from londiste.replication.types import (
-    TRIGGERS,
+    MERGE_ALL,
     ReplicatedTable,
     TableOptions,
     decode_attrs,
     encode_attrs,
     with_copy_mode,
+    with_trigger,
 )
 
 log = logging.getLogger(__name__)
 
-_LETTERS = frozenset("BACQLJIUDS")
-
 
 @dataclass(frozen=True)
 class Plan:
-    """steps -- what to do; already -- named and added before; skipped -- left out, and why."""
+    """steps -- what to do; already -- named and added before; skipped -- left out, and why.
+
+    notes -- what will not be as it is on the provider.
+    """
 
     steps: tuple[Step, ...]
     already: tuple[TableName, ...] = ()
     skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def plan(
@@ -66,6 +81,7 @@ def plan(
     every: bool = False,
     force: bool = False,
     skip_non_existing: bool = False,
+    wanted: Known = EVERYTHING,
 ) -> Plan:
     """What to do to add tables to the node at ``dsn``.  Changes nothing.
 
@@ -73,17 +89,31 @@ def plan(
     every -- all tables that could be added, in place of patterns.
     force -- add tables that the provider does not have, or that are in no list.
     skip_non_existing -- a table missing here or there is skipped, with a line in ``skipped``.
+    wanted -- what the node wants to know of at all.
 
     Raises UnknownTable, UsageError (no key, bad flags), StateError.
     """
-    _check(options)
+    add_options.check(options)
     wants = options.wants
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
     shaping.refuse(node, wants)
+    if options.merge and node.type is not NodeType.LEAF:
+        raise BadOption(
+            f"node {node.name} is a {node.type.value}: only leaves are filled from several queues",
+            hint="leave --merge-all and --no-merge out",
+        )
+    if node.combined_queue is not None:
+        options = add_options.of_part(node, options)
+        wants = options.wants
     if node.type is NodeType.ROOT:
+        if options.copy_node:
+            raise BadOption(
+                "--copy-node and --find-copy-node on the root",
+                hint="nothing is copied there; give them on the nodes below",
+            )
         return _on_root(sites, dsn, node, patterns, options, every, force, skip_non_existing)
-    return _below(sites, dsn, node, patterns, options, every, force, skip_non_existing)
+    return _below(sites, dsn, node, patterns, options, every, force, skip_non_existing, wanted)
 
 
 def _on_root(
@@ -103,19 +133,30 @@ def _on_root(
         for m in tables.local_show_missing(local, node.queue)
         if m.kind == "r"
     ]
-    candidates = missing if options.dest is None else [*missing, *map(TableName.parse, patterns)]
+    named = [TableName.parse(pattern) for pattern in patterns]
+    if options.dest is None:
+        named = [name for name in named if _in_tree(local, name)]
+    candidates = [*missing, *(name for name in named if name not in {*missing, *done})]
     picked = _pick(patterns, candidates, done, every, force or skip, local, on_root=True)
-    _one_with_dest(picked, options)
+    add_options.one_with_dest(picked, options)
     steps: list[Step] = []
     skipped: list[str] = []
+    notes: list[str] = []
     for table in picked.chosen:
         dest = options.dest or table
         if skip and not _virtual(options, root=True) and catalog.info(local, dest) is None:
             skipped.append(f"table {dest} does not exist in {place(dsn)}")
             continue
         keyless = not _virtual(options, root=True) and _check_table(local, dest, options)
-        steps.append(_step(node, dsn, table, options, keyless=keyless))
-    return Plan(tuple(steps), picked.already, tuple(skipped))
+        step = _step(node, dsn, table, options, keyless=keyless)
+        add_options.check_whole_row(table, step.words)
+        if "whole_row" in step.words:
+            rows = catalog.require(local, dest).rows_estimate
+            notes += add_options.large_whole_row(table, step.words, rows)
+        if step.with_sequences:
+            step = replace(step, sequences=tuple(owned.to_add(local, node.queue, dest, root=True)))
+        steps.append(step)
+    return Plan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
 
 
 def _below(
@@ -127,53 +168,132 @@ def _below(
     every: bool,
     force: bool,
     skip: bool,
+    wanted: Known,
 ) -> Plan:
     local = sites.at(dsn)
     provider_dsn = sites.reach(node.provider_location)
     provider = sites.at(provider_dsn)
     wants, virtual = options.wants, _virtual(options, root=False)
-    theirs = {t.name: t for t in tables.get_table_list(provider, node.queue)}
+    theirs = {
+        t.name: t for t in tables.get_table_list(provider, node.queue) if wanted.table(t.name)
+    }
     ours = {t.name: t for t in tables.get_table_list(local, node.queue)}
     done = [name for name, table in ours.items() if table.local]
     candidates = [name for name in theirs if name not in done]
-    if every and not force and not options.expect_sync:
+    if every and not force and not options.expect_sync and not options.copy_node:
         candidates = [name for name in candidates if theirs[name].local]
     picked = _pick(patterns, candidates, done, every, force, provider, on_root=False)
-    _one_with_dest(picked, options)
+    add_options.one_with_dest(picked, options)
 
     steps: list[Step] = [
-        registry.CopyRegistry(node.name, node.provider, provider_dsn, dsn, node.queue)
+        registry.CopyRegistry(node.name, node.provider, provider_dsn, dsn, node.queue, wanted)
     ]
     skipped: list[str] = []
+    parts = create_table.parts(options)
+    made: dict[str, list[tuple[TableName, AddTable]]] = {}
+    notes: list[str] = []
     for table in picked.chosen:
         theirs_now = theirs.get(table)
-        if not force and not options.expect_sync and wants.stored:
-            _check_provider(table, theirs_now, node)
+        registry.require_heard(provider, node, table)
+        if not options.expect_sync and not virtual:
+            registry.require_not_combined(local, node, table)
+        try:
+            there = _source(sites, node, provider_dsn, table, theirs_now, options)
+        except StateError as error:
+            if not every:
+                raise
+            skipped.append(error.message)
+            continue
+        origin = sites.at(there.dsn)
+        if options.copy_node:
+            theirs_now = tables.get_table(origin, node.queue, table)
+        elif not force and not options.expect_sync and wants.stored:
+            registry.require_kept(node, table, theirs_now)
         dest = options.dest or table
-        ddl: list[str] = []
-        source = theirs_now.dest if theirs_now else table
+        create = False
         missing_here = catalog.info(local, dest) is None
         if virtual:
             keyless = False
-        elif missing_here and options.create:
-            if skip and catalog.info(provider, source) is None:
-                skipped.append(f"table {source} does not exist on node {node.provider}")
+        elif missing_here and (options.create or options.create_full):
+            create = True
+            if skip and catalog.info(origin, there.table) is None:
+                skipped.append(f"table {there.table} does not exist on node {there.node}")
                 continue
-            ddl = create_table.statements(
-                provider, source, dest, target_version=local.info.server_version
-            )
-            keyless = _check_table(provider, source, options, theirs_now)
+            keyless = _check_table(origin, there.table, options, theirs_now)
         elif missing_here and skip:
             skipped.append(f"table {dest} does not exist in {place(dsn)}")
             continue
         else:
             keyless = _check_table(local, dest, options, theirs_now)
+            if wants.stored and wants.events is None:
+                notes += narrower.look(sites.at(there.dsn), there, local, dest, wants)
         if not wants.whole and wants.stored:
-            shaping.check(sites, node.queue, provider_dsn, source, local, dest, table, wants, ddl)
-        steps.append(_step(node, dsn, table, options, keyless=keyless, ddl=tuple(ddl)))
+            shaping.check(
+                sites, node.queue, there.dsn, there.table, local, dest, table, wants, create
+            )
+        if wants.events is not None:
+            wants.events.check(local, node.queue, dest)
+        whole_row = theirs_now is not None and "whole_row" in theirs_now.attrs
+        opts = replace(options, whole_row=True) if whole_row else options
+        step = _step(node, dsn, table, opts, keyless=keyless, created=create)
+        if step.with_sequences:
+            known = {s.name for s in tables.get_seq_list(provider, node.queue)}
+            mine = owned.owned(origin, there.table) if create else owned.owned(local, dest)
+            step = replace(step, sequences=tuple(name for name in mine if name in known))
+        if create:
+            made.setdefault(there.dsn, []).append((there.table, step))
+        else:
+            steps.append(step)
+    for place_of, these in made.items():
+        create_step, said = _create(sites, node, dsn, place_of, these, ours, parts)
+        steps.insert(1, create_step)
+        notes += said
     if len(steps) == 1:
         steps = []
-    return Plan(tuple(steps), picked.already, tuple(skipped))
+    return Plan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
+
+
+def _create(
+    sites: Sites,
+    node: NodeInfo,
+    dsn: str,
+    source_dsn: str,
+    made: Sequence[tuple[TableName, AddTable]],
+    ours: Mapping[TableName, ReplicatedTable],
+    parts: frozenset[Part],
+) -> tuple[Step, tuple[str, ...]]:
+    """The step that makes tables of one node here and adds them; what will not be as there."""
+    origin = sites.at(source_dsn)
+    theirs = {t.name: t for t in tables.get_table_list(origin, node.queue)}
+    dests = {source: step.dest for source, step in made}
+    known = create_table.known_names(theirs, ours)
+    ddl = create_table.ddl(origin, sites.at(dsn), dests, parts, known)
+    adds = tuple(step for _, step in made)
+    step = create_table.CreateTables(
+        node.name, dsn, ddl.statements, ddl.pending, tuple(dests.values()), adds
+    )
+    return step, ddl.notes
+
+
+def _source(
+    sites: Sites,
+    node: NodeInfo,
+    provider_dsn: str,
+    table: TableName,
+    theirs: ReplicatedTable | None,
+    options: TableOptions,
+) -> CopySource:
+    """The node that the rows, and the structure of a missing table, come from."""
+    if options.copy_node:
+        start = node.provider_location
+        return copy_source.find(sites.at, sites.reach, start, node.queue, table, options.copy_node)
+    return CopySource(node.provider, provider_dsn, theirs.dest if theirs else table)
+
+
+def _in_tree(conn: Connection, table: TableName) -> bool:
+    """Whether a table is partitioned, or a partition: one of them is listed, both can be named."""
+    info = catalog.info(conn, table)
+    return info is not None and (info.tree or info.partition)
 
 
 def _pick(
@@ -210,106 +330,26 @@ def _pick(
                     hint=f"add it on the root first: londiste add-table {text}",
                 )
             )
+        schema, _, name = text.rpartition(".")
+        if "." in schema and catalog.info(conn, TableName(schema, name)) is not None:
+            return UnknownTable(
+                f"table {text} cannot be replicated: its schema has a dot in its name",
+                detail="in a queue the first dot ends the schema; nothing was added",
+                hint=f"give the schema another name: alter schema {quote(schema)} rename to …",
+            )
         return UnknownTable(
             f"no table {text} in {place(conn.info.dsn)}",
             detail="nothing was added",
-            hint=_name_hint(text) or "londiste missing lists the tables that can be added",
+            hint=add_options.name_hint(text)
+            or "londiste missing lists the tables that can be added",
         )
 
     return select(patterns, candidates, done, unknown, force=force)
 
 
-def _name_hint(text: str) -> str:
-    """What may be wrong with a name that means nothing."""
-    if '"' in text:
-        return "write names as they are, without double quotes"
-    if text.count(".") > 1:
-        return (
-            "the first dot ends the schema's name; a schema with a dot in its name cannot be"
-            " replicated before it is renamed"
-        )
-    return ""
-
-
 def _virtual(options: TableOptions, *, root: bool) -> bool:
     """Whether the table need not be there."""
     return "virtual_table" in options.words(root=root)
-
-
-def _one_with_dest(picked: Selected, options: TableOptions) -> None:
-    if options.dest is not None and len(picked.chosen) > 1:
-        raise BadOption(
-            f"--dest-table with {len(picked.chosen)} tables",
-            hint="add tables with another name one by one",
-        )
-
-
-def _check(options: TableOptions) -> None:
-    wrong = sorted(set(options.trigger_flags.upper()) - _LETTERS)
-    if wrong:
-        raise BadOption(
-            f"--trigger-flags {options.trigger_flags}: no flag {wrong[0]}",
-            hint="letters: B before, A after, C own capture, Q sqltriga, L logutriga, J jsontriga,"
-            " I insert, U update, D delete, S skip",
-        )
-    if options.trigger and TRIGGERS.get(options.trigger) is None:
-        raise BadOption(
-            f"--trigger {options.trigger}: no such trigger",
-            hint=f"write one of {', '.join(TRIGGERS)}",
-        )
-    if options.choice.columns and options.choice.skip_columns:
-        raise BadOption(
-            "--columns and --skip-columns", hint="give one: those to keep, or those to leave out"
-        )
-    chosen = sorted(set(options.trigger_flags.upper()) & set(TRIGGERS.values()))
-    letter = TRIGGERS.get(options.trigger, "")
-    if letter and any(other != letter for other in chosen):
-        raise BadOption(
-            f"--trigger {options.trigger} and --trigger-flags {options.trigger_flags}",
-            detail=f"the letter {next(c for c in chosen if c != letter)} names another trigger",
-            hint="leave one of the two out; C Q L J in --trigger-flags are the same choice",
-        )
-    if options.form:
-        _check_form(options, letter or "".join(chosen[:1]))
-    if letter == "C" and set(options.trigger_flags.upper()) & {"B", "S"}:
-        raise BadOption(
-            f"--trigger capture and --trigger-flags {options.trigger_flags}",
-            detail="our own capture neither fires before a change nor skips it",
-            hint="choose a compatible trigger for that: --trigger jsontriga",
-        )
-
-
-def _check_form(options: TableOptions, letter: str) -> None:
-    """Refuses a form for anything but our own capture, and two forms."""
-    if letter not in {"", "C"} or set(options.trigger_flags.upper()) & {"B", "S"}:
-        raise BadOption(
-            f"--form {options.form} with a compatible trigger",
-            detail="row and statement are forms of our own capture",
-            hint="leave --form out, or choose --trigger capture",
-        )
-    given = [arg for arg in options.trigger_args if arg.startswith("form=")]
-    if given:
-        raise BadOption(
-            f"--form {options.form} and --trigger-arg {given[0]}",
-            hint="leave one of the two out",
-        )
-
-
-def _check_provider(table: TableName, theirs: ReplicatedTable | None, node: NodeInfo) -> None:
-    if theirs is None or not theirs.local:
-        raise StateError(
-            f"node {node.provider} does not have table {table}",
-            detail=f"it is the provider of {node.name}, from which the rows would be copied",
-            hint=f"on {node.provider}: londiste add-table {table}; or with rows that are here"
-            " already: --expect-sync",
-        )
-    if not theirs.wants.stored:
-        raise StateError(
-            f"node {node.provider} keeps no rows of table {table}",
-            detail=f"its handler there is {theirs.attrs.get('handler')}; it is the provider of"
-            f" {node.name}, from which the rows would be copied",
-            hint="add it with rows that are here already: --expect-sync",
-        )
 
 
 def _check_table(
@@ -338,25 +378,30 @@ def _check_table(
     if catalog.key(conn, table) or any(a.startswith("pkey=") for a in options.trigger_args):
         return False
     # What the provider admits can also be stored here.
-    if options.insert_only or (theirs is not None and "insert_only" in theirs.attrs):
+    if options.insert_only or options.whole_row:
+        return True
+    if theirs is not None and not {"insert_only", "whole_row"}.isdisjoint(theirs.attrs):
+        return True
+    if options.wants.events is not None:
+        # What its handler makes of events may have no key: a history of the rows, for one.
         return True
     raise UsageError(
         f"table {table} has no primary key",
         detail="without one an UPDATE or DELETE cannot be carried to other nodes",
         hint="add a primary key; or name columns that identify a row: --trigger-arg pkey=a,b;"
-        " or, if rows are only ever inserted: --insert-only",
+        " or, if rows are only ever inserted: --insert-only; or let UPDATE and DELETE find a row"
+        " by all its columns: --whole-row",
     )
 
 
 def _not_plain(table: TableName, kind: str) -> UnknownTable | None:
-    words = {"p": "a partitioned table", "v": "a view", "m": "a materialized view"}
-    words["f"] = "a foreign table"
-    if kind == "r":
+    words = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
+    if kind in {"r", "p"}:
         return None
     return UnknownTable(
         f"{table} is {words.get(kind, 'no table')}",
-        detail="only plain tables are replicated",
-        hint="add its partitions instead" if kind == "p" else "add the tables it reads from",
+        detail="only tables are replicated",
+        hint="add the tables it reads from",
     )
 
 
@@ -367,16 +412,25 @@ def _step(
     options: TableOptions,
     *,
     keyless: bool,
-    ddl: tuple[str, ...] = (),
+    created: bool = False,
 ) -> AddTable:
     words = options.words(root=node.type is NodeType.ROOT)
-    words = [w for w in words if w != "insert_only" or keyless]
-    if keyless and "insert_only" not in words:
+    words = [w for w in words if w not in {"insert_only", "whole_row"} or keyless]
+    if keyless and not {"insert_only", "whole_row"} & set(words):
         words.append("insert_only")
     # With the rows all there, or none wanted, no copy follows.
     copied = node.type is not NodeType.ROOT and not {"expect_sync", "virtual_table"} & set(words)
-    chosen = options.choice.attrs()
-    attrs = encode_attrs(with_copy_mode(chosen, options.copy_mode) if copied else chosen)
+    if node.combined_type is NodeType.BRANCH:
+        # The rows come through the combined queue.
+        copied = False
+    chosen = options.choice.attrs() | shaping.attrs(node, options.wants)
+    if copied:
+        chosen = copy_source.with_copy_node(
+            with_copy_mode(chosen, options.copy_mode), options.copy_node
+        )
+        if options.max_parallel_copy is not None:
+            chosen = {**chosen, "max_parallel_copy": str(options.max_parallel_copy)}
+    attrs = encode_attrs(chosen)
     return AddTable(
         node.name,
         dsn,
@@ -384,16 +438,22 @@ def _step(
         table,
         options.dest or table,
         tuple(words),
-        ddl,
         copied,
         attrs,
         options.wants,
+        empties=copied and options.merge == MERGE_ALL and not options.skip_truncate,
+        with_sequences=options.sequences and options.wants.stored,
     )
 
 
 @dataclass(frozen=True)
 class AddTable:
-    """One table becomes replicated on one node."""
+    """One table becomes replicated on one node.
+
+    created -- in the same transaction, just before.
+    with_sequences -- those of its columns come along; ``sequences`` are those foreseen.
+    empties -- the rows that are here go now, before several queues copy theirs.
+    """
 
     node: str
     dsn: str = field(repr=False)
@@ -401,15 +461,18 @@ class AddTable:
     table: TableName
     dest: TableName
     words: tuple[str, ...]
-    ddl: tuple[str, ...]
     copied: bool
     attrs: str | None = None
     wants: Wants = ALL
+    sequences: tuple[TableName, ...] = ()
+    with_sequences: bool = False
+    created: bool = False
+    empties: bool = False
 
     def describe(self) -> str:
         text = f"{self.node}: "
-        if self.ddl:
-            text += f"create table {self.dest} and "
+        if self.empties and not self.created:
+            text += f"empty table {self.dest} and "
         text += f"add table {self.table}"
         if self.dest != self.table:
             text += f" as {self.dest}"
@@ -417,6 +480,9 @@ class AddTable:
             text += f" ({', '.join(self.words)})"
         if self.attrs:
             text += f" ({', '.join(f'{k}={v}' for k, v in decode_attrs(self.attrs).items())})"
+        if self.sequences:
+            word = "sequence" if len(self.sequences) == 1 else "sequences"
+            text += f" with {word} {', '.join(map(str, self.sequences))}"
         return text + (", to be copied" if self.copied else "")
 
     def done(self, sites: Sites) -> bool:
@@ -425,30 +491,24 @@ class AddTable:
 
     def run(self, sites: Sites) -> None:
         """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
-        with_table(sites, self.dsn, self.dest, self.node, self._add)
+        with_table(sites, self.dsn, self.dest, self.node, self.add)
 
-    def _add(self, conn: Connection) -> None:
-        self._create(conn)
-        if self.ddl:
+    def add(self, conn: Connection) -> None:
+        """What ``run`` does, in the caller's transaction."""
+        if self.created:
             condition.check(conn, self.dest, self.wants)
+        if self.empties:
+            info = catalog.require(conn, self.dest)
+            conn.execute(sql.SQL("truncate {}").format(self.dest.own(info.tree)))
         tables.local_add_table(
             conn,
             self.queue,
             self.table,
-            self.words,
+            with_trigger(self.words),
             self.attrs,
             None if self.dest == self.table else self.dest,
         )
-
-    def _create(self, conn: Connection) -> None:
-        try:
-            for statement in self.ddl:
-                # Text of the catalog of another node, where identifiers are quoted already.
-                conn.execute(statement.encode())
-        except (psycopg.errors.UndefinedObject, psycopg.errors.UndefinedFunction) as error:
-            ours = from_database(error, where=place(self.dsn))
-            raise UsageError(
-                f"table {self.dest} cannot be created on node {self.node}: {ours.message}",
-                detail="a type, collation or function that its columns need is not there",
-                hint="create that first, then run the command again",
-            ) from error
+        if self.with_sequences:
+            root = nodes.is_root_node(conn, self.queue)
+            for name in owned.to_add(conn, self.queue, self.dest, root=root):
+                tables.local_add_seq(conn, self.queue, name)

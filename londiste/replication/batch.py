@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -23,22 +23,35 @@ import psycopg
 from londiste.cascade.forward import Forwarder
 from londiste.cascade.progress import NodeProgress
 from londiste.changes.decode import decode_all
-from londiste.changes.types import ExecuteScript, SystemEvent
+from londiste.changes.types import ExecuteScript, SystemEvent, address
 from londiste.daemon import crash
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, place, usable
 from londiste.db.names import TableName
-from londiste.db.shape import TableShape, shapes, versions
+from londiste.db.shape import TableShape
+from londiste.engine.applyspec import TableChange
 from londiste.engine.local.apply import Also, Applier, StaleShapes
-from londiste.errors import EventError, ScriptFailed, from_database
-from londiste.handlers.base import RowFunction
+from londiste.engine.local.conflicts import KEEP
+from londiste.errors import EventError, Finding, LondisteError, ScriptFailed, from_database
+from londiste.handlers.events import At
 from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch, Event
+from londiste.replication import findings, merging
 from londiste.replication.accumulate import Accumulator, Part
 from londiste.replication.ahead import ReadAhead
 from londiste.replication.cut import cut, has_script
+from londiste.replication.findings import Open
+from londiste.replication.hand_on import HandOn
+from londiste.replication.known_shapes import KnownShapes
 from londiste.replication.large import LargeBatch, LargeBatches
-from londiste.replication.plan import Interest, Pending, missing_table, plan, plan_folded
+from londiste.replication.plan import (
+    Interest,
+    Pending,
+    Skips,
+    missing_table,
+    plan,
+    plan_folded,
+)
 from londiste.replication.scripts.follow import InJoinedBatch, LetGo, RunFirst, Scripts
 from londiste.replication.sync import By
 from londiste.replication.system import SystemEvents
@@ -56,6 +69,7 @@ class BatchStats:
     applied -- events whose change was written.
     ignored -- events of tables that are not kept here, or that came with the copy.
     skipped -- the batch had been done before.
+    conflicts -- rows of events that did not fit, and about which policies have decided.
     """
 
     events: int = 0
@@ -63,6 +77,7 @@ class BatchStats:
     ignored: int = 0
     seconds: float = 0.0
     skipped: bool = False
+    conflicts: int = 0
 
 
 class BatchRunner:
@@ -72,11 +87,13 @@ class BatchRunner:
     source -- session on the provider; target -- session here with the replica role.  Both in
         autocommit mode and idle between batches.
     progress -- the position, kept in the database of ``target``.
-    forwarder -- on a branch, writes the events into its queue through ``target``.
+    forwarder -- on a branch, writes the events into its queue through ``target``; on a leaf that
+        merges, what it applies into the combined queue.
     system -- follows the messages of the cascade; None ignores them.
     scripts -- runs the scripts; None ignores them.
     ahead -- reads the batch behind the present one on the session ``source``; None: nobody does.
     large -- carries large batches; None: there is no other way than the ordinary one.
+    keep -- rows that policy log keeps of each table.
     """
 
     def __init__(
@@ -93,6 +110,7 @@ class BatchRunner:
         ahead: ReadAhead | None = None,
         flush_bytes: int = FLUSH_BYTES,
         large: LargeBatches | None = None,
+        keep: int = KEEP,
     ) -> None:
         self.node = node
         self.queue = queue
@@ -106,8 +124,13 @@ class BatchRunner:
         self.flush_bytes = flush_bytes
         self.large = large
         self._joined = False
-        self._applier = Applier(target, node=node, queue=queue)
-        self._shapes = _Shapes(target)
+        self._applier = Applier(target, node=node, queue=queue, keep=keep)
+        #: What has halted this consumer and is not settled; None: not known.
+        self._open: list[Open] | None = None
+        self._shapes = KnownShapes(target)
+        self._handing_on = HandOn(
+            target, lambda table: self._shapes.of([table]).get(table), node=node
+        )
 
     def run(
         self,
@@ -160,6 +183,8 @@ class BatchRunner:
                 self.forwarder.recover(batch)
             return BatchStats(skipped=True)
         self._joined = joined and batch.tick_id - batch.prev_tick_id > 1
+        interest = interest.without(self._skips())
+        self._applier.begin()
         with (
             self._errors(batch),
             self._carried(batch, interest) as large,
@@ -172,11 +197,37 @@ class BatchRunner:
                 else:
                     transaction.begin()
                     stats = self._apply_large(large, batch, interest, query, transaction)
+                self._settle(batch, interest)
                 self._point("worker.before-commit", interest)
             self._point("worker.after-commit", interest)
             if self.forwarder is not None:
                 self.forwarder.tick(batch)
-        return replace(stats, seconds=time.monotonic() - start)
+        return replace(stats, seconds=time.monotonic() - start, conflicts=self._told(interest))
+
+    def _skips(self) -> Skips:
+        """The events of the batch that a person wants left out."""
+        if self._open is None:
+            self._open = findings.get_skips(self.target, self.queue, self.progress.consumer)
+        return findings.skips_of(self._open)
+
+    def _settle(self, batch: Batch, interest: Interest) -> None:
+        """What was decided about the batch's events, in the transaction of its rows."""
+        self._applier.conflicts.write()
+        if self._open:
+            findings.settle_apply_errors(
+                self.target, self.queue, self.progress.consumer, batch.tick_id, interest.skips
+            )
+
+    def _told(self, interest: Interest) -> int:
+        """The batch is committed: what was decided is said; the number of conflicts."""
+        if self._open:
+            for event, row in sorted(interest.skips.rows):
+                log.warning("event %s is left out, as was asked for", address(event, row))
+            self._open = None
+        conflicts = self._applier.conflicts
+        for line in conflicts.told():
+            log.warning("%s", line)
+        return conflicts.counts.total()
 
     def _carried(
         self, batch: Batch, interest: Interest
@@ -259,23 +310,23 @@ class BatchRunner:
             if self.forwarder is not None:
                 transaction.begin()
                 for block in part.blocks:
-                    self.forwarder.forward(block)
+                    self._hand_on(self.forwarder, block, interest)
         else:
             accumulator = Accumulator(interest)
             with self._blocks(batch, query) as blocks:
                 for block in blocks:
                     if self.forwarder is not None:
                         transaction.begin()
-                        self.forwarder.forward(block)
+                        self._hand_on(self.forwarder, block, interest)
                     if self.scripts is not None and has_script(block):
-                        done = self._cut(block, accumulator, transaction, self.scripts)
+                        done = self._cut(batch, block, accumulator, transaction, self.scripts)
                         count, applied = count + done.events, applied + done.applied
                         nbytes += block.nbytes
                         continue
                     if not accumulator.has_room(block, self.flush_bytes):
                         part = accumulator.take()
                         count, applied = count + part.events, applied + part.applied
-                        self._write(part, transaction)
+                        self._write(part, transaction, batch)
                         del part
                     accumulator.add(block)
                     nbytes += block.nbytes
@@ -284,17 +335,31 @@ class BatchRunner:
                     if accumulator.is_full(self.flush_bytes):
                         part = accumulator.take()
                         count, applied = count + part.events, applied + part.applied
-                        self._write(part, transaction)
+                        self._write(part, transaction, batch)
                         del part
             if ahead is not None:
                 ahead.begin(batch, nbytes, interest)
             part = accumulator.take()
         count, applied = count + part.events, applied + part.applied
-        self._write(part, transaction, lambda: self.progress.completing(batch))
+        self._write(part, transaction, batch, lambda: self._completing(batch))
         return BatchStats(count, applied, count - applied)
+
+    def _completing(self, batch: Batch) -> Callable[[], None]:
+        """The position, and what the forwarder says behind it, inside the caller's pipeline."""
+        check = self.progress.completing(batch)
+        if self.forwarder is None:
+            return check
+        also = self.forwarder.ending(batch)
+
+        def both() -> None:
+            check()
+            also()
+
+        return both
 
     def _cut(
         self,
+        batch: Batch,
         block: EventBlock,
         accumulator: Accumulator,
         transaction: _Transaction,
@@ -310,7 +375,7 @@ class BatchRunner:
                 continue
             part = accumulator.take()
             count, applied = count + part.events + 1, applied + part.applied + 1
-            self._write(part, transaction)
+            self._write(part, transaction, batch)
             transaction.begin()
             (event,) = piece
             (change,) = decode_all(event)
@@ -328,6 +393,14 @@ class BatchRunner:
             self._shapes.forget()
         return BatchStats(count, applied)
 
+    def _hand_on(self, forwarder: Forwarder, block: EventBlock, interest: Interest) -> None:
+        """Writes the events into this node's queue, as they are told of what it holds."""
+        if not forwarder.keep_ids:
+            block = merging.handed(block, interest)
+        block = self._handing_on.block(block, interest.held)
+        if len(block):
+            forwarder.forward(block)
+
     @contextlib.contextmanager
     def _blocks(self, batch: Batch, query: str | None) -> Iterator[Iterator[EventBlock]]:
         blocks = batches.stream(self.source, batch, query=query)
@@ -337,12 +410,48 @@ class BatchRunner:
             # Whoever reports an error holds on to it; the provider's statement must end now.
             blocks.close()
 
-    def _write(self, part: Part, transaction: _Transaction, also: Also | None = None) -> None:
+    def _hand(self, part: Part, batch: Batch) -> None:
+        """Gives events to the handlers of their tables."""
+
+        def write(changes: Iterable[tuple[TableName, TableChange]]) -> None:
+            pending = Pending()
+            for dest, change in changes:
+                pending.add(dest, change)
+                if pending.bytes >= self.flush_bytes:
+                    self._write_pending(pending)
+            self._write_pending(pending)
+
+        for route, events in part.work():
+            assert route.wants.events is not None
+            at = At(self.target, self.queue, batch.tick_id, batch.tick_time, route.dest, write)
+            try:
+                route.wants.events.work(at, events)
+            except EventError as error:
+                if error.finding is None:
+                    error.finding = Finding(table=str(route.source), dest=str(route.dest))
+                raise
+        self._point("worker.mid-apply", part.interest)
+
+    def _write_pending(self, pending: Pending) -> None:
+        shapes = self._shapes.of(pending.changes)
+        self._applier.apply(plan(pending.changes, shapes, node=self.node), more=True)
+        pending.clear()
+
+    def _write(
+        self,
+        part: Part,
+        transaction: _Transaction,
+        batch: Batch,
+        also: Also | None = None,
+    ) -> None:
         """Writes a part of a batch, and does ``also``, in the same round trip if possible."""
         if part.messages:
             transaction.begin()
         for event in part.messages:
             self._follow(event)
+        if part.handed:
+            transaction.begin()
+            self._hand(part, batch)
         shapes = self._shapes.remembered(part.folds)
         try:
             # Nearly always the tables are what they were: the database is asked as it writes.
@@ -429,9 +538,24 @@ class BatchRunner:
         except EventError as error:
             error.queue = error.queue or self.queue
             error.batch_id = batch.id
+            self._note(error, batch)
             raise
         except psycopg.Error as error:
             raise from_database(error, where=place(self.target.info.dsn)) from error
+
+    def _note(self, error: EventError, batch: Batch) -> None:
+        """The event is remembered for a person; its transaction is gone."""
+        self._open = None
+        if error.event_id is None or isinstance(error, ScriptFailed):
+            return
+        error.finding = error.finding or Finding()
+        try:
+            if usable(self.target):
+                merging.say_choices(self.target, self.queue, error)
+                consumer = self.progress.consumer
+                findings.note_apply_error(self.target, self.queue, consumer, batch.tick_id, error)
+        except LondisteError as second:
+            log.warning("event %d is not noted: %s", error.event_id, second)
 
     @staticmethod
     def _point(name: str, interest: Interest) -> None:
@@ -455,63 +579,3 @@ class _Transaction:
             # conn.transaction() would keep the pipeline open until the end of the transaction, and
             # then nobody learns from a statement how many rows it hit, or that it was refused.
             self._stack.enter_context(psycopg.Transaction(self._conn))
-
-
-class _Shapes:
-    """Shapes of the tables, asked for again when a table has changed since the last batch."""
-
-    def __init__(self, conn: Connection) -> None:
-        self._conn = conn
-        self._known: dict[TableName, TableShape] = {}
-        self._checked: set[TableName] = set()
-        self._shaping: Mapping[TableName, tuple[str, RowFunction | None]] = {}
-
-    def check_again(self, interest: Interest) -> None:
-        """A new batch begins: nothing is taken for granted.
-
-        interest -- says which rows its tables keep, and what changes them.
-        """
-        self._checked.clear()
-        shaping = interest.shaping
-        if shaping != self._shaping:
-            for table in shaping.keys() | self._shaping.keys():
-                if shaping.get(table) != self._shaping.get(table):
-                    self._known.pop(table, None)
-            self._shaping = shaping
-
-    def forget(self) -> None:
-        """The tables may have changed in this transaction: they are looked at again."""
-        self._known.clear()
-        self._checked.clear()
-
-    def remembered(self, tables: Collection[TableName]) -> dict[TableName, TableShape] | None:
-        """What the tables were when they were last looked at; None if one never was."""
-        if not self._known.keys() >= set(tables):
-            return None
-        return {table: self._known[table] for table in tables}
-
-    def checked(self, tables: Iterable[TableName]) -> None:
-        """They were found to be what they were."""
-        self._checked.update(tables)
-
-    def of(self, tables: Iterable[TableName]) -> dict[TableName, TableShape]:
-        """The shapes of those of the tables that exist."""
-        wanted = set(tables)
-        new = wanted - self._checked
-        if new:
-            self._check(new)
-            self._checked |= new
-        return {table: self._known[table] for table in wanted if table in self._known}
-
-    def _check(self, new: set[TableName]) -> None:
-        old = {table: self._known[table] for table in new if table in self._known}
-        now = versions(self._conn, [shape.oid for shape in old.values()]) if old else {}
-        changed = {t for t in new if t not in old or now.get(old[t].oid) != old[t].version}
-        if changed:
-            found = shapes(self._conn, changed)
-            for table in changed:
-                self._known.pop(table, None)
-            for table, shape in found.items():
-                where, rows = self._shaping.get(table, ("", None))
-                shaped = replace(shape, where=where, rows=rows) if where or rows else shape
-                self._known[table] = shaped

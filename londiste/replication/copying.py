@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import psycopg
 
 from londiste.cascade import nodes
-from londiste.cascade.plan import Sites
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.types import NodeInfo
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
@@ -70,6 +71,20 @@ def without_work(
         except (LockTimeout, Deadlock):
             if time.monotonic() >= deadline:
                 raise
+
+
+def leftovers(sites: Sites, dsn: str, node: NodeInfo, consumer: str) -> list[Step]:
+    """What takes the consumer of a copy off both sides, wherever it has read."""
+    locations = {m.name: m.location for m in nodes.get_queue_locations(sites.at(dsn), node.queue)}
+    known = nodes.get_consumer_info(sites.at(dsn), node.queue)
+    there = next((c.provider for c in known if c.name == consumer), node.provider)
+    if there not in locations:
+        there = node.provider
+    location = sites.reach(locations.get(there, node.provider_location))
+    return [
+        DropCopyPosition(node.name, dsn, node.queue, consumer),
+        DropCopyConsumer(there, location, node.queue, consumer),
+    ]
 
 
 @dataclass(frozen=True)

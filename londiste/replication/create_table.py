@@ -1,70 +1,150 @@
-"""Statements that make a table like one of another database: columns and primary key.
+"""Tables that a node lacks, made after its provider's and registered in the same transaction.
 
-Types, collations, NOT NULL, generated and identity columns come along, and defaults that need
-nothing but PostgreSQL itself.  Everything else (indexes, foreign keys, checks, defaults that
-call functions or sequences, triggers, grants) is left to the administrator.
+The structure comes from the catalog of the provider, in the names that tables have there; the DDL
+is for the release and the names of this node.  What fails leaves nothing half done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
 import psycopg
-from psycopg.rows import DictRow, dict_row
 
-from londiste.db import catalog
+from londiste.cascade.plan import Sites
 from londiste.db.connection import Connection, place
-from londiste.db.names import TableName, quote
-from londiste.db.queries import query
-from londiste.errors import UnknownTable, from_database
+from londiste.db.names import TableName
+from londiste.db.structure.make import make, others
+from londiste.db.structure.read import read, there
+from londiste.db.structure.types import BARE, WHOLE, Made, Part, PendingKey
+from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
+from londiste.replication import tables
+from londiste.replication.locking import with_table
+from londiste.replication.types import ReplicatedTable, TableOptions
 
-#: Since this version a generated column can be virtual.
-_VIRTUAL = 180000
+
+class Registers(Protocol):
+    """A step that can also be a part of another one's transaction."""
+
+    def describe(self) -> str: ...
+
+    def done(self, sites: Sites) -> bool: ...
+
+    def add(self, conn: Connection) -> None: ...
+
+
+def parts(options: TableOptions) -> frozenset[Part]:
+    """Which parts of tables the options ask for.  Raises BadOption."""
+    if options.create_without and not options.create_full:
+        raise BadOption(
+            "--create-without without --create-full",
+            hint="--create makes columns and primary key only; write --create-full",
+        )
+    unknown = sorted(set(options.create_without) - {part.value for part in Part})
+    if unknown:
+        raise BadOption(
+            f"--create-without {unknown[0]}: no such part",
+            hint=f"write some of {', '.join(part.value for part in Part)}",
+        )
+    without = {Part(name) for name in options.create_without}
+    return WHOLE - without if options.create_full else BARE
+
+
+def ddl(
+    provider: Connection,
+    local: Connection,
+    wanted: Mapping[TableName, TableName],
+    wanted_parts: frozenset[Part],
+    known: Mapping[TableName, TableName] | None = None,
+) -> Made:
+    """DDL that makes tables of the provider here.  Changes nothing.
+
+    wanted -- name on the provider to name here; known -- the same for tables that are here.
+
+    Raises UnknownTable, UsageError (what a table needs is not here and cannot be made).
+    """
+    found = read(provider, wanted)
+    missing = [name for name in wanted if name not in {table.name for table in found.tables}]
+    if missing:
+        raise UnknownTable(
+            f"table {missing[0]} does not exist in {place(provider.info.dsn)}",
+            hint="create the table here by hand, or correct the name",
+        )
+    renamed = {**(known or {}), **wanted}
+    names = {renamed.get(t.name, t.name) for t in found.tables}
+    names |= {renamed.get(name, name) for name in others(found)}
+    return make(found, there(local, found, names), renamed, wanted_parts)
+
+
+def known_names(
+    theirs: Mapping[TableName, ReplicatedTable], ours: Mapping[TableName, ReplicatedTable]
+) -> dict[TableName, TableName]:
+    """Tables that both nodes have: their name in the provider's database, and here."""
+    return {
+        table.dest: ours[name].dest
+        for name, table in theirs.items()
+        if table.local and name in ours and ours[name].local
+    }
+
+
+@dataclass(frozen=True)
+class CreateTables:
+    """Tables are made and replicated on one node, all of them or none."""
+
+    node: str
+    dsn: str = field(repr=False)
+    statements: tuple[str, ...]
+    pending: tuple[PendingKey, ...]
+    dests: tuple[TableName, ...]
+    adds: tuple[Registers, ...]
+
+    def describe(self) -> str:
+        word = "table" if len(self.dests) == 1 else "tables"
+        rest = "; ".join(add.describe().removeprefix(f"{self.node}: ") for add in self.adds)
+        return f"{self.node}: create {word} {', '.join(map(str, self.dests))} and {rest}"
+
+    def explain(self) -> list[str]:
+        """The statements, for people."""
+        waiting = [f"-- when {key.to_table} is in step: {key.definition}" for key in self.pending]
+        return [*(f"{text};" for text in self.statements), *waiting]
+
+    def done(self, sites: Sites) -> bool:
+        return all(add.done(sites) for add in self.adds)
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout when a table that is referred to stays locked."""
+        with_table(sites, self.dsn, self.dests[0], self.node, self._work)
+
+    def _work(self, conn: Connection) -> None:
+        for statement in self.statements:
+            self._execute(conn, statement)
+        for key in self.pending:
+            tables.add_pending_fkey(conn, key.from_table, key.to_table, key.name, key.definition)
+        for add in self.adds:
+            add.add(conn)
+
+    def _execute(self, conn: Connection, statement: str) -> None:
+        try:
+            # Text made of the catalog of another node, where identifiers are quoted already.
+            conn.execute(statement.encode())
+        except psycopg.Error as error:
+            raise _explained(error, statement, self.node, self.dsn) from error
+
+
+def _explained(error: psycopg.Error, statement: str, node: str, dsn: str) -> LondisteError:
+    ours = from_database(error, where=place(dsn))
+    if type(ours) is not LondisteError:
+        return ours
+    return UsageError(
+        f"tables cannot be created on node {node}: {ours.message}",
+        detail=f"{ours.detail}; nothing was made; the statement: {statement}",
+        hint="create first what is missing, or leave that part out: --create-without",
+    )
 
 
 def statements(
-    source: Connection, table: TableName, dest: TableName, *, target_version: int
-) -> list[str]:
-    """SQL that makes ``dest`` like ``table`` of the database of ``source``.
-
-    target_version -- server_version_num of the database that the statements are for.
-    Raises UnknownTable when there is no such plain table.
-    """
-    info = catalog.info(source, table)
-    if info is None or info.kind != "r":
-        raise UnknownTable(
-            f"table {table} does not exist in {place(source.info.dsn)}",
-            hint="create the table here by hand, or correct the name",
-        )
-    try:
-        with source.cursor(row_factory=dict_row) as cursor:
-            rows = cursor.execute(query("table_definition"), {"oid": info.oid}).fetchall()
-    except psycopg.Error as error:
-        raise from_database(error, where=place(source.info.dsn)) from error
-    lines = [_column(row, target_version) for row in rows]
-    for constraint in catalog.constraints(source, table):
-        if constraint.kind == "p":
-            # Under another name the table may stand beside one that has the index's name already.
-            named = f"constraint {quote(constraint.name)} " if dest == table else ""
-            lines.append(named + constraint.definition)
-    body = ",\n    ".join(lines)
-    result = [f"create table {dest.quoted} (\n    {body}\n)"]
-    if dest.schema != "public":
-        result.insert(0, f"create schema if not exists {quote(dest.schema)}")
-    return result
-
-
-def _column(row: DictRow, target_version: int) -> str:
-    parts = [quote(row["name"]), row["type"]]
-    if row["collation"]:
-        parts.append(f"collate {row['collation']}")
-    if row["not_null"]:
-        parts.append("not null")
-    if row["identity"]:
-        when = "always" if row["identity"] == "a" else "by default"
-        parts.append(f"generated {when} as identity")
-    elif row["generated"]:
-        virtual = row["generated"] == "v" and target_version >= _VIRTUAL
-        kind = "virtual" if virtual else "stored"
-        parts.append(f"generated always as ({row['default_expression']}) {kind}")
-    elif row["default_expression"] and row["default_builtin"]:
-        parts.append(f"default {row['default_expression']}")
-    return " ".join(parts)
+    source: Connection, target: Connection, table: TableName, dest: TableName
+) -> Sequence[str]:
+    """SQL that makes ``dest`` like ``table``: columns and primary key."""
+    return ddl(source, target, {table: dest}, BARE).statements

@@ -61,7 +61,7 @@ def fold(changes: Iterable[TableChange], shape: TableShape) -> Net:
     """
     truncated = False
     entries: dict[Key, _Entry] = {}
-    keyless: list[RowChange] = []
+    keyless = _Keyless()
     columns: tuple[str, ...] | None = None
     canonical: Callable[[RowChange], Key] = _no_key
     for change in changes:
@@ -79,9 +79,7 @@ def fold(changes: Iterable[TableChange], shape: TableShape) -> Net:
             columns = names
             canonical = _canonical(names, shape)
         if not names:
-            if change.op is not Op.INSERT:
-                raise NotFoldable("the table has no key")
-            keyless.append(change)
+            keyless.add(change)
             continue
         key = canonical(change)
         entry = entries.get(key)
@@ -103,12 +101,39 @@ def fold(changes: Iterable[TableChange], shape: TableShape) -> Net:
     return _net(truncated, entries, keyless)
 
 
-def _net(truncated: bool, entries: dict[Key, _Entry], keyless: list[RowChange]) -> Net:
-    deletes: list[RowChange] = []
+class _Keyless:
+    """Rows of a table without a key: of equal ones it does not matter which goes."""
+
+    def __init__(self) -> None:
+        self.gone: list[RowChange] = []
+        self._added: dict[tuple[tuple[str, str | None], ...], list[RowChange]] = {}
+
+    def add(self, change: RowChange) -> None:
+        row = tuple(change.image.items())
+        if change.op is Op.INSERT:
+            self._added.setdefault(row, []).append(change)
+        elif change.op is Op.UPDATE:
+            raise NotFoldable("the table has no key")
+        elif self._added.get(row):
+            self._added[row].pop()
+        else:
+            self.gone.append(change)
+
+    def clear(self) -> None:
+        self.gone.clear()
+        self._added.clear()
+
+    @property
+    def added(self) -> list[RowChange]:
+        return [change for changes in self._added.values() for change in changes]
+
+
+def _net(truncated: bool, entries: dict[Key, _Entry], keyless: _Keyless) -> Net:
+    deletes: list[RowChange] = list(keyless.gone)
     unsets: list[RowChange] = []
     updates: list[RowChange] = []
     sets: list[RowChange] = []
-    inserts: list[RowChange] = list(keyless)
+    inserts: list[RowChange] = keyless.added
     where: dict[int, tuple[list[RowChange], ...]] = {
         INSERTED: (inserts,),
         UPDATED: (updates,),

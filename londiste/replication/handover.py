@@ -22,9 +22,9 @@ from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.db.snapshot import Snapshot
 from londiste.errors import LockTimeout, from_database
-from londiste.replication import admission, sync, tables
+from londiste.replication import admission, copy_source, sync, tables
 from londiste.replication.sync import COPYING, By, Missing, Ok, Seen, SyncState, WannaSync
-from londiste.replication.types import ReplicatedTable
+from londiste.replication.types import FORGET, ReplicatedTable, encode_attrs
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class Handover:
         """
         if self._settled is not None and self._settled[0] is found:
             return self._settled[1]
-        mine = [t for t in found if t.local]
+        mine = [self._forgotten(t) if FORGET in t.attrs else t for t in found if t.local]
         states = {t.name: sync.from_text(t.state) for t in mine}
         ready, admitted = self._admitted(mine, states)
         wanted = []
@@ -100,7 +100,7 @@ class Handover:
                 By.MAIN,
                 tick=tick,
                 copy_slot_free=table.name in admitted,
-                ok_on_provider=table.name in ready or "copy_node" in table.attrs,
+                ok_on_provider=table.name in ready or copy_source.ATTR in table.attrs,
             )
             new = sync.next_state(states[table.name], seen)
             if new != states[table.name]:
@@ -122,6 +122,19 @@ class Handover:
         settled = not wanted and all(t.state == "ok" and t.snapshot is None for t in tables_now)
         self._settled = (found, outlook) if settled else None
         return outlook
+
+    def _forgotten(self, table: ReplicatedTable) -> ReplicatedTable:
+        """The table without what its queue has of it from before this node held less of it.
+
+        The worker does it, because it alone writes into that queue, and from here on what it is
+        to write.
+        """
+        attrs = {name: value for name, value in table.attrs.items() if name != FORGET}
+        with self._target.transaction():
+            count = tables.forget_events(self._target, self._queue, table.name)
+            tables.local_set_table_attrs(self._target, self._queue, table.name, encode_attrs(attrs))
+        log.info("table %s: %d events that tell more than is held here are gone", table.name, count)
+        return replace(table, attrs=attrs)
 
     def _admitted(
         self, mine: Sequence[ReplicatedTable], states: Mapping[TableName, SyncState]
@@ -154,7 +167,7 @@ class Handover:
             [
                 (t.name, self._sizes.get(t.name))
                 for t in missing
-                if t.name in there or "copy_node" in t.attrs
+                if t.name in there or copy_source.ATTR in t.attrs
             ],
             room,
             small=self._small,
@@ -220,6 +233,9 @@ class Handover:
         """An ok table needs no filter once the worker's tick sees all that the copy saw."""
         if table.snapshot is None or sync.from_text(table.state) != Ok():
             return False
+        if copy_source.ATTR in table.attrs:
+            # It may be of another database, whose transaction ids would hide events of this one.
+            return True
         seen = tick_snapshot(self._source, self._queue, tick)
         return seen is not None and sync.snapshot_spent(Snapshot.parse(table.snapshot), seen)
 

@@ -84,15 +84,21 @@ def provider(location: str, extra: str, *, name: str, queue: str, node: str) -> 
     return conn
 
 
-def prove_continuity(source: Connection, target: Connection, state: WorkerState) -> None:
+def prove_continuity(
+    source: Connection, target: Connection, state: WorkerState, *, stands: int | None = None
+) -> None:
     """Makes sure that the provider's queue is still the one that this node has read so far.
 
     A provider that has crashed may have forgotten batches that were finished: it is told again
-    where this node stands.
+    where this node stands; one that a leaf that merges reads from is not, because the leaf has
+    messages to follow from where the provider takes it to be.
+
+    stands -- where the node stands at the provider, when its position comes from elsewhere.
 
     Raises PositionLost when it was restored or made anew, or the worker registered anew.
     """
-    queue, worker, tick = state.queue, state.worker, state.completed_tick
+    queue, worker = state.queue, state.worker
+    tick = state.completed_tick if stands is None else stands
     known = continuity.recall(target, queue, worker)
     facts = continuity.look(source, queue, worker, known, tick)
     found = continuity.prove(
@@ -100,17 +106,17 @@ def prove_continuity(source: Connection, target: Connection, state: WorkerState)
     )
     if found is not None and found != known:
         continuity.note(target, queue, worker, found)
-    if continuity.forgotten(known, facts, state.provider, tick):
+    if state.combined_queue is None and continuity.forgotten(known, facts, state.provider, tick):
         # A branch may still have to make the tick of its last batch, which then comes again.
-        stands = tick if state.queue_top is None else min(tick, state.queue_top)
-        if stands > (facts.finished_tick or 0):
+        told = tick if state.queue_top is None else min(tick, state.queue_top)
+        if told > (facts.finished_tick or 0):
             log.info(
                 "node %s takes this node to be at tick %s, it is at tick %d: told again",
                 state.provider,
                 facts.finished_tick,
                 stands,
             )
-            batches.register_consumer_at(source, queue, worker, stands)
+            batches.register_consumer_at(source, queue, worker, told)
 
 
 def listen(conn: Connection) -> Listener:

@@ -59,6 +59,10 @@ class News:
         """File numbers to watch while sleeping."""
         return () if time.monotonic() < self._deaf_until else (self._listener.fileno(),)
 
+    def fileno(self) -> int:
+        """The file number that gets readable with word, however much there was of it lately."""
+        return self._listener.fileno()
+
     def _heard(self) -> bool:
         return any(payload == self._payload for _, payload in self._listener.drain())
 

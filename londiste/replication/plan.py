@@ -12,6 +12,7 @@ import json
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final, TypeAlias
 
 from londiste.changes import jsonrow
 from londiste.changes.keyed import KeyedType, read_type
@@ -21,10 +22,11 @@ from londiste.db.names import TableName
 from londiste.db.shape import Folding, TableShape
 from londiste.db.snapshot import Snapshot
 from londiste.engine.applyspec import Net, RowSet, TableChange, TablePlan, Verb
-from londiste.errors import BadOption, EventError, PartialEvent
+from londiste.errors import BadOption, EventError, Finding, PartialEvent
 from londiste.handlers.base import ALL, RowFunction, Wants
 from londiste.pgq.types import Event
 from londiste.replication.fold import NotFoldable, fold
+from londiste.replication.hand_on import Held, held
 from londiste.replication.netfold import NetFold
 from londiste.replication.sync import By, SyncState, from_text, in_copy, interesting
 from londiste.replication.types import ReplicatedTable
@@ -80,17 +82,17 @@ class ByFilter:
 
     def type(self, what: KeyedType | None) -> KeyedType | None:
         """The type of such an event, said as a state; an insert is one."""
-        if what is None or what.state or what.op is Op.INSERT:
+        if what is None or what.state or what.op is Op.INSERT or not what.key:
             return what
         return what._replace(op=_AFTER[what.op], state=True)
 
     def fits(self, what: KeyedType, columns: Iterable[str]) -> bool:
-        """Events of our own capture always tell the row, and rows without a key are only added."""
-        return bool(what.key) or what.op is Op.INSERT
+        """Events of our own capture always tell the row."""
+        return bool(what.key) or what.op is not Op.UPDATE
 
     def change(self, event: Event, change: RowChange) -> RowChange:
         """A decoded change, said as a state.  Raises PartialEvent."""
-        if change.state or change.op is Op.INSERT:
+        if change.state or change.op is Op.INSERT or not change.key:
             return change
         if change.partial:
             raise PartialEvent(
@@ -104,6 +106,12 @@ class ByFilter:
 
 
 _AFTER = {Op.INSERT: Op.INSERT, Op.UPDATE: Op.INSERT, Op.DELETE: Op.DELETE}
+
+
+#: Condition, row function, and policy about rows that do not fit, of a table.
+Shaping: TypeAlias = tuple[str, RowFunction | None, str]
+#: What a table that wants nothing special wants.
+PLAIN: Final[Shaping] = ("", None, "halt")
 
 
 @dataclass(frozen=True)
@@ -139,17 +147,35 @@ class Route:
 
 
 @dataclass(frozen=True)
+class Skips:
+    """Events that a person wants left out.
+
+    rows -- event and row of it, 0 where it has one; tables -- of this node, that they are about.
+    """
+
+    rows: frozenset[tuple[int, int]] = frozenset()
+    tables: frozenset[TableName] = frozenset()
+
+
+@dataclass(frozen=True)
 class Interest:
-    """The tables whose events a process applies, by the name that events carry."""
+    """The tables whose events a process applies, by the name that events carry.
+
+    held -- those of which this node holds not all: what it hands on of them is written anew.
+    skips -- but not these.
+    """
 
     by: By
     routes: Mapping[TableName, Route]
+    held: Mapping[TableName, Held] = field(default_factory=dict)
+    skips: Skips = Skips()
     _seen: dict[str, Route | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def main(cls, tables: Iterable[ReplicatedTable]) -> Interest:
         """What the worker of the node applies: the tables that are ok."""
-        return cls._of(By.MAIN, tables)
+        mine = list(tables)
+        return replace(cls._of(By.MAIN, mine), held=held(mine))
 
     @classmethod
     def copy(cls, table: ReplicatedTable) -> Interest:
@@ -176,7 +202,7 @@ class Interest:
         parsed: dict[str, Snapshot] = {}
         for table in tables:
             state: SyncState = from_text(table.state)
-            if table.local and interesting(by, state) and table.wants.stored:
+            if table.local and interesting(by, state) and _is_written(table.wants):
                 snapshot = None
                 if table.snapshot:
                     # Tables that were copied together have one snapshot.
@@ -187,14 +213,20 @@ class Interest:
         return cls(by, routes)
 
     @cached_property
-    def shaping(self) -> Mapping[TableName, tuple[str, RowFunction | None]]:
-        """Condition and row function of the tables that have one, by their names here."""
+    def shaping(self) -> Mapping[TableName, Shaping]:
+        """What the tables that want something special want, by their names here."""
         wants = {route.dest: route.wants for route in self.routes.values()}
-        return {dest: (w.where, w.rows) for dest, w in wants.items() if w.where or w.rows}
+        found = {dest: (w.where, w.rows, w.on_error) for dest, w in wants.items()}
+        return {dest: want for dest, want in found.items() if want != PLAIN}
 
     def only(self, tables: Container[TableName]) -> Interest:
         """The same, for some tables of this node."""
-        return Interest(self.by, {n: r for n, r in self.routes.items() if r.dest in tables})
+        routes = {name: route for name, route in self.routes.items() if route.dest in tables}
+        return Interest(self.by, routes, skips=self.skips)
+
+    def without(self, skips: Skips) -> Interest:
+        """The same but for some events."""
+        return self if skips == self.skips else Interest(self.by, self.routes, self.held, skips)
 
     def route(self, name: str | None, txid: int) -> Route | None:
         """The route of an event with this table name and transaction; None: not for us."""
@@ -218,6 +250,10 @@ class Interest:
             return self.routes.get(TableName.parse(name))
         except BadOption:
             return None
+
+
+def _is_written(wants: Wants) -> bool:
+    return wants.stored or wants.events is not None
 
 
 class Pending:
@@ -304,6 +340,7 @@ def missing_table(event: int, source: TableName, dest: TableName, *, node: str) 
         f" cannot be applied on node {node}: table {dest} is not there",
         hint=f"create the table, or stop replicating it: londiste remove-table {dest}",
         event_id=event,
+        finding=Finding("structure", table=str(source)),
     )
 
 
@@ -320,11 +357,11 @@ def _row_sets(net: Net, shape: TableShape) -> list[RowSet]:
         finding = verb in {Verb.DELETE, Verb.UNSET}
         for change in changes:
             key = change.key or shape.key
-            columns = key if finding else tuple(change.image)
+            columns = key if finding and key else tuple(change.image)
             group = groups.get((verb, key, columns))
             if group is None:
                 group = groups[verb, key, columns] = RowSet(verb, key, columns, [], [], 0)
-            image = {name: change.image.get(name) for name in key} if finding else change.image
+            image = {name: change.image.get(name) for name in columns} if finding else change.image
             group.lines.append(_DUMP(image))
             group.count += 1
     return list(groups.values())

@@ -5,7 +5,7 @@ The rows stay, except those of a copy that was under way, which are half a table
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from londiste.cascade import nodes
@@ -13,16 +13,15 @@ from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption, UnknownTable
-from londiste.replication import tables
+from londiste.replication import fkeys, tables
 from londiste.replication.add_table import Plan
 from londiste.replication.copying import (
-    DropCopyConsumer,
-    DropCopyPosition,
     StopCopy,
     copy_consumer,
+    leftovers,
     without_work,
 )
-from londiste.replication.select import Selected, select
+from londiste.replication.select import Selected, select, settled
 
 
 def plan(
@@ -33,11 +32,15 @@ def plan(
     *,
     every: bool = False,
     force: bool = False,
+    followed: Callable[[TableName], bool] = lambda _: False,
 ) -> Plan:
     """What to do to remove tables from the node at ``dsn``.  Changes nothing.
 
     every -- all tables of the node, in place of patterns.
-    force -- names that are not local are passed over.
+    Names that are not kept here are in the wanted state already.
+
+    followed -- tables that the worker would add again; only the root may remove them.
+    force -- names that nobody knows are passed over, too.
     Raises UnknownTable, BadOption.
     """
     local = sites.at(dsn)
@@ -61,20 +64,26 @@ def plan(
         picked = Selected(tuple(mine))
     else:
         others = [name for name in known if name not in mine]
-        picked = select(patterns, mine, others if force else [], unknown)
+        picked = settled(select(patterns, mine, others, unknown, force=force), mine)
     steps: list[Step] = []
     everywhere = node.type is NodeType.ROOT
-    provider_dsn = sites.reach(node.provider_location)
+    again = [str(name) for name in picked.chosen if not everywhere and followed(name)]
+    if again:
+        raise BadOption(
+            f"node {node.name} follows {', '.join(again)}",
+            detail="its worker would add what is removed at once; nothing was removed",
+            hint="name it in follow_skip_tables of the node's settings, reload the worker (-r),"
+            " then remove it",
+        )
     for name in picked.chosen:
         copying = known[name].state not in (None, "ok")
         if copying:
             steps.append(StopCopy(node.name, dsn, queue, name))
         steps.append(RemoveTable(node.name, dsn, queue, name, everywhere, known[name].dest))
         if copying:
-            consumer = copy_consumer(node.worker, name)
-            steps.append(DropCopyPosition(node.name, dsn, queue, consumer))
-            steps.append(DropCopyConsumer(node.provider, provider_dsn, queue, consumer))
-    return Plan(tuple(steps), picked.already)
+            steps += leftovers(sites, dsn, node, copy_consumer(node.worker, name))
+    off = fkeys.left_off(local, queue, [known[name].dest for name in picked.chosen])
+    return Plan(tuple(steps), picked.already, notes=off)
 
 
 @dataclass(frozen=True)

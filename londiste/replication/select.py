@@ -54,6 +54,18 @@ def select(
     return Selected(tuple(chosen), tuple(already))
 
 
+def matches(name: TableName, patterns: Sequence[str]) -> bool:
+    """Whether one of the names or patterns means the object."""
+    return any(_matcher(str(TableName.parse(text)))(str(name)) for text in patterns)
+
+
+def settled(picked: Selected, candidates: Collection[TableName]) -> Selected:
+    """The same, where a name that is no candidate has nothing to lose: it counts as done."""
+    strange = tuple(name for name in picked.chosen if name not in candidates)
+    chosen = tuple(name for name in picked.chosen if name in candidates)
+    return Selected(chosen, picked.already + strange)
+
+
 def is_pattern(text: str) -> bool:
     """Whether the text can mean several objects."""
     return "*" in text or "?" in text

@@ -1,12 +1,10 @@
 """Whether a row filter or a list of columns fits a table: asked of all nodes it concerns.
 
-Rows and columns are left out on leaves only: whoever reads from a node finds there all that its
-provider has.
+Whoever reads from a branch gets what the branch holds: rows and columns that it leaves out are
+none that the nodes below can have.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import psycopg
 
@@ -20,20 +18,27 @@ from londiste.errors import BadOption, UsageError, from_database
 from londiste.handlers import condition
 from londiste.handlers.base import Wants
 from londiste.replication import tables
+from londiste.replication.hand_on import holds_less
+from londiste.replication.types import FORGET
+
+
+def attrs(node: NodeInfo, wants: Wants) -> dict[str, str]:
+    """Attributes of a table that a node begins to hold so: a branch forgets what it told before."""
+    less = node.type is NodeType.BRANCH and wants.stored and holds_less(wants)
+    return {FORGET: "1"} if less else {}
 
 
 def refuse(node: NodeInfo, wants: Wants) -> None:
-    """Raises UsageError for rows or columns that are to be left out on a root or branch."""
-    plain = not wants.where and wants.all_columns and wants.rows is None
-    if node.type is NodeType.LEAF or plain:
+    """Raises UsageError for rows or columns that are to be left out on a root."""
+    if node.type is not NodeType.ROOT or not holds_less(wants):
         return
     what = "values cannot be changed" if wants.rows else "columns cannot be left out"
     if wants.where:
         what = "rows cannot be left out"
     raise UsageError(
         f"node {node.name} is a {node.type.value}: {what} there",
-        detail="other nodes copy and read from it, and the events that it hands on are whole",
-        hint="add the table there as it is, and with the filter on leaves",
+        detail="the rows are written there, and all nodes get theirs from it",
+        hint="add the table there as it is, and with the filter on branches and leaves",
     )
 
 
@@ -46,16 +51,16 @@ def check(
     dest: TableName,
     table: TableName,
     wants: Wants,
-    ddl: Sequence[str],
+    created: bool,
 ) -> None:
     """Refuses what would not be right in the copy or in the events.  Changes nothing.
 
-    source, dest -- the table's names on the provider and here; ``ddl`` makes the latter.
+    source, dest -- the table's names on the provider and here; created -- the latter is to be made.
 
     Raises BadOption, UsageError.
     """
     condition.check_source(sites.at(provider_dsn), source, wants)
-    if not ddl:
+    if not created:
         condition.check(local, dest, wants)
     if not wants.where:
         return

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from londiste.cascade.forward import Forwarder
+from londiste.cascade.forward import Combiner, Forwarder
 from londiste.cascade.progress import NodeProgress
 from londiste.cascade.roles import Duties, Forward
 from londiste.cascade.types import WorkerState
@@ -22,11 +22,13 @@ from londiste.errors import LondisteError
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
-from londiste.replication import links
+from londiste.replication import links, merging
 from londiste.replication.ahead import FIRST_JOIN, ReadAhead, Sizes
 from londiste.replication.batch import BatchRunner
 from londiste.replication.handover import Handover
+from londiste.replication.known import Known
 from londiste.replication.large import LargeBatches
+from londiste.replication.merging import Behind
 from londiste.replication.scripts.follow import Scripts
 from londiste.replication.system import SystemEvents
 from londiste.settings import WorkerSettings
@@ -39,6 +41,9 @@ class Source:
     keep_lag -- how far the worker stays behind on purpose; None: not at all.
     ahead -- reads the next batch meanwhile; knows up to how many events ticks that have piled up
         are taken together.
+    duty -- what the worker does; it is another source when that changes.
+    behind -- of a leaf that merges: follows the messages up to where its rows are; None when the
+        worker is there, and applies them itself.
     done -- the batch that is done here and not finished there: that goes along with the next look.
     standing -- the tick behind which the consumer stands, when the next batch may be asked for
         before anything else is known.
@@ -53,6 +58,8 @@ class Source:
     runner: BatchRunner
     keep_lag: timedelta | None
     ahead: ReadAhead
+    duty: Duties
+    behind: Behind | None = None
     done: Batch | None = None
     standing: int | None = None
 
@@ -169,7 +176,10 @@ def open_source(
         node=state.provider,
     )
     try:
-        links.prove_continuity(conn, target, state)
+        stands = None
+        if duty.wait_behind:
+            stands = merging.position(conn, state.queue, state.worker)
+        links.prove_continuity(conn, target, state, stands=stands)
     except BaseException:
         conn.close()
         raise
@@ -188,17 +198,28 @@ def open_source(
             joins,
         ),
     )
+    system = SystemEvents(
+        target,
+        state.queue,
+        state.type,
+        wanted=Known.of(settings),
+        own_watermark=duty.own_watermark,
+    )
+    behind = None
+    if state.combined_queue is not None:
+        behind = Behind(conn, target, state.queue, state.worker, system)
     runner = BatchRunner(
         node=state.name,
         queue=state.queue,
         source=conn,
         target=target,
         progress=NodeProgress(target, state.queue, state.worker),
-        forwarder=Forwarder(target, state.queue) if duty.forward is Forward.ALL else None,
-        system=SystemEvents(target, state.queue, state.type),
+        forwarder=_forwarder(target, state, duty),
+        system=system,
         scripts=Scripts(target, state.queue, state.name, settings.execute_lock_timeout),
         ahead=ahead,
         large=large,
+        keep=settings.conflict_log_rows,
     )
     return Source(
         queue=state.queue,
@@ -217,4 +238,14 @@ def open_source(
         runner=runner,
         keep_lag=keep_lag,
         ahead=ahead,
+        duty=duty,
+        behind=behind,
     )
+
+
+def _forwarder(target: Connection, state: WorkerState, duty: Duties) -> Forwarder | None:
+    if duty.forward is Forward.ALL:
+        return Forwarder(target, state.queue, own_watermark=duty.own_watermark)
+    if duty.forward is Forward.DATA and state.combined_queue is not None:
+        return Combiner(target, state.combined_queue, state.queue)
+    return None

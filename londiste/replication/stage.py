@@ -128,6 +128,8 @@ class _Stager:
             staged.messages.append(message)
         if len(staged.messages) > MOST_MESSAGES:
             raise EventError(f"there are more than {MOST_MESSAGES} messages of the cascade")
+        for route, _ in part.handed:
+            staged.left[route.dest] = "its handler takes every event"
         with _mapped(self._spec.target), self._target.cursor() as cursor:
             with cursor.copy(self._copy) as copy:
                 for chunk, rows in self._chunks(part):

@@ -22,6 +22,7 @@ class Statistics:
         self._batches += 1
         self._events += batch.events
         self._ignored += batch.ignored
+        self._conflicts += batch.conflicts
         self._seconds += batch.seconds
 
     def log_when_due(self) -> None:
@@ -36,11 +37,13 @@ class Statistics:
             "duration": round(self._seconds, 1),
             "idle": round(max(0.0, passed - self._seconds), 1),
         }
+        if self._conflicts:
+            numbers["conflicts"] = self._conflicts
         text = ", ".join(f"{name}: {value}" for name, value in numbers.items())
         log.info("{%s}", text, extra={"statistics": numbers})
         self._start()
 
     def _start(self) -> None:
         self._since = time.monotonic()
-        self._batches = self._events = self._ignored = 0
+        self._batches = self._events = self._ignored = self._conflicts = 0
         self._seconds = 0.0

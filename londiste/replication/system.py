@@ -14,17 +14,32 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import EventError, UsageError
 from londiste.replication import tables
+from londiste.replication.known import ALL, Known
 
 log = logging.getLogger(__name__)
 
 
 class SystemEvents:
-    """Follows the messages in the database of ``conn``, for a node of type ``node_type``."""
+    """Follows the messages in the database of ``conn``, for a node of type ``node_type``.
 
-    def __init__(self, conn: Connection, queue: str, node_type: NodeType) -> None:
+    wanted -- the tables and sequences that it wants to know of.
+    own_watermark -- it finds out its global watermark by itself.
+    """
+
+    def __init__(
+        self,
+        conn: Connection,
+        queue: str,
+        node_type: NodeType,
+        *,
+        wanted: Known = ALL,
+        own_watermark: bool = False,
+    ) -> None:
+        self.wanted = wanted
         self.conn = conn
         self.queue = queue
         self.node_type = node_type
+        self.own_watermark = own_watermark
 
     def follow(self, event: SystemEvent) -> None:
         """Does what the message says.
@@ -51,11 +66,16 @@ class SystemEvents:
             case "pgq.unregister-location":
                 nodes.unregister_location(self.conn, self.queue, self._data(event))
             case "pgq.global-watermark":
-                if self.node_type is NodeType.BRANCH:
+                if self.node_type is NodeType.BRANCH and not self.own_watermark:
                     nodes.set_global_watermark(self.conn, self.queue, self._number(event))
             case "pgq.tick-id" if event.extra1 == self.queue:
                 raise self._wrong(event, "a queue cannot be part of itself")
-            case "pgq.tick-id" if self.node_type is NodeType.LEAF:
+            case "pgq.tick-id" if not event.extra1:
+                raise self._wrong(event, "it names no queue")
+            case "pgq.tick-id" if self.node_type is NodeType.BRANCH:
+                part = event.extra1 or ""
+                nodes.set_partition_watermark(self.conn, self.queue, part, self._number(event))
+            case "pgq.tick-id":
                 log.debug("tick %s of part %s", event.data, event.extra1)
             case _:
                 raise self._wrong(event, "this version does not know it")
@@ -63,12 +83,17 @@ class SystemEvents:
     def _table_message(self, event: SystemEvent) -> None:
         match event.type:
             case "londiste.add-table":
-                tables.global_add_table(self.conn, self.queue, self._table(event.data, event))
+                name = self._table(event.data, event)
+                if self.wanted.table(name):
+                    tables.global_add_table(self.conn, self.queue, name)
             case "londiste.remove-table":
                 self._forget(event, "table")
             case "londiste.update-seq":
                 sequence = self._table(event.extra1, event)
-                tables.global_update_seq(self.conn, self.queue, sequence, self._number(event))
+                value = self._number(event)
+                if not self.wanted.sequence(sequence):
+                    return
+                tables.global_update_seq(self.conn, self.queue, sequence, value, event.extra2)
             case "londiste.remove-seq":
                 self._forget(event, "sequence")
             case _:

@@ -6,7 +6,7 @@ of the database and return codes of 400 and above are raised as ours; nothing he
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -96,6 +96,19 @@ def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
     return [
         (TableName.parse(row["table_name"]), row["reason"])
         for row in call.rows(conn, "londiste.lost_captures", queue)
+    ]
+
+
+def set_follow_errors(conn: Connection, queue: str, errors: Mapping[str, str]) -> None:
+    """Notes what is followed and could not be added, by name and why, in the place of before."""
+    call.value(conn, "londiste.set_follow_errors", queue, list(errors), list(errors.values()))
+
+
+def get_follow_errors(conn: Connection, queue: str) -> list[tuple[str, str]]:
+    """What is followed and could not be added: names and why."""
+    return [
+        (str(row["object_name"]), str(row["message"]))
+        for row in call.rows(conn, "londiste.get_follow_errors", queue)
     ]
 
 
@@ -274,9 +287,31 @@ def local_set_table_attrs(
     call.ret(conn, "londiste.local_set_table_attrs", queue, str(table), attrs)
 
 
+def forget_events(conn: Connection, queue: str, table: TableName) -> int:
+    """Deletes the events of a table from the queue of this branch; their number."""
+    return int(call.value(conn, "londiste.forget_events", queue, str(table)))
+
+
 def local_set_table_struct(conn: Connection, queue: str, table: TableName, ddl: str | None) -> None:
     """Stores the statements that put back what a copy takes off; None when it is back."""
     call.ret(conn, "londiste.local_set_table_struct", queue, str(table), ddl)
+
+
+def create_trigger(
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    args: Sequence[str],
+    dest: TableName,
+    node_type: str,
+) -> None:
+    """Puts the triggers of a queue on a table: capture on root and branch, deny on a leaf."""
+    call.ret(conn, "londiste.create_trigger", queue, str(table), list(args), str(dest), node_type)
+
+
+def refresh_capture(conn: Connection, queue: str, dest: TableName) -> bool:
+    """Makes our capture anew after its table has changed; False when it was not stale."""
+    return bool(call.value(conn, "londiste.refresh_capture", queue, str(dest)))
 
 
 def drop_table_triggers(conn: Connection, queue: str, table: TableName) -> None:
@@ -331,9 +366,14 @@ def local_remove_seq(conn: Connection, queue: str, seq: TableName) -> str:
     return call.ret(conn, "londiste.local_remove_seq", queue, str(seq)).note
 
 
-def global_update_seq(conn: Connection, queue: str, seq: TableName, value: int) -> None:
-    """Stores a published value; raises the sequence where it is local."""
-    call.ret(conn, "londiste.global_update_seq", queue, str(seq), value)
+def global_update_seq(
+    conn: Connection, queue: str, seq: TableName, value: int, how: str | None = None
+) -> None:
+    """Stores a published value; moves the sequence where it is local.
+
+    how -- back, cycle or exact, as the root says; None: the sequence here tells its direction.
+    """
+    call.ret(conn, "londiste.global_update_seq", queue, str(seq), value, how)
 
 
 def global_remove_seq(conn: Connection, queue: str, seq: TableName) -> None:
@@ -344,6 +384,25 @@ def global_remove_seq(conn: Connection, queue: str, seq: TableName) -> None:
 def root_check_seqs(conn: Connection, queue: str, buffer: int | None = None) -> None:
     """Publishes sequences that came close to their published value."""
     call.ret(conn, "londiste.root_check_seqs", queue, buffer)
+
+
+def root_exact_seqs(conn: Connection, queue: str) -> dict[TableName, int]:
+    """Publishes where the sequences of a stopped root stand, exactly; their last values.
+
+    Raises NotRoot.
+    """
+    return {
+        TableName.parse(row["seq_name"]): row["last_value"]
+        for row in call.rows(conn, "londiste.root_exact_seqs", queue)
+    }
+
+
+def sequence_values(conn: Connection, queue: str) -> dict[TableName, int]:
+    """Where the replicated sequences of this node stand now; nothing is published."""
+    return {
+        TableName.parse(row["seq_name"]): row["last_value"]
+        for row in call.rows(conn, "londiste.sequence_values", queue)
+    }
 
 
 # -- foreign keys -------------------------------------------------------------
@@ -372,6 +431,13 @@ def get_table_pending_fkeys(conn: Connection, table: TableName) -> list[PendingF
 def get_valid_pending_fkeys(conn: Connection, queue: str) -> list[PendingForeignKey]:
     """Foreign keys that the worker of this queue may make again now."""
     return _fkeys(conn, "londiste.get_valid_pending_fkeys", queue)
+
+
+def add_pending_fkey(
+    conn: Connection, from_table: TableName, to_table: TableName, name: str, definition: str
+) -> None:
+    """Remembers a foreign key to be made when both tables are in step."""
+    call.value(conn, "londiste.add_pending_fkey", str(from_table), str(to_table), name, definition)
 
 
 def restore_table_fkey(

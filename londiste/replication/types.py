@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from urllib.parse import quote, unquote
 
+from londiste.cascade.attrs import decode_attrs as decode_attrs
+from londiste.cascade.attrs import encode_attrs as encode_attrs
 from londiste.db.names import TableName
+from londiste.errors import BadOption
 from londiste.handlers import registry, wanted
 from londiste.handlers.base import Wants
 from londiste.handlers.wanted import Choice
 
 #: What can capture a table, and its letter among the trigger flags.
 TRIGGERS = {"capture": "C", "logutriga": "L", "jsontriga": "J", "sqltriga": "Q"}
+_FLAGS = "tgflags="
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,24 @@ class ReplicatedTable:
         """What its attributes ask for.  Raises BadOption when this process does not know it."""
         return wanted.wants(self.attrs)
 
+    @cached_property
+    def holds(self) -> Wants:
+        """What it has on another node, whose keys are not known here.  Raises BadOption."""
+        return wanted.holds(self.attrs)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether it has rows, on another node whose handlers may not be known here."""
+        try:
+            return self.holds.stored
+        except BadOption:
+            return True
+
+
+#: Attribute of a table whose events from before are to go out of the queue of this branch.
+FORGET = "forget_events"
+
+MERGE_ALL, NO_MERGE = "merge_all", "no_merge"
 
 #: In which way tables can be asked to be copied.
 COPY_MODES = ("auto", "snapshot", "resumable")
@@ -53,6 +74,12 @@ COPY_MODES = ("auto", "snapshot", "resumable")
 def copy_mode(table: ReplicatedTable) -> str:
     """In which way the user wants it copied: auto, snapshot or resumable."""
     return table.attrs.get("copy_mode", "auto")
+
+
+def most_parts(table: ReplicatedTable) -> int:
+    """How many queues may copy into one table at a time."""
+    number = table.attrs.get("max_parallel_copy", "")
+    return int(number) if number.isdecimal() and int(number) > 0 else 8
 
 
 def with_copy_mode(attrs: Mapping[str, str], mode: str) -> dict[str, str]:
@@ -87,29 +114,42 @@ class TableOptions:
     expect_sync -- the rows are there already: no copy.
     skip_truncate -- keep the rows that are there when the copy comes.
     dest -- name of the table in this database, when it differs; one table only.
-    create -- make a table that is missing, after the provider's.
+    create -- make a table that is missing, after the provider's: columns and primary key.
+    create_full -- the same, whole; create_without -- parts that are left out (``Part``).
     trigger_flags -- letters B A C Q L J I U D S of ``londiste.create_trigger``.
     trigger -- capture, logutriga, jsontriga or sqltriga; empty leaves it to the flags.
     form -- row, statement or auto: how our own capture writes; empty is auto.
     trigger_args -- raw arguments for the trigger: pkey=…, ignore=…, when=…, ev_extra3=…
     triggers -- False: none on this node.
     insert_only -- admit tables without key; UPDATE and DELETE fail at the source.
+    whole_row -- admit them with UPDATE and DELETE, which find a row by all its columns.
     copy_mode -- snapshot or resumable: in which way the table is copied; empty and auto: by rule.
-    choice -- handler, row filter and columns.
+    choice -- handler, row filter, columns, and the policy about events that do not fit.
+    sequences -- those of serial and identity columns are replicated too.
+    copy_node -- copy from this node; ``?``: from the first on the way up that keeps the rows.
+    merge -- merge_all: all queues whose leaves are here fill the table; no_merge: this one alone.
+    max_parallel_copy -- how many of them copy at a time.
     """
 
     expect_sync: bool = False
     skip_truncate: bool = False
     dest: TableName | None = None
     create: bool = False
+    create_full: bool = False
+    create_without: tuple[str, ...] = ()
     trigger_flags: str = ""
     trigger_args: tuple[str, ...] = ()
     triggers: bool = True
     insert_only: bool = False
+    whole_row: bool = False
     trigger: str = ""
     form: str = ""
     copy_mode: str = ""
     choice: Choice = field(default_factory=Choice)
+    sequences: bool = True
+    copy_node: str = ""
+    merge: str = ""
+    max_parallel_copy: int | None = None
 
     def words(self, *, root: bool = True) -> list[str]:
         """The list that ``local_add_table`` takes as ``i_trg_args``, on the root or below."""
@@ -121,9 +161,12 @@ class TableOptions:
             words.append(f"tgflags={flags}")
         for word, given in (
             ("expect_sync", self.expect_sync),
-            ("skip_truncate", self.skip_truncate),
+            # The table is emptied when it is added: no part empties it of the others' rows.
+            ("skip_truncate", self.skip_truncate or self.merge == MERGE_ALL),
             ("no_triggers", not self.triggers),
-            ("insert_only", self.insert_only),
+            (self.merge, bool(self.merge)),
+            ("insert_only", self.insert_only and not self.whole_row),
+            ("whole_row", self.whole_row),
         ):
             if given:
                 words.append(word)
@@ -136,16 +179,20 @@ class TableOptions:
         return wanted.wants(self.choice.attrs())
 
 
-def decode_attrs(text: str | None) -> dict[str, str]:
-    """``a=1&b=x%2cy`` as a dict; a key without ``=`` has the value ''."""
-    pairs: dict[str, str] = {}
-    for item in (text or "").split("&"):
-        if item:
-            key, _, value = item.partition("=")
-            pairs[unquote(key.replace("+", " "))] = unquote(value.replace("+", " "))
-    return pairs
+def with_trigger(words: Sequence[str]) -> list[str]:
+    """The words for ``londiste.create_trigger`` with a letter for the trigger, if none has one.
 
-
-def encode_attrs(pairs: Mapping[str, str]) -> str | None:
-    """The stored form; None for no pairs."""
-    return "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in pairs.items()) or None
+    Our own capture, which the database does not choose by itself, because other programs of the
+    family call the same function; jsontriga for what only a compatible trigger does.
+    """
+    flags = [word for word in words if word.startswith(_FLAGS)]
+    given = flags[-1][len(_FLAGS) :].upper() if flags else ""
+    if set(given) & set(TRIGGERS.values()) or "no_triggers" in words:
+        return list(words)
+    compatible = (
+        set(given) & {"B", "S"}
+        or "skip" in {word.lower() for word in words}
+        or any(word.startswith(("ev_type=", "ev_data=", "ev_extra1=")) for word in words)
+    )
+    rest = [word for word in words if not word.startswith(_FLAGS)]
+    return [*rest, f"{_FLAGS}{given}{'J' if compatible else 'C'}"]

@@ -23,23 +23,33 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from londiste import engine
-from londiste.cascade import nodes
+from londiste.cascade import fencing, nodes, watermark
 from londiste.cascade.roles import Duties, duties
-from londiste.cascade.types import Hold, WorkerState
+from londiste.cascade.switching import operation
+from londiste.cascade.types import Hold, NodeType, WorkerState
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, describe
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, place, usable
 from londiste.engine.base import Engine
-from londiste.errors import LondisteError, StateError, Superseded, UsageError
+from londiste.errors import (
+    CombinedClosed,
+    EventError,
+    LondisteError,
+    StateError,
+    Superseded,
+    UsageError,
+)
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
-from londiste.replication import links, tables
+from londiste.replication import links, merging, tables
 from londiste.replication.copies import Copies
+from londiste.replication.follow import Follower
 from londiste.replication.foreign_keys import ForeignKeys
 from londiste.replication.handover import Outlook
 from londiste.replication.large import LargeBatches
+from londiste.replication.merging import Behind
 from londiste.replication.news import News
 from londiste.replication.plan import Interest
 from londiste.replication.scripts.follow import InJoinedBatch, Waits
@@ -59,6 +69,10 @@ COPY_DELAY = 0.2
 ENGINE_IDLE = 60.0
 #: Seconds of quiet after which the provider is told of the last batch; otherwise with the next.
 FINISH_DELAY = 0.05
+#: Seconds between looks of a root whether another one has taken its place.
+FENCE_PERIOD = 10.0
+#: Seconds for which a combined queue may take no events before that is an error.
+CLOSED_PATIENCE = 10.0
 #: Copy processes in a row that may die before ``--once`` gives up.
 ONCE_FAILURES = 4
 
@@ -89,6 +103,7 @@ class Worker:
         self._engine: Engine | None = None
         self._engine_used = 0.0
         self._source: Source | None = None
+        self._follower = Follower(self.settings)
         self._steps = Steps(
             self.settings.db,
             self.settings.queue_name,
@@ -110,16 +125,20 @@ class Worker:
         self._busy_copying = False
         self._seek_left_overs = True
         self._paused = False
+        #: Nodes whose watermark a branch finds out by itself; None: not read yet.
+        self._group: tuple[str, ...] | None = None
         self._keys = ForeignKeys(
             self.settings.db,
             self.settings.queue_name,
             lock_timeout=self.settings.lock_timeout,
         )
         self._seen = tables.Seen()
+        self._closed_at: float | None = None
         self._interests: tuple[Sequence[ReplicatedTable], Interest] | None = None
         now = time.monotonic()
         self._next_report = now
         self._next_global = now
+        self._next_fence = now
 
     # -- running ---------------------------------------------------------------------------
 
@@ -205,6 +224,7 @@ class Worker:
             log.warning("db, queue_name and consumer_name change with a restart only")
             return
         self.settings = new
+        self._follower = Follower(new)
         self._close_engine()
         self._steps.lock_timeout = new.execute_lock_timeout
         self.statistics.period = new.stats_period
@@ -246,8 +266,19 @@ class Worker:
         if not state.uptodate:
             # Whoever has paused or resumed this worker, or moved it, waits for this.
             nodes.set_consumer_uptodate(target, state.queue, state.worker, True)
+        if not state.uptodate or self._group is None:
+            # Afterwards: who changes it meanwhile asks for attention again.
+            self._read_group(target, state)
         if self._source is not None and self._source.location != state.provider_location:
             self._close_source()
+        merging.require_combined(state)
+        own = bool(self._group) and state.type is NodeType.BRANCH
+        duty = duties(state.type, state.combined_type, own_watermark=own)
+        if self._source is not None and self._source.duty != duty:
+            # The combined queue is root here now, or branch.
+            self._close_source()
+            opened, asked = None, False
+            self._closed_at = None
         self._paused = state.paused
         if state.paused:
             if self._source is not None:
@@ -255,7 +286,6 @@ class Worker:
             self.copies.look_after(False)
             more = False
         else:
-            duty = _supported(duties(state.type, state.combined_type), state)
             if duty.process:
                 more = self._process(state, duty, hold, known, opened, asked)
             else:
@@ -271,13 +301,37 @@ class Worker:
     def _root(self, state: WorkerState, duty: Duties) -> bool:
         # Its scripts are run by the command.
         self._steps.rest()
+        # It may have been a branch a moment ago.
+        self._close_source()
         now = time.monotonic()
+        if now >= self._next_fence:
+            self._next_fence = now + FENCE_PERIOD
+            self._fence(state)
         if duty.publish_global and now >= self._next_global:
             self._next_global = now + self.settings.global_wm_publish_period
             nodes.set_global_watermark(self._node(), state.queue, None)
         tables.root_check_seqs(self._node(), state.queue)
         self._loop.delay = max(self.settings.loop_delay, 1.0)
         return False
+
+    def _fence(self, state: WorkerState) -> None:
+        """Refuses writes on a root whose place another one has taken.  Raises StateError."""
+        node = self._node()
+        other = fencing.replaced_by(
+            node, state.queue, state.name, extra=self.settings.remote_extra_connstr
+        )
+        if other is None:
+            return
+        # Again at once: what was found holds until a person has done something.
+        self._next_fence = 0.0
+        operation.fence_root(node, state.queue)
+        raise StateError(
+            f"root {state.name} was taken for lost, {other} is the root of queue {state.queue} now:"
+            " writes are refused here",
+            detail="events that were written here and that nobody has read are still here",
+            hint=f"londiste resurrect --node {state.name} exports them and makes the node a branch"
+            f" below {other}",
+        )
 
     def _look(self, target: Connection) -> tuple[tables.Look, Opened | None, bool]:
         """What this node says, the next batch, and whether the provider was asked for one.
@@ -291,8 +345,16 @@ class Worker:
         standing = source.standing
         if standing is None or not usable(source.conn):
             return self._seen.look(target, queue, worker), None, False
-        with source.asking(standing) as found:
-            look = self._seen.look(target, queue, worker)
+        look = None
+        try:
+            with source.asking(standing) as found:
+                look = self._seen.look(target, queue, worker)
+        except LondisteError:
+            # A change of the cascade has made this node read from another one, or from none.
+            if look is None or look[0].provider_location == source.location:
+                raise
+            self._close_source()
+            return look, None, False
         return look, (found[0] if found else None), True
 
     def _process(
@@ -308,8 +370,12 @@ class Worker:
         if not asked:
             # What arrives from here on is looked at after the batch.
             source.listener.drain()
+        if source.behind is not None:
+            return self._behind(source, source.behind, state, duty, known)
         outlook = source.handover.step(state.completed_tick, known)
         self._look_after_copies(outlook, state)
+        if self._follower.look_after(self._node(), known):
+            self._loop.delay = min(self._loop.delay, COPY_DELAY)
         self._steps.look_after(self._node(), state.name)
         if self._steps.busy:
             self._loop.delay = min(self._loop.delay, COPY_DELAY)
@@ -352,11 +418,14 @@ class Worker:
                 self._cut_until = batch.tick_id
                 self._take_anew(source, state)
                 return True
+            except CombinedClosed as closed:
+                return self._wait_for_combined(closed)
             except Waits as script:
                 log.info("the script in this batch waits for script %s", script)
                 self._take_anew(source, state)
                 self._loop.delay = COPY_DELAY
                 return False
+            self._closed_at = None
             self.statistics.count(stats)
             self._report(source, state, duty, batch)
             self._keys.look_after(self._node(), outlook.tables)
@@ -367,6 +436,45 @@ class Worker:
             return True
         if not self._busy_copying:
             self._loop.delay = min(self._loop.delay, FINISH_DELAY)
+        return False
+
+    def _behind(
+        self,
+        source: Source,
+        behind: Behind,
+        state: WorkerState,
+        duty: Duties,
+        known: Sequence[ReplicatedTable],
+    ) -> bool:
+        """A leaf that merges follows messages up to where its rows are; applies nothing."""
+        if duty.wait_behind:
+            merging.require_in_step(state, known)
+            self._steps.rest()
+            self.copies.look_after(False)
+            self._follower.look_after(self._node(), known)
+        if behind.step(state.completed_tick):
+            return True
+        self._report(source, state, duty, None)
+        if duty.wait_behind:
+            return source.heard()
+        if behind.at < state.completed_tick:
+            # The provider has yet to come to where the stand-by was.
+            return source.heard()
+        if behind.at > state.completed_tick:
+            behind.back_to(state.completed_tick)
+        log.info("queue %s is applied here from tick %d on", state.queue, state.completed_tick)
+        source.behind = None
+        return True
+
+    def _wait_for_combined(self, closed: CombinedClosed) -> bool:
+        """The batch is not written: the root of the combined queue changes, or has changed."""
+        now = time.monotonic()
+        if self._closed_at is None:
+            log.info("%s: waiting", closed.message)
+            self._closed_at = now
+        if now - self._closed_at > CLOSED_PATIENCE:
+            raise closed
+        self._loop.delay = COPY_DELAY
         return False
 
     def _take_anew(self, source: Source, state: WorkerState) -> None:
@@ -424,24 +532,43 @@ class Worker:
         self._seek_left_overs = found
         return found
 
+    def _read_group(self, target: Connection, state: WorkerState) -> None:
+        """Reads of which nodes a branch keeps the watermark apart."""
+        group = watermark.group_of(nodes.get_node_info(target, state.queue))
+        if self._group is not None and group != self._group:
+            log.info("nodes with a watermark of their own: %s", ", ".join(group) or "none")
+        self._group = group
+
     def _report(
         self, source: Source, state: WorkerState, duty: Duties, batch: Batch | None
     ) -> None:
         """Tells the provider, now and then, what this node and all below have finished."""
         now = time.monotonic()
-        if not duty.report_watermark or now < self._next_report:
+        if not (duty.report_watermark or duty.own_watermark) or now < self._next_report:
             return
         self._next_report = now + self.settings.local_wm_publish_period
-        watermark = state.local_watermark
-        if not duty.make_tick:
-            watermark = batch.tick_id if batch is not None else state.completed_tick
-        if watermark is None:
+        tick = state.local_watermark
+        if source.behind is not None:
+            tick = source.behind.at
+        elif not duty.make_tick:
+            tick = batch.tick_id if batch is not None else state.completed_tick
+        elif duty.own_watermark:
+            # Those below are kept waiting here, not upstream.
+            tick = state.completed_tick
+            watermark.publish_group(
+                self._node(),
+                source.conn,
+                state.queue,
+                self._group or (),
+                extra=self.settings.remote_extra_connstr,
+            )
+        if tick is None:
             return
         try:
-            nodes.set_subscriber_watermark(source.conn, state.queue, state.name, watermark)
+            nodes.set_subscriber_watermark(source.conn, state.queue, state.name, tick)
         except (StateError, UsageError) as error:
             # It pins the provider's queue, nothing here depends on it.
-            log.warning("watermark %d not reported: %s", watermark, error)
+            log.warning("watermark %d not reported: %s", tick, error)
 
     # -- sessions --------------------------------------------------------------------------
 
@@ -516,8 +643,18 @@ class Worker:
 
     # -- trouble ---------------------------------------------------------------------------
 
-    def _recover(self, error: LondisteError) -> None:
-        """Closes what may be broken, and leaves the error where status finds it."""
+    def _recover(self, error: LondisteError) -> Sequence[int]:
+        """Closes what may be broken, and leaves the error where status finds it.
+
+        What ends the pause early: word from a person who has decided about an event.
+        """
+        self._leave_word(error)
+        news = self._news
+        if news is None or not isinstance(error, EventError) or self._target is None:
+            return ()
+        return (news.fileno(),) if usable(self._target) else ()
+
+    def _leave_word(self, error: LondisteError) -> None:
         if self._source is not None and not usable(self._source.conn):
             self._close_source()
         if self._target is not None and not usable(self._target):
@@ -540,13 +677,3 @@ class Worker:
             self._stored_error = text
         except LondisteError as second:
             log.debug("error not stored: %s", second)
-
-
-def _supported(duty: Duties, state: WorkerState) -> Duties:
-    if duty.send_tick_id or duty.wait_behind:
-        raise StateError(
-            f"node {state.name} merges queue {state.queue} into {state.combined_queue},"
-            " which this version does not do",
-            hint="use the version of the program that created the node",
-        )
-    return duty

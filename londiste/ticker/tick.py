@@ -55,6 +55,9 @@ def _each(conn: Connection, troubles: dict[str, Trouble], names: Iterable[str]) 
         except NodeUnreachable:
             raise
         except LondisteError as error:
+            if name not in _ticking(conn):
+                # Since the names were asked for it ticks elsewhere, is paused or dropped.
+                continue
             if trouble.failed(error):
                 with logcontext.bound(queue=name):
                     report(error, trouble)

@@ -8,6 +8,9 @@ revoke all on all tables in schema londiste from public;
 grant select on all tables in schema londiste to public;
 grant select, insert, update, delete on all tables in schema londiste to pgq_admin;
 grant usage, select on all sequences in schema londiste to pgq_admin;
+-- They hold rows of the replicated tables.
+revoke select on londiste.apply_error, londiste.apply_log from public;
+grant select on londiste.apply_error, londiste.apply_log to londiste_writer;
 
 revoke all on all functions in schema londiste from public;
 grant execute on all functions in schema londiste to londiste_writer;
@@ -31,6 +34,7 @@ grant execute on function
     londiste.get_tables(text, text[]),
     londiste.get_table_list_since(text, text),
     londiste.lost_captures(text),
+    londiste.get_follow_errors(text),
     londiste._coordinate_copy(text, text),
     londiste.get_seq_list(text),
     londiste.get_table_pending_fkeys(text),
@@ -49,6 +53,7 @@ grant execute on function
     londiste._capture_options(text[]),
     londiste._capture_needs_key(text, text[]),
     londiste._capture_always_state(oid, text[]),
+    londiste._capture_emptied(oid, text, text[]),
     londiste._capture_deferrable(oid, text[]),
     londiste._capture_changed_row(oid, text[], text, text, record, record),
     londiste._capture_every_setting(),
@@ -75,5 +80,7 @@ to pgq_writer;
 grant execute on function
     londiste.root_check_seqs(text),
     londiste.root_check_seqs(text, int8),
+    londiste._seq_publish(text, text, int8, boolean),
+    londiste._seq_ahead(int8, int8, int8, int8, int8, int8, boolean),
     londiste.periodic_maintenance()
 to pgq_admin;

@@ -37,5 +37,6 @@ grant execute on function
     pgq_node.move_consumer_completed(text, text, int8, int8),
     pgq_node.set_consumer_error(text, text, text),
     pgq_node.set_consumer_hold(text, text, int8, int4, text),
-    pgq_node.clear_consumer_hold(text, text, text)
+    pgq_node.clear_consumer_hold(text, text, text),
+    pgq_node.insert_part_tick(text, text, int8)
 to pgq_writer;

@@ -4,10 +4,22 @@
  * %(schema)s, %(name)s -- unquoted.
  * The file changes with TRUNCATE, VACUUM FULL and ALTER TABLE; the row versions of the columns with
  * ALTER TABLE alone. Both together: the values of a column were written anew.
+ * tree -- it is partitioned; its file stands for those of its partitions.
  */
 select
     c.oid::int8 as oid,
-    coalesce(pg_catalog.pg_relation_filenode(c.oid), 0)::int8 as filenode,
+    case c.relkind
+        when 'p' then (
+            select coalesce(pg_catalog.hashtextextended(pg_catalog.string_agg(
+                p.oid || ' ' || coalesce(pg_catalog.pg_relation_filenode(p.oid), 0), ','
+                order by p.oid), 0), 0)
+            from pg_catalog.pg_partition_tree(c.oid) as t
+            join pg_catalog.pg_class p on p.oid = t.relid
+            where p.relkind <> 'p'
+        )
+        else coalesce(pg_catalog.pg_relation_filenode(c.oid), 0)::int8
+    end as filenode,
+    c.relkind = 'p' as tree,
     coalesce(k.columns, '[]') as columns
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace

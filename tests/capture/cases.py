@@ -101,6 +101,7 @@ class Case:
     settings -- of the session that writes.
     packed -- the queue's ``packed_events``.
     flush_bytes -- of the reader: into what parts a batch is cut.
+    damage -- statements for the target alone, behind all others.
     """
 
     seed: int
@@ -112,6 +113,7 @@ class Case:
     packed: bool = True
     flush_bytes: int = 64 << 20
     target: tuple[str, ...] = ()
+    damage: tuple[Statement, ...] = ()
 
     def __str__(self) -> str:
         lines = [
@@ -125,6 +127,7 @@ class Case:
                 for table, options in self.tables.items()
             ),
             *map(str, self.steps),
+            *(f"{statement};  -- on the target, as damage" for statement in self.damage),
         ]
         return "\n".join(lines)
 

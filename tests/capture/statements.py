@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from tests.capture.cases import MAIN, Alter, Case, Copy, Mark, Statement, Step, Undone, Write
 from tests.capture.schemas import Schema, Table, quoted, random_schema
@@ -27,7 +28,7 @@ def random_case(
     chosen = {
         name: source.choice(values) for name, values in SETTINGS.items() if source.random() < 0.3
     }
-    return Case(
+    case = Case(
         seed,
         tables=schema.captured,
         made=tuple(schema.made),
@@ -41,6 +42,8 @@ def random_case(
         if writer.size < 100
         else 400_000,
     )
+    # behind all else, so that seeds go on meaning what they did
+    return replace(case, damage=tuple(writer.statement() for _ in range(source.randrange(4))))
 
 
 class Writing:

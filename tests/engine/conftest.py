@@ -97,7 +97,7 @@ class Pair:
         """The checksum of a table as it is now."""
         database = self.source if side == "source" else self.target
         with database.connect() as conn:
-            columns = tuple(c.name for c in catalog.columns(conn, table))
+            columns = tuple(f'"{c.name}"' for c in catalog.columns(conn, table))
         return CompareSpec(side, database.dsn, table, columns, self.snapshot(database))
 
     def both(self, statement: str) -> None:

@@ -145,7 +145,10 @@ def test_the_readme_has_every_example_and_each_needs_only_what_the_package_bring
     for file in files:
         text = file.read_text("utf-8")
         assert f"[{file.name}]({file.name})" in readme
-        assert f"python examples/{file.name}" in text
+        if "__londiste_handlers__" in text:
+            assert f'handler_modules = ["{file.stem}"]' in text
+        else:
+            assert f"python examples/{file.name}" in text
         for word in ("londiste.pgq", "londiste.db", "tests."):
             assert word not in text, file
     assert len(files) == readme.count(".py](")

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from londiste.cascade import nodes
 from londiste.cascade.types import NodeType
+from londiste.cli import cli
+from londiste.cli.errors import run as run_command
 from londiste.db.names import TableName
 from londiste.replication import tables
 from londiste.replication.create_table import statements
 from tests.fix_cascade import QUEUE, CommandLine, Node, Nodes
+from tests.fix_cluster import Database
 from tests.waiting import wait_for
 
 
@@ -76,7 +81,7 @@ def test_one_unknown_table_and_nothing_is_done(
     [
         ("quick", "unlogged and temporary tables"),
         ("pg_catalog.pg_class", "of PostgreSQL"),
-        ("a.b.t", "a schema with a dot in its name"),
+        ("a.b.t", "its schema has a dot in its name"),
         ('"S x".one', "without double quotes"),
         ("empty", "has no columns"),
     ],
@@ -162,13 +167,11 @@ def test_columns_that_identify_a_row_are_a_key(root: Node, londiste: CommandLine
 
 
 def test_what_is_no_table_is_named_as_what_it_is(root: Node, londiste: CommandLine) -> None:
-    root.db.execute(
-        "create view v as select 1 as x; create table p (id int) partition by list (id)"
-    )
+    root.db.execute("create view v as select 1 as x; create materialized view m as select 1 as x")
     assert "is a view" in londiste(root.db, "add-table", "v").err
-    answer = londiste(root.db, "add-table", "p")
-    assert "is a partitioned table" in answer.err
-    assert "partitions" in answer.err
+    answer = londiste(root.db, "add-table", "m")
+    assert "is a materialized view" in answer.err
+    assert "the tables it reads from" in answer.err
 
 
 def test_a_leaf_adds_only_what_its_provider_has(
@@ -243,9 +246,8 @@ def test_a_created_table_has_the_columns_and_key_of_the_provider(root: Node, lea
         """
     )
     with root.connect() as source, leaf.connect() as target:
-        version = target.info.server_version
         table = TableName("public", "rich")
-        for statement in statements(source, table, table, target_version=version):
+        for statement in statements(source, target, table, table):
             target.execute(statement.encode())
     columns = """
         select column_name, data_type, is_nullable, collation_name, column_default, is_identity,
@@ -271,7 +273,8 @@ def test_a_missing_type_is_named_and_the_table_is_not_half_made(
     londiste(root.db, "add-table", "m")
     answer = londiste(leaf.db, "add-table", "m", "--create")
     assert answer.code == 2
-    assert 'type "public.mood" does not exist' in answer.err
+    assert "type public.mood is not there" in answer.err
+    assert "--create-full" in answer.err
     assert leaf.db.value("select to_regclass('m')") is None
     assert local(leaf) == {}
 
@@ -427,4 +430,123 @@ def test_sequences_are_added_and_removed(root: Node, leaf: Node, londiste: Comma
     rows = {row["sequence"]: row["local"] for row in londiste(leaf.db, "seqs", "--json").json}
     assert rows == {"public.s": True, "public.z": False}
     assert londiste(leaf.db, "remove-seq", "s").code == 0
-    assert londiste(leaf.db, "remove-seq", "s").code == 2
+    again = londiste(leaf.db, "remove-seq", "s")
+    assert (again.code, "already processed" in again.err) == (0, True)
+    assert londiste(leaf.db, "remove-seq", "s", "nope").code == 2
+    assert londiste(leaf.db, "remove-seq", "s", "nope", "--force").code == 0
+    assert londiste(leaf.db, "add-seq", "z").code == 2
+    assert londiste(leaf.db, "add-seq", "s", "z", "nope", "--skip-non-existing").code == 0
+    rows = {row["sequence"]: row["local"] for row in londiste(leaf.db, "seqs", "--json").json}
+    assert rows == {"public.s": True, "public.z": False}
+
+
+def test_sequences_of_columns_come_and_go_with_their_table(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    made = """
+        create table serial (id serial primary key, other bigserial);
+        create table "Iden tity" (id int generated always as identity primary key);
+        create table bare (id serial primary key);
+    """
+    root.db.execute(made)
+    leaf.db.execute(made)
+    names = ["public.serial_id_seq", "public.serial_other_seq"]
+    shown = londiste(root.db, "add-table", "serial", "--explain", "--json")
+    assert f"with sequences {', '.join(names)}" in shown.out
+    answer = londiste(root.db, "add-table", "serial", "Iden tity")
+    assert f"with sequences {', '.join(names)}" in answer.err
+    assert londiste(root.db, "add-table", "bare", "--no-sequences").code == 0
+    identity = "public.Iden tity_id_seq"
+
+    def kept(node: Node) -> set[str]:
+        rows = londiste(node.db, "seqs", "--json").json
+        return {row["sequence"] for row in rows if row["local"]}
+
+    assert kept(root) == {*names, identity}
+    root.db.execute("select nextval('serial_id_seq')")
+    assert londiste(leaf.db, "add-table", "serial", "Iden tity", "bare").code == 0
+    assert kept(leaf) == {*names, identity}
+    assert leaf.db.value("select last_value from serial_id_seq") == 30001
+    assert londiste(leaf.db, "remove-table", "serial").code == 0
+    assert kept(leaf) == {identity}
+    again = londiste(leaf.db, "remove-table", "serial")
+    assert (again.code, "already processed" in again.err) == (0, True)
+    assert londiste(root.db, "remove-table", "Iden tity").code == 0
+    assert kept(root) == set(names)
+
+
+def test_made_tables_have_their_identity_sequence_followed(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    root.db.execute("create table i (id int generated by default as identity primary key)")
+    assert londiste(root.db, "add-table", "i").code == 0
+    assert londiste(leaf.db, "add-table", "i", "--create").code == 0
+    assert leaf.db.value("select last_value from i_id_seq") == 30001
+
+
+def test_a_node_knows_what_its_settings_want(
+    root: Node, nodes_of: Nodes, londiste: CommandLine, tmp_path: Path
+) -> None:
+    root.db.execute("create sequence s; create sequence hidden")
+    leaf = nodes_of.below(root, "leaf")
+    assert londiste(root.db, "add-table", "--all").code == 0
+    assert londiste(root.db, "add-seq", "--all").code == 0
+    wants = ("--set", "register_only_tables=one,S x.*", "--set", "register_skip_tables=*.T?y")
+    wants += ("--set", "register_skip_seqs=hid*")
+    assert londiste(leaf.db, *wants, "add-table", "two", "--create").code == 2
+    given = ("add-table", "--all", "--create", "--expect-sync")
+    assert londiste(leaf.db, *wants, *given).code == 0
+    assert local(leaf) == {"public.one": "ok"}
+    assert londiste(leaf.db, *wants, "missing", "--json").json == [
+        {"kind": "sequence", "name": "public.s", "why": None}
+    ]
+    config = tmp_path / "worker.toml"
+    config.write_text(
+        f'[londiste]\ndb = "{leaf.dsn}"\nqueue_name = "q"\njob_name = "w_leaf"\n'
+        'engine = "local"\nregister_skip_tables = ["th*"]\nregister_only_seqs = ["s"]\n'
+    )
+    root.db.execute(
+        "create table three (id int primary key); create table four (id int primary key)"
+    )
+    assert londiste(root.db, "add-table", "three", "four").code == 0
+    root.tick()
+    assert run_command(cli, ["-c", str(config), "worker", "--once"]) == 0
+    known = "select table_name from londiste.table_info where table_name ~ 'three|four'"
+    assert leaf.db.execute(known) == [("public.four",)]
+    assert leaf.db.execute("select seq_name from londiste.seq_info") == [("public.s",)]
+
+
+def test_old_news_does_not_undo_an_add(root: Node, leaf: Node, londiste: CommandLine) -> None:
+    """The root removed the table and added it again; the node has heard of neither."""
+    leaf.db.execute("create table one (id int primary key, v text)")
+    assert londiste(root.db, "add-table", "one").code == 0
+    assert londiste(leaf.db, "add-table", "one", "--expect-sync").code == 0
+    assert londiste(leaf.db, "remove-table", "one").code == 0
+    assert londiste(root.db, "remove-table", "one").code == 0
+    assert londiste(root.db, "add-table", "one").code == 0
+    answer = londiste(leaf.db, "add-table", "one", "--expect-sync")
+    assert answer.code == 6
+    assert "has not heard yet" in answer.err
+    assert local(leaf) == {}
+    root.tick()
+    answer = londiste(leaf.db, "worker", "--once", job=leaf.worker)
+    assert answer.code == 0, answer.err
+    assert londiste(leaf.db, "add-table", "one", "--expect-sync").code == 0
+    assert local(leaf) == {"public.one": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("a,b", "it has a ,"), ("a/b", "it has a /"), ("x" * 64, "has 64 bytes")]
+)
+def test_a_node_has_a_name_that_can_be_listed(
+    nodes_of: Nodes,
+    new_database: Callable[..., Database],
+    londiste: CommandLine,
+    name: str,
+    words: str,
+) -> None:
+    database = new_database(pgq=True)
+    answer = londiste(database, "create-root", name)
+    assert answer.code == 2
+    assert words in answer.err
+    assert database.value("select count(*) from pgq_node.node_info") == 0

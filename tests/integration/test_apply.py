@@ -456,11 +456,11 @@ def test_a_row_as_it_is_now_gets_the_identity_of_the_provider(target: Target) ->
     assert target.rows() == [(1, 99), (2, 71)]
 
 
-def test_a_table_without_key_takes_inserts_and_nothing_else(target: Target) -> None:
+def test_a_table_without_key_takes_no_updates(target: Target) -> None:
     target.database.execute("create table t (v text)")
     target.apply(*(target.i(v=value)._replace(key=()) for value in ("a", "b", "a")))
     assert target.rows() == [("a",), ("a",), ("b",)]
-    change = target.d(v="a")._replace(key=())
+    change = target.u(v="a")._replace(key=())
     with pytest.raises(EventError, match="needs a key") as caught:
         target.apply(change)
     assert caught.value.event_id == change.event_id

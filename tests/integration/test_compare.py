@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 from londiste.cascade.types import NodeType
-from londiste.compare import checksum, run
+from londiste.compare import checksum, parties, run
+from londiste.compare.found import TableResult
 from londiste.settings import WorkerSettings, load
 from tests.fix_line import QUEUE, Line, LineNode
 
@@ -44,7 +45,7 @@ def compare(line: Line, node: LineNode, *args: str, code: int = 0) -> dict[str, 
 def damage(leaf: LineNode, statement: str) -> None:
     with psycopg.connect(leaf.database.dsn) as conn:
         conn.execute("set session_replication_role = replica")
-        conn.execute(statement)  # type: ignore[call-overload]
+        conn.execute(statement.encode())
 
 
 def test_equal_tables_are_equal_while_the_source_is_written_to(
@@ -85,22 +86,25 @@ def test_tables_that_are_truncated_meanwhile_are_not_called_different(
     again = iter([True, True, False])
     real = checksum.compare
 
-    def compare_late(at: Any, pairs: Any, *args: Any) -> list[checksum.TableResult]:
+    def compare_late(at: Any, pieces: Any, *args: Any, **options: Any) -> Any:
         if next(again):
             root.database.execute("truncate t; insert into t values (1, 'new', 0, null)")
-        return real(at, pairs, *args)
+        return real(at, pieces, *args, **options)
 
     monkeypatch.setattr(run, "compare", compare_late)
     said: list[str] = []
+
+    def done(result: TableResult) -> None:
+        said.append(result.table)
+
     found = run.compare_tables(
         load(WorkerSettings, leaf.config, {"engine": "local"}),
-        [],
-        timeout=30,
-        progress=said.append,
-        done=lambda result: said.append(result.table),
+        parties.Asked(timeout=30),
+        say=said.append,
+        done=done,
     )
     assert found.equal
-    assert {r.table: r.root.rows for r in found.tables} == {"public.t": 1, "public.other": 0}
+    assert {r.table: r.rows_root for r in found.tables} == {"public.t": 1, "public.other": 0}
     assert sum(text.startswith("truncated") for text in said) == 2
     assert (said.count("public.t"), said.count("public.other")) == (1, 1)
 
@@ -205,3 +209,23 @@ def test_a_table_that_is_not_in_step_is_refused(
     done = line.run(leaf, "compare")
     assert done.code == 3
     assert "error: not in step yet: public.t (in-copy)" in done.err
+
+
+def test_a_table_without_columns_is_counted(line: Line, pair: tuple[LineNode, LineNode]) -> None:
+    leaf = pair[1]
+    for node in pair:
+        node.database.execute("create table nothing (a int)")
+        line.add(node, "nothing", insert_only=True, expect_sync=True)
+        node.database.execute("alter table nothing drop a")
+    line.wait_position(leaf, line.tick())
+    damage(leaf, "insert into nothing default values")
+    done = line.run(leaf, "compare", "nothing")
+    assert done.code == 3, str(done)
+    assert "table public.nothing has no column that both sides have" in done.err
+    assert "--count-only" in done.err
+    counted = compare(line, leaf, "nothing", "--count-only", code=3)["tables"][0]
+    assert (counted["rows_root"], counted["rows_here"]) == (0, 1)
+    leaf.database.execute("drop table nothing")
+    done = line.run(leaf, "compare", "nothing")
+    assert done.code == 2
+    assert "does not exist" in done.err

@@ -123,7 +123,7 @@ def test_a_table_that_is_dropped_between_chunks_waits_until_it_is_there_again(
     assert nodes.state(A) == "in-copy"
     nodes.root.execute(
         "create table public.a (id int8 primary key, w text, v text);"
-        " select londiste.create_trigger('q', 'public.a', null, 'public.a', 'root');"
+        " select londiste.create_trigger('q', 'public.a', '{tgflags=C}', 'public.a', 'root');"
         " insert into public.a select i, 'other w', 'other v' from generate_series(1, 500) i"
     )
     nodes.wait_end()

@@ -53,7 +53,9 @@ def add(nodes: Nodes, names: list[TableName]) -> None:
     """The tables are registered, and shall be copied."""
     texts = [str(name) for name in names]
     every = "select londiste.{}('q', name) from unnest(%s::text[]) name"
-    nodes.root.execute(every.format("local_add_table"), texts)
+    nodes.root.execute(
+        every.format("local_add_table").replace("name)", "name, '{tgflags=C}')"), texts
+    )
     nodes.leaf.execute(every.format("global_add_table"), texts)
     nodes.leaf.execute(every.format("local_add_table"), texts)
     nodes.leaf.execute(

@@ -402,7 +402,7 @@ def test_another_table_of_the_same_name_begins_the_copy_again(nodes: Nodes) -> N
                 " insert into public.other select id + 7, 'other' from public.a;"
                 " alter table public.a rename to gone; alter table public.other rename to a;"
                 " drop table public.gone cascade;"
-                " select londiste.create_trigger('q', 'public.a', null, 'public.a', 'root')"
+                " select londiste.create_trigger('q', 'a', '{tgflags=C}', 'a', 'root')"
             )
 
     engine = resumable(nodes, between)
@@ -459,8 +459,8 @@ def test_the_way_that_was_asked_for_and_is_impossible_is_an_error(nodes: Nodes) 
     fill(nodes, A)
     nodes.leaf.execute("alter table public.a drop constraint a_pkey")
     resumable(nodes)
-    for function in ("global_add_table", "local_add_table"):
-        ret(nodes.root, f"londiste.{function}", "q", "public.a")
+    ret(nodes.root, "londiste.global_add_table", "q", "public.a")
+    ret(nodes.root, "londiste.local_add_table", "q", "public.a", ["tgflags=C"])
     ret(nodes.leaf, "londiste.global_add_table", "q", "public.a")
     ret(
         nodes.leaf,

@@ -132,8 +132,8 @@ def test_tables_of_the_provider_are_known_at_once(nodes_of: Nodes, londiste: Com
     leaf = nodes_of.below(root, "leaf")
     missing = londiste(leaf.db, "missing", "--json").json
     assert missing == [
-        {"kind": "table", "name": "public.t"},
-        {"kind": "sequence", "name": "public.s"},
+        {"kind": "table", "name": "public.t", "why": None},
+        {"kind": "sequence", "name": "public.s", "why": None},
     ]
 
 

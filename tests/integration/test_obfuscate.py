@@ -105,6 +105,15 @@ def test_no_original_value_comes_to_the_leaf(line: Line, mode: str) -> None:
     assert leaf.database.value("select way from londiste.get_large_batch('line')") == "job"
     done = line.run(leaf, "compare")
     assert done.code == 0, str(done)
+    with psycopg.connect(leaf.database.dsn) as conn:
+        conn.execute("set session_replication_role = replica")
+        conn.execute("update t set mail = gen_random_uuid() where id = 60")
+        conn.execute("delete from t where id = 61")
+    done = line.run(leaf, "compare")
+    assert (done.code, "differs: id='60': mail" in done.err) == (3, True), str(done)
+    assert "0r1ginal" not in done.err
+    assert line.run(leaf, "repair", "--apply").code == 0
+    assert here(leaf) == expected(root)
     found = everything(leaf)
     assert "0r1ginal" not in found
     assert "k3y-of-test" not in found
@@ -114,10 +123,10 @@ def test_no_original_value_comes_to_the_leaf(line: Line, mode: str) -> None:
 def test_a_worker_with_another_key_stops(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, schema=LEAF, obfuscator_key="k3y-of-test")
-    branch = line.node("branch", NodeType.BRANCH, root, schema=LEAF, obfuscator_key="k3y-of-test")
-    line.add(root, "t")
     options = ("--handler", "obfuscate", "--handler-arg", f"rules={RULES}")
-    assert "values cannot be changed there" in line.run(branch, "add-table", "t", *options).err
+    line.configure(root, obfuscator_key="k3y-of-test")
+    assert "values cannot be changed there" in line.run(root, "add-table", "t", *options).err
+    line.add(root, "t")
     assert (
         "reads column mail"
         in line.run(leaf, "add-table", "t", *options, "--where", "mail is not null").err

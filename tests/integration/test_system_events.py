@@ -62,7 +62,7 @@ def test_a_leaf_ignores_the_global_watermark_and_a_branch_keeps_it(pgq_db: Datab
         event("pgq.location-info", "n9", "other", "dbname=n9", "false"),
         event("pgq.location-info", None, "q", "dbname=n9", "false"),
         event("pgq.tick-id", "1", "q"),
-        event("pgq.tick-id", "1", "other"),
+        event("pgq.tick-id", "1", None),
         event("pgq.global-watermark", "x", "q"),
         event("londiste.something", "1"),
         event("londiste.add-table", ""),

@@ -458,6 +458,7 @@ def test_a_connection_is_replaced_when_it_is_old(pgq_db: Database) -> None:
         assert ticker.join(time.monotonic() + 30)
 
 
+@pytest.mark.slow
 def test_a_queue_whose_consumer_falls_back_ticks_less_often_until_it_has_come_up(
     pgq_db: Database,
 ) -> None:

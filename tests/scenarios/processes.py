@@ -53,7 +53,7 @@ class Process:
                 stderr=output,
                 env=dict(env),
                 process_group=0,
-                preexec_fn=_die_with_us,
+                preexec_fn=die_with_parent,
             )
 
     @property
@@ -129,7 +129,7 @@ class Processes:
                 capture_output=True,
                 timeout=seconds,
                 env=self._environment(env or {}),
-                preexec_fn=_die_with_us,
+                preexec_fn=die_with_parent,
                 check=False,
             )
         except subprocess.TimeoutExpired as late:
@@ -195,6 +195,10 @@ class Processes:
                     os.kill(pid, signal.SIGKILL)
         return list(left.values())
 
+    def clean_environment(self) -> dict[str, str]:
+        """What every process of the scenario starts with."""
+        return self._environment({})
+
     def _environment(self, more: Mapping[str, str]) -> dict[str, str]:
         clean = {
             key: value
@@ -228,7 +232,8 @@ def _environments() -> Iterator[tuple[int, bytes]]:
                 yield int(entry.name), (entry / "environ").read_bytes()
 
 
-def _die_with_us() -> None:
+def die_with_parent() -> None:
+    """This process is killed when the one that started it ends."""
     # A test run that is killed must not leave daemons that write to nobody's databases.
     if _libc is not None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -18,7 +18,7 @@ TABLES = (*writers.KEYED, *writers.KEYLESS)
 @pytest.mark.parametrize(
     "point",
     [
-        "",
+        pytest.param("", marks=pytest.mark.slow),
         "worker.after-commit",
         pytest.param("worker.before-commit", marks=pytest.mark.slow),
         pytest.param("worker.mid-apply", marks=pytest.mark.slow),

@@ -30,7 +30,10 @@ def chinook() -> Path:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize(
+    "engine",
+    ["local", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.slow])],
+)
 def test_chinook_and_a_small_pgbench_come_into_step_while_written(
     engine: str, chinook: Path, cascade: Cascade, cluster16: Server
 ) -> None:

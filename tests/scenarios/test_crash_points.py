@@ -12,7 +12,15 @@ import pytest
 import londiste
 from londiste.daemon import crash
 from tests.fix_cluster import Server
-from tests.scenarios import oracles, test_consumer_contracts, test_scripts, writers
+from tests.integration import test_compare_audit, test_repair
+from tests.scenarios import (
+    oracles,
+    test_consumer_contracts,
+    test_interrupted,
+    test_resurrect,
+    test_scripts,
+    writers,
+)
 from tests.scenarios.harness import QUEUE, Cascade, Node
 
 #: One per daemon and per side of a commit; the others are in the slow run.
@@ -77,6 +85,14 @@ LARGE = (
 CONSUMER = tuple(test_consumer_contracts.POINTS)
 #: Killed in the middle of scripts, by a test of their own.
 SCRIPT = tuple(test_scripts.POINTS)
+#: Killed where the commands are tested: point -> the file.
+COMMANDS = {
+    "compare.mid-wave": test_compare_audit,
+    "repair.mid-plan": test_repair,
+    "resurrect.before-commit": test_resurrect,
+}
+#: Killed in the middle of commands, by a test of their own.
+STEP = test_interrupted.POINTS
 TABLES = (*writers.KEYED, *writers.KEYLESS, "scenario.bulk")
 
 
@@ -85,7 +101,10 @@ def _chosen(points: tuple[str, ...]) -> list[object]:
 
 
 def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> None:
-    tested = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER, SCRIPT)
+    tested = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER, SCRIPT, tuple(COMMANDS), STEP)
+    for point, module in COMMANDS.items():
+        text = Path(module.__file__).read_text("utf-8")
+        assert re.search(f'LONDISTE_CRASH(": |=)"{re.escape(point)}[:"]', text), point
     assert set().union(*tested) == set(crash.POINTS)
     answer = json.loads(cascade.londiste(None, "debug", "crash-points", "--json").out)
     assert [item["point"] for item in answer] == list(crash.POINTS)

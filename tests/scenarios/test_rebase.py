@@ -277,6 +277,7 @@ def test_a_transaction_that_began_before_the_rebase_and_writes_after_it_is_deliv
     assert consume(conn, consumer="fast") == ["late"]
 
 
+@pytest.mark.slow
 def test_a_server_that_is_too_young_is_told_to_age(
     make: Callable[..., Database],
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import psycopg
 import pytest
 
@@ -9,6 +11,7 @@ from tests.fix_cluster import Database
 from tests.fix_nodes import make_leaf, make_root, ret
 
 ADD = "londiste.local_add_seq"
+BIG = 2**63 - 1
 
 
 def seqs(db: Database) -> list[tuple[object, ...]]:
@@ -94,6 +97,155 @@ def test_a_dropped_sequence_stops_no_other(pgq_db: Database) -> None:
     pgq_db.execute("drop sequence a; select setval('b', 1000000)")
     assert ret(pgq_db, "londiste.root_check_seqs", "q")[0] == 100
     assert seqs(pgq_db)[1] == ("public.b", 1030000, True)
+
+
+@pytest.mark.parametrize(
+    ("real", "told", "increment", "low", "high", "cycle", "value"),
+    [
+        (100, None, 1, 1, BIG, False, 30100),
+        (100, 30100, 1, 1, BIG, False, None),
+        (20100, 30100, 1, 1, BIG, False, 50100),
+        (1, None, 10, 1, BIG, False, 300001),
+        (-1, None, -1, -BIG, -1, False, -30001),
+        (-20001, -30001, -1, -BIG, -1, False, -50001),
+        (-5000, -30001, -1, -BIG, -1, False, None),
+        # A small one: no more than half of what is left is skipped.
+        (5000, None, 1, 1, 32767, False, 18881),
+        (14000, 18881, 1, 1, 32767, False, None),
+        (17000, 18881, 1, 1, 32767, False, 24881),
+        (-5000, None, -1, -32768, -1, False, -18884),
+        # Nearly at its end: nextval() shall fail elsewhere, not repeat.
+        (32750, 32760, 1, 1, 32767, False, 32767),
+        (32767, 32767, 1, 1, 32767, False, None),
+        (BIG - 5, None, 1, 1, BIG, False, BIG),
+        # Round and round.
+        (95, None, 1, 1, 100, True, 43),
+        (95, 43, 1, 1, 100, True, None),
+        (30, 43, 1, 1, 100, True, 78),
+        (5, None, -1, 1, 100, True, 57),
+        (1, None, 1, 1, 2, True, 1),
+    ],
+)
+def test_how_far_ahead_is_published(
+    pgq_db: Database,
+    real: int,
+    told: int | None,
+    increment: int,
+    low: int,
+    high: int,
+    cycle: bool,
+    value: int | None,
+) -> None:
+    found = pgq_db.value(
+        "select londiste._seq_ahead(%s::int8, %s::int8, 10000, %s::int8, %s::int8, %s::int8, %s)",
+        real,
+        told,
+        increment,
+        low,
+        high,
+        cycle,
+    )
+    assert found == value
+
+
+@pytest.mark.parametrize("kind", ["", "increment -1", "increment 7", "as int2", "as int2 cycle"])
+def test_whoever_takes_over_hands_out_new_values(
+    pgq_db: Database, new_database: Callable[..., Database], kind: str
+) -> None:
+    """Every value published, followed in order: a subscriber's next value was never handed out."""
+    leaf = new_database(pgq=True)
+    make_root(pgq_db)
+    make_leaf(leaf)
+    pgq_db.execute(f"create sequence s {kind}")
+    leaf.execute(f"create sequence s {kind}")
+    ret(pgq_db, ADD, "q", "s")
+    followed, before = 0, None
+
+    def follow() -> None:
+        nonlocal followed
+        fresh = pgq_db.execute(
+            "select ev_id, ev_extra1, ev_data::int8, ev_extra2 from pgq.event_template"
+            " where ev_id > %s order by ev_id",
+            followed,
+        )
+        for number, name, value, how in fresh:
+            assert ret(leaf, "londiste.global_update_seq", "q", name, value, how)[0] == 200
+            followed = number
+
+    follow()
+    assert ret(leaf, ADD, "q", "s")[0] == 200
+    for _ in range(12):
+        pgq_db.execute("select count(nextval('s')) from generate_series(1, 1500)")
+        ret(pgq_db, "londiste.root_check_seqs", "q")
+        follow()
+        real, ahead = (
+            pgq_db.value("select last_value from s"),
+            leaf.value("select last_value from s"),
+        )
+        if "cycle" not in kind:
+            assert (ahead - real) * (-1 if "-1" in kind else 1) > 0
+            assert before is None or (ahead - before) * (-1 if "-1" in kind else 1) >= 0
+        before = ahead
+    found = pgq_db.execute("select * from londiste.root_exact_seqs('q')")
+    follow()
+    assert found == [("public.s", pgq_db.value("select last_value from s"))]
+    # What is published ahead does not come back while nobody writes.
+    ret(pgq_db, "londiste.root_check_seqs", "q")
+    follow()
+    assert leaf.value("select last_value from s") == pgq_db.value("select last_value from s")
+    expected = pgq_db.value("select nextval('s')")
+    assert leaf.value("select nextval('s')") == expected
+    # The root goes on after all: everybody is ahead again.
+    ret(pgq_db, "londiste.root_check_seqs", "q")
+    follow()
+    assert leaf.value("select last_value from s") != expected
+
+
+def test_exact_values_do_not_take_back_what_was_handed_out_here(pgq_db: Database) -> None:
+    make_leaf(pgq_db)
+    pgq_db.execute("create sequence s")
+    update = "londiste.global_update_seq"
+    ret(pgq_db, update, "q", "s", 30000)
+    ret(pgq_db, ADD, "q", "s")
+    assert pgq_db.value("select nextval('s')") == 30001
+    ret(pgq_db, update, "q", "s", 120, "exact")
+    assert pgq_db.value("select nextval('s')") == 30002
+    assert pgq_db.value("select count(*) from londiste.seq_info where exact") == 1
+
+
+def test_a_sequence_that_was_never_used_counts_as_used_once(pgq_db: Database) -> None:
+    make_leaf(pgq_db)
+    pgq_db.execute("create sequence s start 5")
+    ret(pgq_db, "londiste.global_update_seq", "q", "s", 5)
+    ret(pgq_db, ADD, "q", "s")
+    assert pgq_db.value("select nextval('s')") == 6
+
+
+def test_a_smaller_sequence_fails_rather_than_repeats(pgq_db: Database) -> None:
+    make_leaf(pgq_db)
+    pgq_db.execute("create sequence s as int2")
+    ret(pgq_db, "londiste.global_update_seq", "q", "s", 70000)
+    assert ret(pgq_db, ADD, "q", "s")[0] == 200
+    with pytest.raises(psycopg.errors.SequenceGeneratorLimitExceeded):
+        pgq_db.execute("select nextval('s')")
+
+
+def test_only_the_root_publishes_exactly(pgq_db: Database) -> None:
+    make_leaf(pgq_db)
+    with pytest.raises(psycopg.Error, match="only the root publishes sequences"):
+        pgq_db.execute("select * from londiste.root_exact_seqs('q')")
+
+
+def test_a_branch_without_the_sequence_keeps_the_value_of_one_that_descends(
+    pgq_db: Database,
+) -> None:
+    make_leaf(pgq_db)
+    for value in (-30001, -60001):
+        ret(pgq_db, "londiste.global_update_seq", "q", "s", value, "back")
+    assert seqs(pgq_db) == [("public.s", -60001, False)]
+    pgq_db.execute("create sequence s increment -1")
+    ret(pgq_db, ADD, "q", "s")
+    assert pgq_db.value("select last_value from s") == -60001
 
 
 # -- foreign keys -------------------------------------------------------------

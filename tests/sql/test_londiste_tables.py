@@ -88,13 +88,6 @@ def test_adding_twice_is_fine_and_adding_differently_is_not(root: Database) -> N
     [
         (("q", "nope"), (404, "Table does not exist: public.nope")),
         (("q", "a_view"), (404, "Table does not exist: public.a_view")),
-        (
-            ("q", "parent"),
-            (
-                404,
-                "Table does not exist: public.parent (a partitioned parent: add its partitions)",
-            ),
-        ),
         (("q", "keyless"), (400, "Primary key missing on table: public.keyless")),
         (("nothing", "t"), (400, "No such set: nothing")),
         (
@@ -185,7 +178,7 @@ def test_words_decide_state_attributes_and_triggers(
 
 def test_a_table_may_have_another_name_here(root: Database) -> None:
     root.execute("create table other (id int primary key, v text)")
-    assert ret(root, ADD, "q", "t", [], None, "other")[0] == 200
+    assert ret(root, ADD, "q", "t", ["tgflags=C"], None, "other")[0] == 200
     assert row(root)["dest_table"] == "public.other"
     root.execute("insert into other values (1, 'x'); truncate other")
     assert [e[2] for e in events(root)[1:]] == ["public.t", "public.t"]
@@ -197,13 +190,13 @@ def test_a_table_may_have_another_name_here(root: Database) -> None:
 @pytest.mark.parametrize(
     ("flags", "function", "start"),
     [
-        ("", "londiste._capture_", "AFTER UPDATE"),
+        ("", "pgq.logutriga", "AFTER INSERT"),
         ("C", "londiste._capture_", "AFTER UPDATE"),
         ("Q", "pgq.sqltriga", "AFTER INSERT"),
         ("L", "pgq.logutriga", "AFTER INSERT"),
         ("J", "pgq.jsontriga", "AFTER INSERT"),
         ("QLJ", "pgq.jsontriga", "AFTER INSERT"),
-        ("B", "pgq.jsontriga", "BEFORE INSERT"),
+        ("B", "pgq.logutriga", "BEFORE INSERT"),
         ("BLI", "pgq.logutriga", "BEFORE INSERT ON"),
         ("LUD", "pgq.logutriga", "AFTER DELETE OR UPDATE ON"),
     ],
@@ -215,6 +208,28 @@ def test_letters_choose_the_trigger(root: Database, flags: str, function: str, s
     assert start in definition
     root.execute("insert into t values (1, 'x'); update t set v = 'y'; truncate t")
     assert len(events(root)) > 1
+
+
+@pytest.mark.parametrize("flags", ["", "C", "Q", "L", "J", "BL"])
+def test_changes_of_partitions_are_told_of_the_partitioned_table(
+    root: Database, flags: str
+) -> None:
+    root.execute("create table low partition of parent for values from (0) to (10)")
+    assert ret(root, ADD, "q", "parent", [f"tgflags={flags}"])[0] == 200
+    root.execute("create table high partition of parent for values from (10) to (20)")
+    root.execute(
+        "insert into parent values (1), (11); insert into low values (2); delete from parent;"
+        " truncate parent"
+    )
+    told = [name for kind, _, name in events(root) if not kind.startswith("londiste.")]
+    assert len(told) >= 4
+    assert set(told) == {"public.parent"}
+    # It is as it should be, and stays.
+    before = root.value("select max(oid) from pg_trigger")
+    if flags not in ("C", ""):
+        change = "londiste.local_change_handler"
+        assert ret(root, change, "q", "parent", [f"tgflags={flags}"], "x=1")[0] == 200
+        assert root.value("select max(oid) from pg_trigger") == before
 
 
 def test_only_inserts_are_captured_where_only_i_is_asked_for(root: Database) -> None:
@@ -350,6 +365,7 @@ def test_missing_is_what_the_root_has_and_the_queue_has_not(root: Database) -> N
     assert root.execute("select * from londiste.local_show_missing('q')") == [
         ("r", "S x.T.y"),
         ("r", "public.keyless"),
+        ("r", "public.parent"),
         ("S", "public.s"),
     ]
     with pytest.raises(psycopg.Error) as caught:

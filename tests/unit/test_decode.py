@@ -263,9 +263,10 @@ PACKED = '{"id":1,"name":"a\\nb"}\n{"id":2,"name":null}'
 def test_a_packed_event_is_one_change_for_each_line():
     found = list(decode_all(event(keyed("UPDATE", pack=True), PACKED)))
     assert found == [
-        change(Op.UPDATE, ("id",), {"id": "1", "name": "a\nb"}),
-        change(Op.UPDATE, ("id",), {"id": "2", "name": None}),
+        change(Op.UPDATE, ("id",), {"id": "1", "name": "a\nb"})._replace(row=1),
+        change(Op.UPDATE, ("id",), {"id": "2", "name": None})._replace(row=2),
     ]
+    assert [one.address for one in found if isinstance(one, RowChange)] == ["4711:1", "4711:2"]
 
 
 def test_a_packed_event_can_be_taken_apart_into_plain_ones():

@@ -13,7 +13,7 @@ import pytest
 from londiste.errors import BadOption, UsageError
 from londiste.handlers import registry
 from londiste.handlers.base import ALL, Handler, Wants, literal, option
-from londiste.handlers.wanted import Choice, wants, with_handler
+from londiste.handlers.wanted import Choice, wants
 from londiste.replication.types import decode_attrs, encode_attrs
 
 
@@ -65,7 +65,6 @@ def test_filters_survive_the_attributes() -> None:
     assert found.keeps("x")
     only = wants(Choice(columns=("a", "b")).attrs())
     assert [only.keeps(name) for name in "abc"] == [True, True, False]
-    assert with_handler(attrs, "") == {k: v for k, v in attrs.items() if k != "handler"}
 
 
 class Sort(StrEnum):

@@ -38,7 +38,9 @@ from londiste.db.shape import TableShape, versions_later
 from londiste.engine.applyspec import Again, RowSet, TableChange, TablePlan, Verb
 from londiste.engine.local import bulk, statements
 from londiste.engine.local.aside import CONFLICTS
-from londiste.engine.local.rows import RowWriter, check_columns, must_replace, said
+from londiste.engine.local.conflicts import KEEP, Conflicts
+from londiste.engine.local.rows import RowWriter, check_columns, must_replace
+from londiste.engine.local.words import said
 from londiste.errors import from_database
 
 log = logging.getLogger(__name__)
@@ -89,11 +91,12 @@ class Applier:
 
     conn -- session with the replica role; a transaction is open when ``apply`` is called.
     node, queue -- for messages.
+    keep -- rows that policy log keeps of each table.
     """
 
-    def __init__(self, conn: Connection, *, node: str, queue: str = "") -> None:
+    def __init__(self, conn: Connection, *, node: str, queue: str = "", keep: int = KEEP) -> None:
         self._conn = conn
-        self._rows = RowWriter(conn, node=node, queue=queue)
+        self._rows = RowWriter(conn, node=node, queue=queue, keep=keep)
         self._node = node
         self._texts: dict[tuple[object, ...], str] = {}
         # Tables that pass unique values on are likely to do it again.
@@ -154,6 +157,11 @@ class Applier:
     def begin(self) -> None:
         """A transaction begins: nothing waits for anything that an earlier one has written."""
         self._rows.forget()
+
+    @property
+    def conflicts(self) -> Conflicts:
+        """What policies have decided since ``begin``; to be written before the end."""
+        return self._rows.conflicts
 
     def _as_sets(
         self,

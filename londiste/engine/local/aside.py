@@ -45,12 +45,14 @@ class Row:
     image -- the columns as they are to be; one that is missing has its default.
     change -- the last event that had a part in it.
     twice -- the table has a row with its key, too.
+    before -- the row that was taken out of the table, if a policy may want it back.
     """
 
     shape: TableShape
     image: Image
     change: RowChange
     twice: bool = False
+    before: Image | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:

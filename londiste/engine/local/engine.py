@@ -2,7 +2,8 @@
 
 Processes, not threads: a pipe hands every row through the interpreter once, and two pipes in
 two threads of one process are no faster than one.  Processes start on the first job with more
-than one task, or with ``prepare``; a single task runs in the calling thread.
+than one task, or with ``prepare``; a single task runs in the calling thread.  Checksums, for which
+a server works and a task waits, are threads.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from typing import TypeVar
 
 from londiste.daemon import crash
 from londiste.daemon.forked import may_fork
 from londiste.engine import members, tasks
+from londiste.engine.local import waiting
 from londiste.engine.spec import (
     Checksum,
     ChunkDone,
@@ -84,7 +87,8 @@ class LocalEngine:
         yield from self.run(members.copy_members, shares, parallel)
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
-        yield from self.run(tasks.checksum, specs, parallel)
+        # The servers do the work and a task only waits for them: threads, which cost no start.
+        yield from waiting.run(partial(_patiently, tasks.checksum), specs, parallel)
 
     def close(self) -> None:
         with self._lock:
@@ -94,12 +98,12 @@ class LocalEngine:
 
     def _in_pool(self, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
         pool = self._started(parallel)
-        waiting = list(reversed(items))
+        todo = list(reversed(items))
         running: set[Future[R]] = set()
         try:
-            while waiting or running:
-                while waiting and len(running) < parallel:
-                    running.add(pool.submit(_patiently, task, waiting.pop()))
+            while todo or running:
+                while todo and len(running) < parallel:
+                    running.add(pool.submit(_patiently, task, todo.pop()))
                 done, running = concurrent.futures.wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield future.result()

@@ -7,8 +7,8 @@ and put back later.  Nothing else is kept in memory but the statements under way
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import psycopg
@@ -16,12 +16,15 @@ from psycopg.rows import TupleRow
 
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.queries import query
 from londiste.db.shape import TableShape
 from londiste.engine.applyspec import Again, TableChange, TablePlan, Verb
 from londiste.engine.local import statements
 from londiste.engine.local.aside import CONFLICTS, Aside, Contradiction, Image, Row, follow
-from londiste.errors import EventError, from_database
+from londiste.engine.local.conflicts import KEEP, Conflicts
+from londiste.engine.local.policy import Action, decide, kind_of
+from londiste.engine.local.words import hint_for, key_of, said
+from londiste.errors import EventError, Finding, from_database
 
 #: Statements that are under way together.
 PIPELINE_ROWS = 500
@@ -36,8 +39,9 @@ class _Wrong(Exception):
 class RowWriter:
     """Writes changes one by one on a session with the replica role."""
 
-    def __init__(self, conn: Connection, *, node: str, queue: str) -> None:
+    def __init__(self, conn: Connection, *, node: str, queue: str, keep: int = KEEP) -> None:
         self._conn = conn
+        self.conflicts = Conflicts(conn, queue, keep)
         self._cursor: psycopg.RawCursor[TupleRow] = psycopg.RawCursor(conn)
         self._node = node
         self._queue = queue
@@ -49,6 +53,7 @@ class RowWriter:
     def forget(self) -> None:
         """A new transaction begins; what an earlier one has set aside went back with it."""
         self._aside.forget()
+        self.conflicts.forget()
 
     @property
     def waiting(self) -> int:
@@ -78,15 +83,15 @@ class RowWriter:
             self._many = 2 * self.waiting
 
     def settle(self) -> None:
-        """Puts all rows back that are set aside.  Raises EventError for the first that stays out.
+        """Puts all rows back that are set aside.  Raises EventError for the first that stays out,
+        unless the policy of its table knows better.
 
         Every event of the batch is written by now, or another error is to be expected.
         """
         for row in self._aside.rows():
             refused = self._try(row)
             if refused is not None:
-                text = self._text(Verb.INSERT, row.shape, row.columns, row.change.key)
-                raise self._refused(row.change, row.shape, refused, text) from refused
+                self._stays_out(row, refused)
 
     def _quickly(self, some: Sequence[tuple[TableShape, TableChange]]) -> bool:
         """Whether the changes are written; when not, none is."""
@@ -129,6 +134,13 @@ class RowWriter:
         elif row is not None:
             self._change_aside(row, change)
             return
+        try:
+            self._write_one(change, shape)
+        except EventError as error:
+            if self._by_policy(error, change, shape) is Action.WRITE:
+                self._one(_as_state(change), shape)
+
+    def _write_one(self, change: RowChange, shape: TableShape) -> None:
         statement = ""
         try:
             with self._conn.transaction():
@@ -146,8 +158,22 @@ class RowWriter:
                 change,
                 shape,
                 "the row is not there" if hit == 0 else f"{hit} rows have its key",
-                detail=f"{_key_of(change)}SQL: {statement}",
+                detail=f"{key_of(change)}SQL: {statement}",
+                kind="many" if hit else "missing",
+                statement=statement,
             )
+
+    def _by_policy(self, error: EventError, change: RowChange, shape: TableShape) -> Action:
+        """What the policy of the table makes of an event that does not fit, and notes it.
+
+        Raises the error if it is to halt.
+        """
+        found = error.finding or Finding()
+        action = decide(shape.on_error, found.kind, change)
+        if action is Action.HALT:
+            raise error
+        self.conflicts.add(change, shape, found, error.message)
+        return action
 
     # -- rows that are set aside -----------------------------------------------------------
 
@@ -159,10 +185,15 @@ class RowWriter:
         key = change.key or shape.key
         if not key:
             return False
-        others = [c.name for c in shape.columns if not c.generated and c.name not in change.image]
+        # A policy may want the whole row back.
+        others = [
+            c.name
+            for c in shape.columns
+            if not c.generated and (shape.on_error != "halt" or c.name not in change.image)
+        ]
         statement = statements.take_sql(shape, others, key)
         kept: Image = {}
-        twice = False
+        hit, twice = 0, False
         with self._conn.transaction():
             found = {name: change.image.get(name) for name in key}
             self._cursor.execute(statement, [statements.payload(found)])
@@ -177,8 +208,29 @@ class RowWriter:
                 for number, name in enumerate(others):
                     value = result.get_value(0, number)
                     kept[name] = None if value is None else value.decode(self._conn.info.encoding)
-        self._aside.add(Row(shape, {**kept, **change.image}, change, twice))
+        if twice and shape.on_error != "halt":
+            raise self.error(
+                change, shape, "the row is there already", detail=key_of(change), kind="exists"
+            )
+        before = kept if hit and shape.on_error != "halt" else None
+        self._aside.add(Row(shape, {**kept, **change.image}, change, twice, before))
         return True
+
+    def _stays_out(self, row: Row, refused: psycopg.Error) -> None:
+        """The last word about a row that cannot be put back.  Raises EventError."""
+        text = self._text(Verb.INSERT, row.shape, row.columns, row.change.key)
+        error = self._refused(row.change, row.shape, refused, text, exists=row.twice)
+        if not isinstance(error, EventError):
+            raise error from refused
+        if self._by_policy(error, row.change, row.shape) is Action.WRITE:
+            # It is for rows that are there, and those are not set aside under a policy.
+            raise error from refused
+        self._aside.remove(row)
+        if row.before is not None:
+            before = Row(row.shape, row.before, row.change)
+            self._aside.add(before)
+            if self._try(before) is not None:
+                raise error from refused
 
     def _change_aside(self, row: Row, change: RowChange) -> None:
         try:
@@ -186,9 +238,18 @@ class RowWriter:
                 raise Contradiction
             image = follow(row.image, change)
         except Contradiction:
-            raise self.error(
-                change, row.shape, "the row is there already", detail=_key_of(change)
-            ) from None
+            # One too many is the event that was set aside, and not what comes behind it.
+            wrong = row.change if row.twice else change
+            error = self.error(
+                wrong,
+                row.shape,
+                "the row is there already",
+                detail=key_of(wrong),
+                kind="exists",
+            )
+            if self._by_policy(error, change, row.shape) is Action.LEAVE_OUT:
+                return
+            image = follow(row.image, _as_state(change))
         if image is None:
             self._aside.remove(row)
             return
@@ -242,21 +303,55 @@ class RowWriter:
             raise self._refused(change, shape, error, statement) from error
 
     def _refused(
-        self, change: TableChange, shape: TableShape, error: psycopg.Error, statement: str
+        self,
+        change: TableChange,
+        shape: TableShape,
+        error: psycopg.Error,
+        statement: str,
+        *,
+        exists: bool = False,
     ) -> Exception:
         known = from_database(error, where=self._node)
         if known.retry:
             return known
         state = error.sqlstate or ""
+        by: tuple[str, ...] = ()
+        if isinstance(change, RowChange) and not exists and error.diag.constraint_name:
+            by = self._columns_of(shape, error.diag.constraint_name)
         return self.error(
             change,
             shape,
             said(error),
             # Of the 22 class it may be the key itself that is no value of its type.
-            detail=f"{'' if state.startswith('22') else _key_of(change)}SQLSTATE {state},"
+            detail=f"{'' if state.startswith('22') else key_of(change)}SQLSTATE {state},"
             f" SQL: {statement}",
-            hint=_hint(state, shape.name),
+            hint=hint_for(state, shape.name),
+            kind="exists" if exists else kind_of(state),
+            statement=statement,
+            sqlstate=state,
+            by=by,
         )
+
+    def _columns_of(self, shape: TableShape, index: str) -> tuple[str, ...]:
+        """The columns of a unique index; none where there are expressions."""
+        rows = self._conn.execute(query("index_columns"), [shape.oid, index]).fetchall()
+        names = tuple(str(row[0]) for row in rows if row[0] in shape.by_name)
+        return names if len(names) == len(rows) else ()
+
+    def _here(self, change: RowChange, shape: TableShape, by: tuple[str, ...]) -> str | None:
+        """The row that is here, as JSON, by its key or other columns; None: none that we find."""
+        names = by or change.key or shape.key
+        if not names or not set(names) <= change.image.keys() & shape.by_name.keys():
+            return None
+        keyed = {name: change.image[name] for name in names}
+        try:
+            with self._conn.transaction():
+                self._cursor.execute(statements.find_sql(shape, names), [statements.payload(keyed)])
+                found = self._cursor.fetchone()
+        except psycopg.Error:
+            # The value may be none of its type.
+            return None
+        return None if found is None else str(found[0])
 
     def _statements(
         self, change: RowChange, shape: TableShape
@@ -266,11 +361,14 @@ class RowWriter:
         if change.op is Op.INSERT and not change.state:
             yield self._text(Verb.INSERT, shape, columns, key), image, True
             return
+        if not key and change.op is Op.DELETE:
+            yield self._text(Verb.DELETE, shape, columns, key), image, True
+            return
         if not key:
             raise self.error(
                 change,
                 shape,
-                "an update or delete needs a key",
+                "an update needs a key",
                 hint=f"give the provider's table a primary key: alter table {shape.name}"
                 " add primary key (…)",
             )
@@ -303,16 +401,41 @@ class RowWriter:
         *,
         detail: str = "",
         hint: str = "",
+        kind: str = "structure",
+        statement: str = "",
+        sqlstate: str = "",
+        by: tuple[str, ...] = (),
     ) -> EventError:
-        """The error of one event."""
-        verb = "truncate" if isinstance(change, Truncate) else change.op.name.lower()
+        """The error of one event.
+
+        by -- the columns in which another row is in its way.
+        """
+        row = change if isinstance(change, RowChange) else None
+        verb = row.op.name.lower() if row else "truncate"
+        address = row.address if row else str(change.event_id)
+        found = Finding(kind, table=str(change.table), dest=str(shape.name), op=verb)
+        if row is not None:
+            # For whoever looks at it; while rows are only counted nobody does.
+            halts = decide(shape.on_error, kind, row) is Action.HALT
+            looks = halts or shape.on_error == "log"
+            found = dataclasses.replace(
+                found,
+                row=row.row,
+                key=row.key,
+                image=row.image,
+                here=self._here(row, shape, by) if looks else None,
+                statement=statement,
+                sqlstate=sqlstate,
+            )
         return EventError(
-            f"event {change.event_id} ({verb} of table {shape.name})"
+            f"event {address} ({verb} of table {shape.name})"
             f" cannot be applied on node {self._node}: {what}",
             detail=detail,
-            hint=hint or _hint("", shape.name),
+            hint=f"{hint or hint_for('', shape.name)}; or leave the event out: londiste events skip"
+            f" {address}; londiste events show has the rows",
             queue=self._queue,
             event_id=change.event_id,
+            finding=found,
         )
 
     def missing(self, change: RowChange, shape: TableShape) -> EventError | None:
@@ -356,12 +479,10 @@ def check_columns(plan: TablePlan, again: Again, rows: RowWriter) -> None:
                 raise error
 
 
-def _key_of(change: TableChange) -> str:
-    """The key of the row, for whoever has to look for it: a packed event has many."""
-    if isinstance(change, Truncate):
-        return ""
-    values = ", ".join(str(change.image.get(name)) for name in change.key)
-    return f"key ({', '.join(change.key)}) = ({values[:200]}), " if change.key else ""
+def _as_state(change: RowChange) -> RowChange:
+    """The same event as what the table has after it."""
+    op = Op.DELETE if change.op is Op.DELETE else Op.INSERT
+    return change._replace(op=op, state=True)
 
 
 def must_replace(shape: TableShape, columns: Sequence[str], key: Sequence[str]) -> bool:
@@ -369,24 +490,3 @@ def must_replace(shape: TableShape, columns: Sequence[str], key: Sequence[str]) 
     return shape.writable <= set(columns) and any(
         c.identity_always and c.name not in key for c in shape.columns
     )
-
-
-def said(error: psycopg.Error) -> str:
-    """The server's words without the values in them."""
-    text = error.diag.message_primary or str(error).strip() or type(error).__name__
-    if (error.sqlstate or "").startswith("22"):
-        text = re.sub(r'"(?:[^"]|"")*"', "***", text)
-    return text
-
-
-def _hint(state: str, table: TableName) -> str:
-    if state == "42501":
-        return (
-            f"grant the worker's user the right to write {table}; where row-level security is"
-            f" forced: alter table {table.quoted} no force row level security"
-        )
-    if state.startswith("22") or state in {"23502", "23514", "42804", "42846"}:
-        return (
-            f"make the definition of {table} fit the provider's; the worker then goes on by itself"
-        )
-    return f"see what differs: londiste compare {table}; copy it again: londiste resync {table}"

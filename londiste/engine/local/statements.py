@@ -80,6 +80,8 @@ def sql_for(shape: TableShape, verb: Verb, columns: tuple[str, ...], key: tuple[
         return update_sql(shape, columns, key)
     if verb is Verb.SET:
         return set_sql(shape, columns, key)
+    if not key:
+        return delete_rows_sql(shape, columns)
     return delete_sql(shape, key)
 
 
@@ -198,6 +200,56 @@ def delete_sql(shape: TableShape, key: tuple[str, ...]) -> str:
     return f"delete from {_target(shape)} t using {_rows(columns, key)} where {where}"
 
 
+def find_sql(shape: TableShape, key: Sequence[str]) -> str:
+    """The rows with the key, as JSON, two at most."""
+    columns = [shape.by_name[name] for name in key]
+    where = " and ".join(_equal(column) for column in columns)
+    return (
+        f"select row_to_json(t)::text from {_target(shape)} t join {_rows(columns)}"
+        f" on {where} limit 2"
+    )
+
+
+def delete_rows_sql(shape: TableShape, columns: tuple[str, ...]) -> str:
+    """DELETE of one row for each of the parameter that is the same in all these columns.
+
+    Values are compared as texts, so that types without equality are no matter, and NULL is NULL.
+    Of rows that are the same, as many go as the parameter has.
+    """
+    chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
+    if not chosen:
+        given = f"select 0 as whole, count(*) as many from {_rows(chosen)}"
+        whole = "0"
+    else:
+        texts = ", ".join(f"{_value(column)}::text" for column in chosen)
+        given = (
+            f'select row({texts})::text collate "C" as whole, count(*) as many'
+            f" from {_rows(chosen)} where {_kept(shape, chosen)} group by 1"
+        )
+        whole = f'row({", ".join(f"t.{quote(c.name)}::text" for c in chosen)})::text collate "C"'
+    gone = (
+        f"delete from {_target(shape)} t using (select f.tableoid, f.ctid from (select t.tableoid,"
+        " t.ctid, g.many, row_number() over (partition by g.whole) as nr"
+        f" from {_target(shape)} t join g on g.whole = {whole}) as f where f.nr <= f.many) as d"
+        " where t.tableoid = d.tableoid and t.ctid = d.ctid"
+    )
+    if not shape.where:
+        return f"with g as materialized ({given}) {gone}"
+    # Rows that are not kept here count as hit.
+    return (
+        f"with g as materialized ({given}), gone as ({gone} returning 1) select 1 from gone"
+        f" union all select 1 from {_rows(chosen)} where not {_kept(shape, chosen)}"
+    )
+
+
+def _kept(shape: TableShape, columns: Sequence[ColumnShape]) -> str:
+    """Whether a row of the parameter is kept here."""
+    if not shape.where:
+        return "true"
+    typed = ", ".join(f"{_value(column)} as {quote(column.name)}" for column in columns)
+    return f"(select ({shape.where}) is true from (select {typed}) as image)"
+
+
 def take_sql(shape: TableShape, others: Sequence[str], key: tuple[str, ...]) -> str:
     """DELETE of the rows with the keys, which returns other columns of them."""
     statement = delete_sql(shape, key)
@@ -222,6 +274,23 @@ def same_key_sql(shape: TableShape, key: tuple[str, ...]) -> str:
         f" (json_to_recordset(('[' || $1::text || ']')::json) as ({kinds})) with ordinality"
         f" as r({names}, {place})) as t, json_to_recordset(('[' || $2::text || ']')::json)"
         f" as r({kinds}) where {where}"
+    )
+
+
+def kept_sql(shape: TableShape, where: str, columns: Sequence[str]) -> str:
+    """Whether a condition is true for each of the rows, in their order."""
+    chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
+    kinds = ", ".join(f"{quote(c.name)} {'text' if c.json_text else c.type_name}" for c in chosen)
+    names = ", ".join(quote(column.name) for column in chosen)
+    place = "place"
+    while place in columns:
+        place += "_"
+    typed = ", ".join(f"{_value(column)} as {quote(column.name)}" for column in chosen)
+    return (
+        f"select k.kept from rows from (json_to_recordset({_DOCUMENT}) as ({kinds}))"
+        f" with ordinality as r({names}, {place}) cross join lateral"
+        f" (select ({where}) is true as kept from (select {typed}) as image) as k"
+        f" order by r.{place}"
     )
 
 

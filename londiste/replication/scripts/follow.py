@@ -20,6 +20,7 @@ from psycopg import sql
 
 from londiste.changes.types import ExecuteScript
 from londiste.daemon import crash
+from londiste.db import catalog
 from londiste.db.connection import Connection, place
 from londiste.errors import BadOption, ScriptFailed, from_database
 from londiste.replication import tables
@@ -218,7 +219,9 @@ class Scripts:
             raise LetGo(ask)
         for table in copied:
             try:
-                self.conn.execute(sql.SQL("truncate only {}").format(table.dest.sql))
+                info = catalog.info(self.conn, table.dest)
+                own = table.dest.own(info is not None and info.tree)
+                self.conn.execute(sql.SQL("truncate {}").format(own))
                 if table.dropped_ddl:
                     self.conn.execute(table.dropped_ddl.encode())
             except psycopg.Error as error:

@@ -161,3 +161,8 @@ def _script(
         started_at,
         finished_at,
     )
+
+
+def forget_script(conn: Connection, queue: str, name: str) -> bool:
+    """Forgets that a script has run here; False when nothing was known of it."""
+    return bool(call.value(conn, "londiste.forget_script", queue, name))

@@ -4,6 +4,7 @@ create table londiste.seq_info (
     seq_name        text not null,
     local           boolean not null default false,
     last_value      bigint not null,
+    exact           boolean not null default false,
 
     constraint seq_info_pkey primary key (queue_name, seq_name),
     constraint seq_info_queue_fkey foreign key (queue_name)
@@ -16,3 +17,5 @@ comment on column londiste.seq_info.queue_name is 'the queue that carries the va
 comment on column londiste.seq_info.seq_name is 'schema.name, unquoted';
 comment on column londiste.seq_info.local is 'this node keeps the sequence in step';
 comment on column londiste.seq_info.last_value is 'the published value, ahead of the real one';
+comment on column londiste.seq_info.exact is
+    'the value is that of a stopped root, not one ahead of it';

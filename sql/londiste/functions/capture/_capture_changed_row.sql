@@ -38,10 +38,13 @@ begin
     from json_to_record(i_pieces::json) as p (
         on_insert text, on_update text, on_delete text, state_of_old text, state_of_new text,
         key_changed text, update_silent text, always_state bool);
-    if i_op <> 'INSERT' and v_pieces.on_update is null then
+    if i_op <> 'INSERT' and v_pieces.on_update is null and v_pieces.on_delete is null then
         perform londiste._capture_needs_key(i_op, i_args);
     end if;
-    if i_op = 'UPDATE' then
+    if i_op = 'UPDATE' and v_pieces.on_update is null then
+        -- By the whole row.
+        v_changed := true;
+    elsif i_op = 'UPDATE' then
         execute format('select %s, %s', v_pieces.key_changed, coalesce(v_pieces.update_silent, 'false'))
             into v_changed, v_silent using i_new, i_old;
         if v_silent then

@@ -8,6 +8,6 @@ begin
         errcode = 'LD100',
         message = 'Update/Delete on table without pkey',
         detail = format('%s on table %s, which is in queue %s', i_op, i_args[2], i_args[1]),
-        hint = 'add a primary key, or add the table with pkey=column,column';
+        hint = 'add a primary key, or add the table with pkey=column,column or whole_row';
 end;
 $$;

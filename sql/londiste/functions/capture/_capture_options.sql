@@ -17,9 +17,10 @@ as $$
  *
  * key_columns and condition are NULL when not given; extras holds three expressions or
  * NULLs, for ev_extra2 to ev_extra4; ops is a subset of IUD in this order; form is auto, row or
- * statement.
+ * statement: row with whole_row, which is for tables without a key.
  */
 declare
+    whole_row bool := false;
     v_option text;
     v_name text;
     v_value text;
@@ -33,9 +34,10 @@ begin
     foreach v_option in array coalesce(i_options, '{}') loop
         v_name := split_part(v_option, '=', 1);
         v_value := substr(v_option, length(v_name) + 2);
-        if v_option in ('backup', 'deny') then
+        if v_option in ('backup', 'deny', 'whole_row') then
             backup := backup or v_option = 'backup';
             deny := deny or v_option = 'deny';
+            whole_row := whole_row or v_option = 'whole_row';
         elsif v_name = v_option then
             v_name := null;
         elsif v_name = 'pkey' then
@@ -58,9 +60,13 @@ begin
                 errcode = 'LD005',
                 message = format('capture does not take the option %L', v_option),
                 detail = 'known are pkey=, ignore=, when=, ev_extra2= to ev_extra4=, ops=IUD,'
-                    ' form=auto, row or statement, backup and deny',
+                    ' form=auto, row or statement, backup, deny and whole_row',
                 hint = 'for anything else use a compatible trigger: tgflags=L or tgflags=J';
         end if;
     end loop;
+    if whole_row then
+        -- Old and new row of an update are told one behind the other.
+        form := 'row';
+    end if;
 end;
 $$;

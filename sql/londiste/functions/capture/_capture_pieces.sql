@@ -38,9 +38,11 @@ as $$
  * on_… are SELECTs of the fields ev_type, ev_data, ev_extra1 … ev_extra4 of one event or none;
  * state_of_… are SELECTs of the arguments of _log_state() after the queue, for the keys of the
  * two rows; key_changed and update_silent are boolean expressions.  Without a key only
- * on_insert and on_truncate are not NULL.
+ * on_insert and on_truncate are not NULL, and with the option whole_row on_delete, with the whole
+ * row: an update is then told as a delete and an insert.
  */
 declare
+    v_whole bool := 'whole_row' = any (i_args[3:]);
     v_table text := i_args[2];
     v_options record := londiste._capture_options(i_args[3:]);
     v_columns text[] := array(select c.name from londiste._row_columns(i_relid) as c);
@@ -65,7 +67,7 @@ begin
     on_truncate := format('select %L::pg_catalog.text, %L::pg_catalog.text, %L::pg_catalog.text, null, null, null',
         londiste._capture_type('TRUNCATE', v_table, key_columns, null), '{}', v_table);
     foreach v_op in array '{INSERT,UPDATE,DELETE}'::text[] loop
-        continue when v_op <> 'INSERT' and key_columns = '{}';
+        continue when key_columns = '{}' and (v_op = 'UPDATE' or v_op = 'DELETE' and not v_whole);
         v_row := case v_op when 'DELETE' then i_old else i_new end;
         v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row,
             case v_op when 'UPDATE' then i_old end, v_names);

@@ -63,6 +63,12 @@ begin
             when 'UPDATE' then v_pieces.on_update
             else v_pieces.on_delete
         end;
+        if v_op = 'UPDATE' and v_event is null and v_pieces.on_delete is not null then
+            -- Without a key: one row like the old one goes, the new one comes.
+            v_event := format('select u.* from (%s union all %s) as u (a, b, c, d, e, f)'
+                    || ' where old operator(pg_catalog.*<>) new',
+                v_pieces.on_delete, v_pieces.on_insert);
+        end if;
         v_store := v_store || format(E'%s tg_op operator(pg_catalog.=) %L then\n        ',
             case v_op when 'UPDATE' then 'if' else '    elsif' end, v_op);
         if v_event is null then
@@ -105,7 +111,7 @@ declare
     v_now pg_catalog.text;
     v_relid pg_catalog.oid := %2$s;
 %12$sbegin
-%13$s    if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
+%13$s%17$s    if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
         or pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1
         or pg_catalog.current_setting(%1$s, true) operator(pg_catalog.=) '1'
         or londiste._capture_signature(%2$L::pg_catalog.regclass) operator(pg_catalog.<>) %3$L
@@ -171,6 +177,13 @@ $source$,
             nullif(array_to_string(v_settings, ', '), ''), 'nothing'),
         case when londiste._capture_always_state(i_relid, v_pieces.key_columns)
             then E'\n        or true' else '' end,
-        v_pins.declared, v_pins.entered, v_pins.leave, v_pins.restored, i_args);
+        v_pins.declared, v_pins.entered, v_pins.leave, v_pins.restored, i_args,
+        case when (select c.relkind = 'p' from pg_class as c where c.oid = i_relid)
+            then format($source$    if tg_op operator(pg_catalog.=) 'TRUNCATE'
+        and londiste._capture_emptied(tg_relid, tg_when, tg_argv[0:])
+    then
+        %s
+    end if;
+$source$, v_pins.leave) else '' end);
 end;
 $$;

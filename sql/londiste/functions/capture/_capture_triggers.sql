@@ -56,5 +56,11 @@ begin
     name := londiste.trigger_name(i_args[1], 'truncate');
     definition := 'after truncate on %s for each statement';
     return next;
+    if (select c.relkind = 'p' from pg_class as c where c.oid = i_relid) then
+        -- Its partitions have one each, too (_capture_partitions): they fire with it.
+        name := londiste.trigger_name(i_args[1], 'truncating');
+        definition := 'before truncate on %s for each statement';
+        return next;
+    end if;
 end;
 $$;

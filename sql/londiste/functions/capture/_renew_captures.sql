@@ -7,6 +7,7 @@ as $$
  * Makes the functions of captures anew whose tables or queues have changed or were restored, as far as that needs
  * no new trigger, and so no lock on the table, and the caller owns them; returns how many.
  *
+ * Partitions that are new get what tells of TRUNCATE, unless somebody uses them just now.
  * What does not work out is left to refresh_capture(): changes are captured meanwhile, only slower.
  */
 declare
@@ -50,6 +51,20 @@ begin
             v_count := v_count + 1;
         exception when others then
             raise warning 'capture of %: %', v_capture.table_name, sqlerrm;
+        end;
+    end loop;
+    for v_capture in
+        select c.relid, c.table_name, c.args, p.oid::regproc as function
+        from londiste._captures(null) as c
+            join pg_proc as p on p.oid = c.function_id
+            join pg_class as r on r.oid = c.relid
+        where p.proowner = current_user::regrole
+            and r.relkind = 'p'
+    loop
+        begin
+            perform londiste._capture_partitions(v_capture.relid, v_capture.function::text, v_capture.args, false);
+        exception when others then
+            raise warning 'partitions of %: %', v_capture.table_name, sqlerrm;
         end;
     end loop;
     return v_count;

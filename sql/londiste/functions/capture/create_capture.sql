@@ -41,6 +41,7 @@ begin
         execute format('create trigger %I after truncate on %s'
             || ' for each statement execute function pgq.sqltriga(%L, ''deny'')',
             londiste.trigger_name(i_queue_name, 'truncate'), v_relid::regclass, i_queue_name);
+        perform londiste._capture_partitions(v_relid, 'pgq.sqltriga', array[i_queue_name, 'deny'], true);
         return londiste.trigger_name(i_queue_name);
     end if;
     if not exists (select from pgq.queue as q where q.queue_name = i_queue_name) then
@@ -74,6 +75,7 @@ begin
             execute format('alter table %s disable trigger %I', v_relid::regclass, v_trigger.name);
         end if;
     end loop;
+    perform londiste._capture_partitions(v_relid, v_function, v_args, true);
     return londiste.trigger_name(i_queue_name);
 end;
 $$;

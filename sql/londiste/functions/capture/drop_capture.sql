@@ -33,7 +33,10 @@ begin
                     londiste.trigger_name(i_queue_name, 'update'),
                     londiste.trigger_name(i_queue_name, 'delete'),
                     londiste.trigger_name(i_queue_name, 'no_partition'),
-                    londiste.trigger_name(i_queue_name, 'truncate')))
+                    londiste.trigger_name(i_queue_name, 'truncating'),
+                    londiste.trigger_name(i_queue_name, 'truncate'))
+                or t.tgname = londiste.trigger_name(i_queue_name, 'partition')
+                    and t.tgrelid in (select d.relid from pg_partition_tree(v_relid) as d))
     loop
         execute format('drop trigger %I on %s', v_trigger.tgname, v_trigger.relation);
         v_functions := v_functions || v_trigger.function_id;

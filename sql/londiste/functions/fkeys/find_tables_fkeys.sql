@@ -15,8 +15,8 @@ as $$
     select nf.nspname || '.' || cf.relname,
            nt.nspname || '.' || ct.relname,
            c.conname::text,
-           format('ALTER TABLE ONLY %I.%I ADD CONSTRAINT %I %s',
-                  nf.nspname, cf.relname, c.conname, pg_get_constraintdef(c.oid))
+           format('ALTER TABLE %s%I.%I ADD CONSTRAINT %I %s',
+                  case cf.relkind when 'p' then '' else 'ONLY ' end, nf.nspname, cf.relname, c.conname, pg_get_constraintdef(c.oid))
     from pg_constraint c
         join pg_class cf on cf.oid = c.conrelid
         join pg_namespace nf on nf.oid = cf.relnamespace

@@ -13,6 +13,9 @@ as $$
  * rows; returns ''.  Lazy: runs nothing but returns the next statement, first one that adds
  * the key without looking at the rows, then one that looks at them under a weak lock, and
  * '' when all is done.  The caller runs it, commits and asks again.
+ *
+ * A partitioned table cannot have a key that is not checked before PostgreSQL 18: there the first
+ * statement looks at the rows, too.
  */
 declare
     v_key londiste.pending_fkeys;
@@ -44,7 +47,14 @@ begin
                 londiste.quote_fqname(v_key.from_table), v_key.fkey_name);
         end if;
     elsif i_lazy then
-        return v_key.fkey_def || case when v_leave_as_is then '' else ' NOT VALID' end;
+        return v_key.fkey_def
+            || case
+                when v_leave_as_is
+                    or current_setting('server_version_num')::int4 < 180000
+                        and londiste.find_rel_oid(v_key.from_table, 'p') is not null
+                then ''
+                else ' NOT VALID'
+            end;
     else
         execute v_key.fkey_def;
     end if;

@@ -16,6 +16,7 @@ declare
     v_keeps_rows boolean;
     v_written xid[];
     v_seq text;
+    v_own text;
 begin
     select coalesce(t.dest_table, t.table_name), t.dropped_ddl,
            t.dropped_ddl is not null or t.merge_state = 'in-copy' and exists (
@@ -41,11 +42,13 @@ begin
         where queue_name = i_queue_name and table_name = i_table_name;
     end if;
     if londiste.find_table_oid(v_dest) is not null then
+        v_own := case when londiste.find_rel_oid(v_dest, 'r') is not null then 'only ' else '' end
+            || londiste.quote_fqname(v_dest);
         if cardinality(v_written) > 0 then
-            execute 'delete from only ' || londiste.quote_fqname(v_dest)
+            execute 'delete from ' || v_own
                 || ' where xmin = any($1)' using v_written;
         elsif v_half and not v_keeps_rows then
-            execute 'truncate only ' || londiste.quote_fqname(v_dest);
+            execute 'truncate ' || v_own;
         end if;
         if v_ddl is not null then
             execute v_ddl;

@@ -15,13 +15,13 @@ as $$
  * Puts the triggers of one queue on a table: capture on root and branch, deny on a leaf.
  *
  * i_trg_args -- trigger arguments, and words for this function: tgflags=LETTERS, skip.
- * tgflags -- B before, A after (default); C our own generated capture (default), or the
- *     compatible Q sqltriga, L logutriga, J jsontriga; I, U, D which changes (default all);
+ * tgflags -- B before, A after (default); the compatible Q sqltriga, L logutriga (default),
+ *     J jsontriga, or C our own generated capture; I, U, D which changes (default all);
  *     S skip.  Of one group the letter that stands later in this list wins.
  *
- * A skipping trigger, a BEFORE trigger and ev_type=, ev_data=, ev_extra1= are things only the
- * compatible triggers do; without a letter they get jsontriga, whose format is that of our
- * own capture.
+ * Without a letter a trigger is made that every program of the family can read; form= and ops=
+ * are options of our own capture, and choose it.  A skipping trigger, a BEFORE trigger and
+ * ev_type=, ev_data=, ev_extra1= are things only the compatible triggers do.
  *
  * Takes SHARE ROW EXCLUSIVE on the table: callers set lock_timeout.
  *
@@ -79,10 +79,8 @@ begin
                    when v_flags like '%L%' then 'L'
                    when v_flags like '%Q%' then 'Q'
                    when v_flags like '%C%' then 'C'
-                   when v_skip or v_before then 'J'
-                   when exists (select from unnest(v_args) a
-                                where a ~ '^ev_(type|data|extra1)=') then 'J'
-                   else 'C' end;
+                   when exists (select from unnest(v_args) a where a ~ '^(form|ops)=') then 'C'
+                   else 'L' end;
     if v_flags ~ '[IUD]' then
         v_ops := case when v_flags like '%I%' then 'I' else '' end
             || case when v_flags like '%U%' then 'U' else '' end
@@ -135,7 +133,10 @@ begin
     v_function := case v_kind when 'J' then 'jsontriga' when 'L' then 'logutriga'
                               else 'sqltriga' end;
     v_args := array[i_queue_name] || v_args;
-    if v_event_table <> v_dest
+    -- Rows of a partitioned table fire the partition's clone of the trigger, which would name the
+    -- partition; no other node knows it.
+    if (v_event_table <> v_dest
+            or exists (select from pg_class c where c.oid = v_oid and c.relkind = 'p'))
         and not exists (select from unnest(v_args) a where starts_with(a, 'ev_extra1='))
     then
         v_args := array_append(v_args, 'ev_extra1=' || quote_literal(v_event_table));

@@ -18,6 +18,9 @@ as $$
     /*
      * What get_table_list() says, of some tables alone; NULL for all.
      *
+     * On the root of a combined queue a table is ok when every part of it is: what a part's copy
+     * brings is in no event, so nobody may copy the table from here before.
+     *
      * copy_role and copy_pos are asked for only where several registrations fill one table: for
      * each they look at all the others.
      */
@@ -29,7 +32,19 @@ as $$
         group by 1
         having count(*) > 1
     )
-    select t.table_name, t.local, t.merge_state, t.custom_snapshot, t.table_attrs,
+    select t.table_name, t.local,
+           case when t.merge_state = 'ok' and exists (
+                    select from pgq_node.node_info n
+                        join pgq_node.node_info p on p.combined_queue = n.queue_name
+                        join londiste.table_info f on f.queue_name = p.queue_name
+                    where n.queue_name = t.queue_name
+                        and n.node_type = 'root'
+                        and f.local
+                        and f.merge_state is distinct from 'ok'
+                        and coalesce(f.dest_table, f.table_name)
+                            = coalesce(t.dest_table, t.table_name))
+                then 'in-copy' else t.merge_state end,
+           t.custom_snapshot, t.table_attrs,
            t.dropped_ddl, c.copy_role, coalesce(c.copy_pos, 0), t.dest_table
     from londiste.table_info t
         -- the condition inside is checked first: not evaluated for tables that do not copy

@@ -18,7 +18,7 @@ as $$
  * expected to be there.
  *
  * i_trg_args -- arguments for the triggers (see create_trigger) and the words expect_sync,
- *     skip_truncate, merge_all, no_merge, virtual_table, no_triggers, skip, insert_only.
+ *     skip_truncate, merge_all, no_merge, virtual_table, no_triggers, skip, insert_only, whole_row.
  *     insert_only admits a table without key: inserts are captured, updates and deletes
  *     fail where they are made.
  * i_table_attrs -- url-encoded key=value pairs.
@@ -48,7 +48,7 @@ declare
     v_trigger record;
     v_first text;
     v_queue text;
-    v_note text := '';
+    v_note text;
 begin
     if v_merge_all and v_no_merge then
         select 405, 'Cannot use merge-all and no-merge together' into ret_code, ret_note;
@@ -60,19 +60,25 @@ begin
     if 'insert_only' = any (v_words) then
         v_attrs := concat_ws('&', nullif(v_attrs, ''), 'insert_only=1');
     end if;
+    if 'whole_row' = any (v_words) then
+        v_attrs := concat_ws('&', nullif(v_attrs, ''), 'whole_row=1');
+    end if;
 
     if not v_virtual and londiste.find_table_oid(v_dest) is null then
-        if londiste.find_rel_oid(v_dest, 'p') is not null then
-            v_note := ' (a partitioned parent: add its partitions)';
-        end if;
-        select 404, 'Table does not exist: ' || coalesce(v_dest, 'NULL') || v_note
-            into ret_code, ret_note;
+        select 404, 'Table does not exist: ' || coalesce(v_dest, 'NULL') into ret_code, ret_note;
         return;
+    end if;
+    if not v_virtual then
+        v_note := londiste._partition_conflict(i_queue_name, v_table, v_dest);
+        if v_note is not null then
+            select 405, v_note into ret_code, ret_note;
+            return;
+        end if;
     end if;
 
     if not v_virtual
         and not exists (select from unnest(v_words) w
-                        where w = 'insert_only' or starts_with(w, 'pkey='))
+                        where w in ('insert_only', 'whole_row') or starts_with(w, 'pkey='))
         and coalesce(londiste.find_column_types(v_dest), '') not like '%k%'
         -- The first part of a merged copy has taken the key off, for a while.
         and not exists (select from londiste.table_info t
@@ -120,6 +126,22 @@ begin
         v_state := 'ok';
     elsif v_expect_sync or v_virtual then
         v_state := 'ok';
+    end if;
+
+    if v_state is distinct from 'ok' and v_combined_type = 'root' then
+        select t.queue_name into v_queue
+        from londiste.table_info t
+        where t.queue_name = v_node.combined_queue
+            and t.local
+            and coalesce(t.dest_table, t.table_name) = v_dest
+            and exists (select from pgq_node.subscriber_info s where s.queue_name = t.queue_name);
+        if found then
+            -- What the copy brings would be in no event of the combined queue, whose subscribers may
+            -- have copied the table already.
+            select 405, 'Table ' || v_dest || ' is in combined queue ' || v_queue
+                || ' already, remove-table there first' into ret_code, ret_note;
+            return;
+        end if;
     end if;
 
     if v_node.node_type = 'leaf' and not v_no_merge then
@@ -172,10 +194,16 @@ begin
                         where t.queue_name = v_node.combined_queue
                             and t.table_name = v_table and t.local)
     then
+        -- What is in the combined queue is what this node keeps, whole: filters and ways of copying
+        -- are the part's own.
         select a.ret_code, a.ret_note into ret_code, ret_note
-        from londiste.local_add_table(v_node.combined_queue, v_table, i_trg_args,
-            i_table_attrs, i_dest_table) a;
-        if ret_code >= 300 then
+        from londiste.local_add_table(v_node.combined_queue, v_table,
+            array(select w
+                  from unnest(v_words) with ordinality as u (w, nr)
+                  where w not in ('merge_all', 'no_merge', 'skip_truncate')
+                  order by nr),
+            null, i_dest_table) a;
+        if ret_code >= 400 then
             return;
         end if;
     end if;

@@ -11,8 +11,12 @@ as $$
  * What could be added here: 'r' tables and 'S' sequences.
  *
  * On the root those of the database that are not in the queue, outside of the schemas of
- * the system and of replication; elsewhere those of the queue that are not local.  What is
- * in a schema with a dot in its name has no name in the queue, where the first dot splits.
+ * the system and of replication; elsewhere those of the queue that are not local.  Not among
+ * them, because they cannot be replicated: what is in a schema with a dot in its name, which has no
+ * name in the queue, where the first dot splits; and what is unlogged, which a crash empties.
+ * The command londiste missing names them.
+ * A partitioned table stands for its partitions, until one of them is in the queue by itself: then
+ * the others are listed, and it is not.
  *
  * Error LD001 for an unknown queue.
  */
@@ -21,9 +25,15 @@ begin
         return query
             select r.kind, r.name
             from (
-                select c.relkind::text as kind, n.nspname || '.' || c.relname as name
+                select case c.relkind when 'S' then 'S' else 'r' end as kind,
+                    n.nspname || '.' || c.relname as name
                 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-                where c.relkind in ('r', 'S')
+                where c.relkind in ('r', 'p', 'S')
+                    and (c.relkind = 'S'
+                        or c.relkind = 'r' and not c.relispartition
+                        or c.relkind = 'r' and londiste._partitions_apart(i_queue_name, c.oid)
+                        or c.relkind = 'p' and not c.relispartition
+                            and not londiste._partitions_apart(i_queue_name, c.oid))
                     and c.relpersistence = 'p'
                     and n.nspname not in ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop',
                                           'pgq_node', 'londiste')

@@ -2,6 +2,7 @@ create or replace function londiste.global_update_seq(
     i_queue_name text,
     i_seq_name text,
     i_value int8,
+    i_how text,
     out ret_code int4,
     out ret_note text)
 returns record
@@ -9,14 +10,21 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores a published value; where the sequence is local it is raised, never lowered.
+ * Stores a published value; where the sequence is local it is moved there, never back.
+ *
+ * i_how -- what the root says of it: back (the sequence descends), cycle (it goes round), exact
+ *     (the root is stopped, this is its last value), anything else: it ascends, or is not known to
+ *     do otherwise; then the sequence here, if there is one, tells.
  *
  * 200 stored; 402 on the root, which is the source of the values; 404 no node here.
  */
 declare
     v_seq text := londiste.make_fqname(i_seq_name);
     v_type text;
-    v_local boolean;
+    v_known londiste.seq_info;
+    v_increment int8;
+    v_cycle boolean;
+    v_exact boolean := coalesce(i_how = 'exact', false);
 begin
     select n.node_type into v_type
     from pgq_node.node_info n
@@ -30,14 +38,42 @@ begin
         return;
     end if;
 
-    insert into londiste.seq_info as s (queue_name, seq_name, last_value)
-    values (i_queue_name, v_seq, i_value)
+    select s.seqincrement, s.seqcycle into v_increment, v_cycle
+    from pg_sequence s
+    where s.seqrelid = londiste.find_seq_oid(v_seq);
+    select * into v_known
+    from londiste.seq_info s
+    where s.queue_name = i_queue_name and s.seq_name = v_seq
+    for update;
+
+    insert into londiste.seq_info as s (queue_name, seq_name, last_value, exact)
+    values (i_queue_name, v_seq, i_value, v_exact)
     on conflict (queue_name, seq_name) do update
-        set last_value = greatest(s.last_value, excluded.last_value)
-    returning s.local into v_local;
-    if v_local then
-        perform pgq.seq_setval(v_seq, i_value);
+        set last_value = case
+                when v_exact or i_how = 'cycle' or coalesce(v_cycle, false)
+                    then excluded.last_value
+                when i_how = 'back' or v_increment < 0
+                    then least(s.last_value, excluded.last_value)
+                else greatest(s.last_value, excluded.last_value) end,
+            exact = v_exact;
+    if v_known.local then
+        perform londiste._seq_move(v_seq, i_value, v_known.last_value, v_exact);
     end if;
     select 200, 'Sequence updated' into ret_code, ret_note;
 end;
+$$;
+
+create or replace function londiste.global_update_seq(
+    i_queue_name text,
+    i_seq_name text,
+    i_value int8,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language sql
+set search_path = pg_catalog, pg_temp
+as $$
+    /* The same where the root does not say how. */
+    select u.ret_code, u.ret_note
+    from londiste.global_update_seq(i_queue_name, i_seq_name, i_value, null) u;
 $$;

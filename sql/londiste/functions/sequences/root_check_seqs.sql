@@ -10,8 +10,9 @@ as $$
 /*
  * Publishes sequences that came close to their published value, i_buffer or more ahead.
  *
- * Subscribers are always ahead of the root (by one to three buffers), so that values they
- * hand out after a failover are new.  A buffer below 10, or NULL, means 10000.
+ * Subscribers are always ahead of the root (by one to three buffers of so many values), so that
+ * those they hand out after a failover are new.  A buffer below 10, or NULL, means 10000.
+ * _seq_ahead() says how far where the sequence ends, descends or cycles.
  *
  * 100 done; 402 not the root; 404 no node here.
  */
@@ -19,7 +20,6 @@ declare
     v_type text;
     v_seq record;
     v_buffer int8 := case when i_buffer >= 10 then i_buffer else 10000 end;
-    v_value int8;
 begin
     select n.node_type into v_type
     from pgq_node.node_info n
@@ -34,8 +34,7 @@ begin
     end if;
 
     for v_seq in
-        select s.seq_name, s.last_value,
-               pgq.seq_getval(s.seq_name) as real_value
+        select s.seq_name
         from londiste.seq_info s
         where s.queue_name = i_queue_name
             and s.local
@@ -44,14 +43,7 @@ begin
         order by s.nr
         for update of s
     loop
-        if v_seq.real_value + v_buffer >= v_seq.last_value then
-            v_value := v_seq.real_value + v_buffer * 3;
-            update londiste.seq_info
-            set last_value = v_value
-            where queue_name = i_queue_name and seq_name = v_seq.seq_name;
-            perform pgq.insert_event(i_queue_name, 'londiste.update-seq', v_value::text,
-                v_seq.seq_name, null, null, null);
-        end if;
+        perform londiste._seq_publish(i_queue_name, v_seq.seq_name, v_buffer, false);
     end loop;
     select 100, 'Sequences updated' into ret_code, ret_note;
 end;

@@ -12,11 +12,12 @@ as $$
  * Forgets a node.  On the node itself its queue goes with it, and with the node row
  * everything that refers to it (replicated tables, their triggers).
  *
- * 200 dropped; 405 the node is the provider of this one.
+ * 200 dropped; 405 the node is the provider of this one, or queues here merge into its queue.
  */
 declare
     v_local text;
     v_type text;
+    v_parts text;
 begin
     select n.node_name, n.node_type into v_local, v_type
     from pgq_node.node_info n
@@ -32,6 +33,14 @@ begin
         end if;
         perform pgq_node.unregister_subscriber(i_queue_name, i_node_name);
     else
+        select string_agg(p.queue_name, ', ' order by p.queue_name) into v_parts
+        from pgq_node.node_info p
+        where p.combined_queue = i_queue_name;
+        if v_parts is not null then
+            select 405, 'Queues merge into ' || i_queue_name || ' here: ' || v_parts
+                into ret_code, ret_note;
+            return;
+        end if;
         delete from pgq_node.subscriber_info where queue_name = i_queue_name;
         delete from pgq_node.local_state where queue_name = i_queue_name;
         delete from pgq_node.node_info where queue_name = i_queue_name;

@@ -1,0 +1,183 @@
+"""Nodes that go, and what others say of them: drop, dead or alive, another name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from londiste.cascade import nodes, watermark
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.switching.scene import Scene
+from londiste.cascade.switching.steps import Place, TagDead
+from londiste.cascade.types import NodeInfo, NodeType
+from londiste.db import call
+from londiste.errors import LondisteError, NodeUnreachable, StateError, UsageError
+
+
+def tag(scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
+    """The steps that tell every node that answers that others are dead, or alive again.
+
+    Raises UnknownNode; StateError for the node at which the command is given.
+    """
+    steps: list[Step] = []
+    for name in names:
+        scene.place(name)
+        if dead and name == scene.topology.local:
+            raise StateError(
+                f"node {name} is the one that is asked", hint="give the command at another node"
+            )
+        steps += [TagDead(scene.place(n.name), scene.queue, name, dead) for n in scene.live()]
+    return steps
+
+
+def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
+    """The steps that take a node out of the cascade; on the node itself its queue goes too.
+
+    force -- although it does not answer: then only the others forget it.
+
+    Raises UnknownNode; StateError while others read from it, or a change is under way in which it
+    takes part; NodeUnreachable without ``force``.
+    """
+    place = scene.place(name)
+    below = scene.topology.children(name)
+    if below:
+        raise StateError(
+            f"{', '.join(sorted(below))} read from node {name}",
+            hint=f"give them another provider first: londiste change-provider --node {below[0]}"
+            " --provider NODE",
+        )
+    if scene.topology.roots == [name] and len(scene.topology.views) > 1:
+        raise StateError(
+            f"node {name} is the root",
+            hint="make another node the root first: londiste switchover --to NODE;"
+            " or drop the others",
+        )
+    for at, noted in scene.operations.items():
+        if name in (noted.node, noted.new):
+            raise StateError(
+                f"node {at}: {noted.describe()} is under way, and node {name} takes part",
+                hint="finish it by giving its command again, or undo it with --rollback",
+            )
+    view = scene.topology.views[name]
+    gone = view.info is None and _is_dropped(sites, place, scene.queue)
+    if view.info is None and not (gone or force or view.member.dead):
+        raise NodeUnreachable(
+            f"node {name} does not answer: {view.error}",
+            hint="start its server, or --force to have only the others forget it",
+        )
+    if view.info is not None and view.info.target_for:
+        parts = ", ".join(view.info.target_for)
+        raise StateError(
+            f"queues merge into queue {scene.queue} on node {name}: {parts}",
+            hint="drop their leaves there first: londiste drop-node, with the settings of each",
+        )
+    others = [scene.place(n.name) for n in scene.live() if n.name != name]
+    # First the node itself: while others know it, the command can be given again.
+    steps: list[Step] = []
+    if view.info is not None:
+        steps.append(DropNode(place, scene.queue, name))
+    roots = [p for p in others if p.name in scene.topology.roots]
+    rest = [p for p in others if p.name not in scene.topology.roots]
+    return [*steps, *(DropNode(p, scene.queue, name) for p in (*rest, *roots))]
+
+
+def _is_dropped(sites: Sites, place: Place, queue: str) -> bool:
+    """Whether the database answers and is no node: a command got so far before."""
+    try:
+        return nodes.find_node_info(sites.at(place.dsn), queue) is None
+    except LondisteError:
+        return False
+
+
+@dataclass(frozen=True)
+class DropNode:
+    """A node forgets another one, or itself with its queue."""
+
+    at: Place
+    queue: str
+    name: str
+
+    def describe(self) -> str:
+        if self.at.name == self.name:
+            return f"{self.at.name}: drop the node, its queue and the triggers on its tables"
+        return f"{self.at.name}: forget node {self.name}"
+
+    def done(self, sites: Sites) -> bool:
+        conn = sites.at(self.at.dsn)
+        if self.at.name == self.name:
+            return nodes.find_node_info(conn, self.queue) is None
+        return all(m.name != self.name for m in nodes.get_queue_locations(conn, self.queue))
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            nodes.drop_node(conn, self.queue, self.name)
+
+
+def rename(sites: Sites, scene: Scene, old: str, new: str) -> list[Step]:
+    """The steps that give a node another name, on every node; on the root last.
+
+    From there the news goes into the queue, and reaches only nodes that have heard it already: they
+    could not take the new name a second time.
+
+    Raises UnknownNode, UsageError for a name that is taken, StateError while something is under way
+    or a node does not answer that nobody has given up: it would know the old name.
+    """
+    known = scene.topology.views
+    if new in known and old in known:
+        raise UsageError(
+            f"queue {scene.queue} has a node {new} already", hint="choose another name"
+        )
+    if old not in known and new not in known:
+        scene.place(old)
+    roots: list[Place] = []
+    rest: list[Place] = []
+    for name, view in known.items():
+        place = scene.place(name)
+        # Interrupted, the node may call itself by the one name, and be known here by the other.
+        info = view.info or (_half_renamed(sites, place, scene.queue, old, new))
+        if info is not None:
+            (roots if info.type is NodeType.ROOT else rest).append(place)
+        elif not view.member.dead:
+            raise NodeUnreachable(
+                f"node {name} does not answer: {view.error}",
+                detail="it would go on with the old name",
+                hint=f"start its server, or londiste tag-dead {name} if it is gone",
+            )
+    for name, noted in scene.operations.items():
+        raise StateError(
+            f"node {name}: {noted.describe()} is under way",
+            hint="finish it by giving its command again",
+        )
+    return [RenameNode(place, scene.queue, old, new) for place in (*rest, *roots)]
+
+
+def _half_renamed(sites: Sites, place: Place, queue: str, old: str, new: str) -> NodeInfo | None:
+    """The node at ``place`` when it is the one that gets another name, and is called otherwise."""
+    if place.name not in (old, new):
+        return None
+    try:
+        info = nodes.find_node_info(sites.at(place.dsn), queue)
+    except LondisteError:
+        return None
+    return info if info is not None and info.name in (old, new) else None
+
+
+@dataclass(frozen=True)
+class RenameNode:
+    """A node knows another one, or itself, by a new name."""
+
+    at: Place
+    queue: str
+    old: str
+    new: str
+
+    def describe(self) -> str:
+        return f"{self.at.name}: {self.old} is {self.new}"
+
+    def done(self, sites: Sites) -> bool:
+        known = nodes.get_queue_locations(sites.at(self.at.dsn), self.queue)
+        return all(m.name != self.old for m in known)
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            call.ret(conn, "pgq_node.rename_node", self.queue, self.old, self.new)
+            watermark.rename_in_group(conn, self.queue, self.old, self.new)

@@ -1,0 +1,259 @@
+"""A node that is gone for good: another takes its place, with what is left.
+
+Of a root that is lost everything survives that some live node has.  So the node that takes its
+place first fetches the ticks that others have and it has not, then becomes the root, and then the
+others read from it: nobody may be ahead of the node it reads from.
+
+A marker, the consumer ``<node>.gravestone``, keeps the queue of the new root from the tick at which
+it took over: should the lost root come back, what it had besides can be told from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from londiste.cascade import nodes
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.switching import consumers, moving, operation
+from londiste.cascade.switching.operation import Kind
+from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf
+from londiste.cascade.switching.steps import (
+    Begin,
+    End,
+    Place,
+    Promote,
+    SetPaused,
+    TagDead,
+    Ticket,
+    Unsubscribe,
+    WaitTick,
+)
+from londiste.cascade.types import NodeInfo, NodeType
+from londiste.errors import NodeBusy, StateError
+
+GRAVESTONE = "{}.gravestone"
+
+
+@dataclass(frozen=True)
+class Survivors:
+    """Who is left below a lost node.
+
+    best -- the branch with the newest tick.
+    ahead -- nodes that are ahead of it and have more that they cannot give to the others.
+    """
+
+    best: NodeInfo
+    ahead: tuple[NodeInfo, ...]
+
+
+def survivors(
+    live: Sequence[NodeInfo], lost: str, partial: frozenset[str] = frozenset()
+) -> Survivors:
+    """Pure: which of the nodes that answer has most.  Raises StateError when no branch is left.
+
+    partial -- branches that hand on other rows or values than the node that takes over needs.
+    """
+    branches = [
+        n for n in live if n.type is NodeType.BRANCH and n.name not in partial and n.name != lost
+    ]
+    if not branches:
+        raise StateError(
+            "no branch is left that could take over",
+            detail="a leaf keeps no queue that others could read",
+            hint="make a new root: londiste create-root in a database with the tables, then"
+            " create-leaf and add-table --expect-sync for the others",
+        )
+    best = max(branches, key=lambda n: (n.last_tick, n.name))
+    ahead = tuple(
+        n
+        for n in live
+        if (n.type is NodeType.LEAF or n.name in partial) and n.last_tick > best.last_tick
+    )
+    return Survivors(best, ahead)
+
+
+def was_root(sites: Sites, scene: Scene, lost: str) -> bool:
+    """Whether a node that does not answer was the root: none is left, or another has its place."""
+    if not scene.topology.roots:
+        return True
+    if any(
+        o.node == lost and o.kind not in (Kind.CHANGE_PROVIDER, Kind.MOVE_CONSUMER)
+        for o in scene.operations.values()
+    ):
+        return True
+    worker = GRAVESTONE.format(lost)
+    return any(
+        s.worker == worker
+        for root in scene.topology.roots
+        for s in nodes.get_subscriber_info(sites.at(scene.place(root).dsn), scene.queue)
+    )
+
+
+def takeover_root(
+    sites: Sites,
+    scene: Scene,
+    lost: str,
+    new: str,
+    *,
+    accept_loss: bool,
+    timeout: float,
+    warn: Warn,
+    partial: frozenset[str] = frozenset(),
+) -> list[Step]:
+    """The steps that make ``new`` the root in place of ``lost``, which does not answer.
+
+    accept_loss -- although a leaf has ticks that no branch has; it has to be copied again.
+    partial -- branches that hand on other rows or values than ``new`` is to have.
+    timeout -- seconds for each wait.
+
+    Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
+    """
+    queue, target, here = scene.queue, scene.info(new), scene.place(new)
+    scene.place(lost)
+    refuse_leaf(target, "it cannot become the root")
+    noted = scene.operations.get(new)
+    if noted is not None and noted.node != lost:
+        raise NodeBusy(
+            f"node {new}: {noted.describe()} is under way",
+            hint="finish it by giving its command again, or undo it with --rollback",
+        )
+    kind = noted.kind if noted is not None else Kind.TAKEOVER
+    ticket = Ticket(noted.token if noted is not None else None)
+    live = [n for n in scene.live() if n.name != lost]
+    from_node = noted.from_node if noted is not None and noted.from_node else target.provider
+    steps: list[Step] = []
+    others = moving.followers(scene, lost, new)
+    if noted is not None and noted.last_tick is not None:
+        # Interrupted behind the promotion.  Whoever was ahead of it then must not be taken for one
+        # that the new root has caught up with since: its ticks of the same numbers are others.
+        others = [n for n in others if n.last_tick <= noted.last_tick]
+    if target.type is not NodeType.ROOT:
+        left = survivors(live, lost, partial - {new})
+        if left.ahead and not accept_loss:
+            worst = max(left.ahead, key=lambda n: n.last_tick)
+            kind_of = worst.type.value
+            raise StateError(
+                f"{kind_of} {worst.name} is at tick {worst.last_tick}, no branch is behind tick"
+                f" {left.best.last_tick}",
+                detail=f"what the {kind_of} has more cannot be given to others, since it "
+                + (
+                    "keeps no queue"
+                    if worst.type is NodeType.LEAF
+                    else "does not hold all of its tables"
+                ),
+                hint=f"--accept-loss goes on without it; the {kind_of} has to be made again then:"
+                f" londiste drop-node, create-{kind_of}",
+            )
+        steps.append(Begin(here, queue, kind, lost, new, ticket, from_node=from_node))
+        steps += [TagDead(scene.place(n.name), queue, lost) for n in live]
+        steps += _fetch(sites, scene, target, left.best, timeout=timeout, warn=warn)
+        steps += [
+            SetPaused(here, queue, target.worker, True, timeout),
+            Promote(here, queue, ticket, _tick_of(sites, here, queue)),
+        ]
+        too_far = {n.name for n in left.ahead}
+        others = [n for n in others if n.name not in too_far]
+    steps += [
+        Gravestone(here, queue, lost, ticket),
+        SetPaused(here, queue, target.worker, False, 0.0),
+    ]
+    if from_node not in (lost, new) and scene.answers(from_node):
+        steps.append(Unsubscribe(scene.place(from_node), queue, new, warn))
+    for other in others:
+        steps += moving.change_provider(sites, scene, other.name, new, timeout=timeout, warn=warn)
+    steps += consumers.orphaned(sites, scene, lost, new, warn=warn)
+    return [*steps, End(here, queue, ticket)]
+
+
+def takeover_branch(
+    sites: Sites,
+    scene: Scene,
+    lost: str,
+    new: str,
+    *,
+    timeout: float,
+    warn: Warn,
+    guard: moving.Guard = moving.nothing,
+) -> list[Step]:
+    """The steps that let ``new`` take the place of a branch or leaf that does not answer.
+
+    It reads from what the lost node read from, and what read from the lost node reads from it.
+    """
+    queue, target = scene.queue, scene.info(new)
+    scene.place(lost)
+    children = moving.followers(scene, lost, new)
+    if children:
+        refuse_leaf(target, "it cannot take over the subscribers")
+    above = _provider_of(sites, scene, lost)
+    steps: list[Step] = [TagDead(scene.place(n.name), queue, lost) for n in scene.live()]
+    noted = scene.operations.get(new)
+    if target.provider == lost or (noted is not None and noted.from_node == lost):
+        steps += moving.change_provider(
+            sites, scene, new, above.name, timeout=timeout, warn=warn, guard=guard
+        )
+    for child in children:
+        steps += moving.change_provider(
+            sites, scene, child.name, new, timeout=timeout, warn=warn, guard=guard
+        )
+    steps += consumers.orphaned(sites, scene, lost, new if children else above.name, warn=warn)
+    steps.append(Unsubscribe(scene.place(above.name), queue, lost, warn))
+    return steps
+
+
+@dataclass(frozen=True)
+class Gravestone:
+    """The new root keeps events from its first tick on for a root that may come back."""
+
+    at: Place
+    queue: str
+    lost: str
+    ticket: Ticket
+
+    def describe(self) -> str:
+        return f"{self.at.name}: keep events for {self.lost}, should it come back"
+
+    def done(self, sites: Sites) -> bool:
+        worker = GRAVESTONE.format(self.lost)
+        subscribers = nodes.get_subscriber_info(sites.at(self.at.dsn), self.queue)
+        return any(s.name == self.lost and s.worker == worker for s in subscribers)
+
+    def run(self, sites: Sites) -> None:
+        conn = sites.at(self.at.dsn)
+        found = operation.find(conn, self.queue)
+        tick = found.last_tick if found is not None else None
+        with sites.transaction(self.at.dsn) as conn:
+            nodes.register_subscriber(
+                conn, self.queue, self.lost, GRAVESTONE.format(self.lost), tick
+            )
+
+
+def _fetch(
+    sites: Sites, scene: Scene, target: NodeInfo, best: NodeInfo, *, timeout: float, warn: Warn
+) -> list[Step]:
+    """What ``best`` has more than the node that takes over."""
+    if best.name == target.name or best.last_tick <= target.last_tick:
+        return []
+    steps: list[Step] = []
+    if best.name not in scene.providers(target.name):
+        steps += moving.read_from(sites, scene, target.name, best.name, timeout=timeout, warn=warn)
+    here = scene.place(target.name)
+    return [
+        *steps,
+        WaitTick(here, scene.queue, lambda: best.last_tick, timeout, f"what {best.name} has"),
+    ]
+
+
+def _tick_of(sites: Sites, place: Place, queue: str) -> Callable[[], int]:
+    return lambda: nodes.get_node_info(sites.at(place.dsn), queue).last_tick
+
+
+def _provider_of(sites: Sites, scene: Scene, lost: str) -> NodeInfo:
+    """The live node that ``lost`` read from."""
+    for info in scene.live():
+        if info.type is NodeType.LEAF:
+            continue
+        conn = sites.at(scene.place(info.name).dsn)
+        if any(s.name == lost for s in nodes.get_subscriber_info(conn, scene.queue)):
+            return info
+    return scene.root()

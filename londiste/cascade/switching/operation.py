@@ -1,0 +1,181 @@
+"""What is noted of a change of the cascade while it is under way.
+
+The note is on every node that takes part, with one token.  Whoever gives the command again finds it
+and goes on; whoever gives another command is refused; and what must not happen after a change was
+undone (a promotion that is still on its way) asks for the token, which is gone then.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.errors import NodeBusy, StateError
+
+
+class Kind(StrEnum):
+    """What changes."""
+
+    CHANGE_PROVIDER = "change-provider"
+    SWITCHOVER = "switchover"
+    TAKEOVER = "takeover"
+    RESURRECT = "resurrect"
+    MOVE_CONSUMER = "move-consumer"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A change that is under way.
+
+    node -- the node that is replaced, or gets another provider.
+    new -- the node that takes its place, or the new provider.
+    from_node -- what the node that moves read from when it began.
+    resume -- its worker was running, and is to run again at the end.
+    last_tick -- of a root that was closed.
+    """
+
+    token: UUID
+    kind: Kind
+    node: str
+    new: str
+    from_node: str | None
+    resume: bool
+    last_tick: int | None
+    operator: str
+    started_at: datetime
+
+    def describe(self) -> str:
+        """For people: what, by whom, since when."""
+        words = f"{self.kind.value} from {self.node} to {self.new}"
+        if self.kind is Kind.CHANGE_PROVIDER:
+            words = f"change of the provider of {self.node} to {self.new}"
+        elif self.kind is Kind.MOVE_CONSUMER:
+            words = f"change of the provider of consumer {self.node} to {self.new}"
+        elif self.kind is Kind.RESURRECT:
+            words = f"the return of {self.node} below {self.new}"
+        return f"{words}, begun by {self.operator} at {self.started_at:%Y-%m-%d %H:%M:%S%z}"
+
+    def command(self) -> str:
+        """What finishes it, to be typed."""
+        match self.kind:
+            case Kind.CHANGE_PROVIDER:
+                return f"londiste change-provider --node {self.node} --provider {self.new}"
+            case Kind.SWITCHOVER:
+                return f"londiste switchover --to {self.new}"
+            case Kind.TAKEOVER:
+                return f"londiste takeover {self.node} --node {self.new} --dead"
+            case Kind.MOVE_CONSUMER:
+                return f"londiste change-provider --consumer {self.node} --provider {self.new}"
+            case Kind.RESURRECT:
+                return f"londiste resurrect --node {self.node}"
+
+
+def operator() -> str:
+    """Who runs this process, for others to ask: ``user@host``."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def find(conn: Connection, queue: str) -> Operation | None:
+    """The change that is under way at this node, or None."""
+    for row in call.rows(conn, "pgq_node.get_operation", queue):
+        return Operation(
+            token=row["token"],
+            kind=Kind(row["operation"]),
+            node=row["node_name"],
+            new=row["new_node"],
+            from_node=row["from_node"],
+            resume=row["resume"],
+            last_tick=row["last_tick"],
+            operator=row["operator"],
+            started_at=row["started_at"],
+        )
+    return None
+
+
+def begin(
+    conn: Connection,
+    queue: str,
+    kind: Kind,
+    node: str,
+    new: str,
+    *,
+    token: UUID | None = None,
+    from_node: str | None = None,
+    resume: bool = False,
+) -> UUID:
+    """Notes a change, or finds it noted; its token.  Raises NodeBusy when another is under way."""
+    try:
+        answer = call.ret(
+            conn,
+            "pgq_node.begin_operation",
+            queue,
+            token,
+            kind.value,
+            node,
+            new,
+            operator(),
+            from_node,
+            resume,
+        )
+    except StateError as error:
+        raise NodeBusy(
+            error.message,
+            detail=error.detail,
+            hint="finish it by giving its command again, or undo it with the option --rollback",
+        ) from error
+    found = answer.row["token"]
+    assert isinstance(found, UUID)
+    return found
+
+
+def end(conn: Connection, queue: str, token: UUID) -> None:
+    """Forgets a change; none is no error."""
+    call.row(conn, "pgq_node.end_operation", queue, token)
+
+
+def close_root(conn: Connection, queue: str, token: UUID) -> int:
+    """Ends writing on the root; its last tick.  Raises LockTimeout, StateError."""
+    return int(call.ret(conn, "pgq_node.close_root", queue, token).row["last_tick"])
+
+
+def reopen_root(conn: Connection, queue: str, token: UUID) -> None:
+    """Undoes ``close_root`` and forgets the change.  Raises StateError."""
+    call.ret(conn, "pgq_node.reopen_root", queue, token)
+
+
+def promote(conn: Connection, queue: str, token: UUID, tick: int) -> None:
+    """Makes the branch, which is at ``tick``, the root.  Raises StateError."""
+    call.ret(conn, "pgq_node.promote_node", queue, token, tick)
+
+
+def become_branch(conn: Connection, queue: str, token: UUID, provider: str) -> None:
+    """Makes the closed root a branch below ``provider``.  Raises StateError."""
+    call.ret(conn, "pgq_node.become_branch", queue, token, provider)
+
+
+def return_as_branch(
+    conn: Connection, queue: str, token: UUID, provider: str, tick: int, subscribers: list[str]
+) -> None:
+    """Makes the closed root a branch that has nothing behind ``tick``.  Raises StateError."""
+    call.ret(conn, "pgq_node.return_as_branch", queue, token, provider, tick, subscribers)
+
+
+def cancel(conn: Connection, queue: str, token: UUID) -> None:
+    """Forgets a change where the root was to be, so that it cannot be.  StateError: it is."""
+    call.ret(conn, "pgq_node.cancel_operation", queue, token)
+
+
+def fence_root(conn: Connection, queue: str) -> bool:
+    """Has a root that another one has replaced refuse events; False when it does already."""
+    return call.ret(conn, "pgq_node.fence_root", queue).code == 200

@@ -1,0 +1,144 @@
+"""What a change of the cascade begins from: all nodes, who answers, and what is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from londiste.cascade import nodes, topology
+from londiste.cascade.plan import Sites
+from londiste.cascade.switching import operation
+from londiste.cascade.switching.operation import Operation
+from londiste.cascade.switching.steps import Place
+from londiste.cascade.topology import Topology
+from londiste.cascade.types import NodeInfo, NodeType
+from londiste.errors import NodeUnreachable, StateError, UnknownNode
+
+
+@dataclass(frozen=True)
+class Scene:
+    """The cascade before a change.
+
+    places -- how each node is reached.
+    operations -- what is under way, by the node that has it noted; of those that answer.
+    """
+
+    topology: Topology
+    places: Mapping[str, Place]
+    operations: Mapping[str, Operation] = field(default_factory=dict)
+
+    @property
+    def queue(self) -> str:
+        """The queue."""
+        return self.topology.queue
+
+    def live(self) -> Iterator[NodeInfo]:
+        """The nodes that answer."""
+        for view in self.topology.views.values():
+            if view.info is not None:
+                yield view.info
+
+    def info(self, name: str) -> NodeInfo:
+        """A node that has to answer.  Raises UnknownNode, NodeUnreachable."""
+        view = self.topology.views.get(name)
+        if view is None:
+            raise UnknownNode(
+                f"queue {self.queue} has no node {name}",
+                hint=f"the nodes are {', '.join(sorted(self.topology.views))}",
+            )
+        if view.info is None:
+            raise NodeUnreachable(
+                f"node {name} does not answer: {view.error}",
+                hint="start its server; if it is lost: londiste takeover NODE --dead",
+            )
+        return view.info
+
+    def answers(self, name: str) -> bool:
+        """Whether there is such a node and it answers."""
+        view = self.topology.views.get(name)
+        return view is not None and view.info is not None
+
+    def place(self, name: str) -> Place:
+        """How a node is reached.  Raises UnknownNode."""
+        if name not in self.places:
+            raise UnknownNode(
+                f"queue {self.queue} has no node {name}",
+                hint=f"the nodes are {', '.join(sorted(self.places))}",
+            )
+        return self.places[name]
+
+    def providers(self, name: str) -> list[str]:
+        """The nodes that ``name`` reads from, from the nearest to the last one that answers."""
+        found: list[str] = []
+        here: str | None = name
+        while here is not None and self.answers(here):
+            here = self.topology.views[here].provider
+            if here is None or here in found:
+                break
+            found.append(here)
+        return found
+
+    def root(self) -> NodeInfo:
+        """The only root.  Raises StateError."""
+        roots = self.topology.roots
+        if len(roots) != 1:
+            raise StateError(
+                f"queue {self.queue} has {len(roots)} roots that answer"
+                + (f": {', '.join(roots)}" if roots else ""),
+                hint="londiste status shows the nodes; if the root is lost: londiste takeover"
+                " NODE --dead",
+            )
+        return self.info(roots[0])
+
+
+def look(sites: Sites, dsn: str, queue: str, extra: str) -> Scene:
+    """Asks all nodes.  Raises UnknownNode when ``dsn`` is no node, NodeUnreachable."""
+    seen = _as_the_root_knows(sites, topology.read(dsn, queue, extra=extra), extra)
+    places = {
+        name: Place(name, dsn if name == seen.local else sites.reach(view.member.location))
+        for name, view in seen.views.items()
+    }
+    operations = {}
+    for name, view in seen.views.items():
+        if view.info is None:
+            continue
+        found = operation.find(sites.at(places[name].dsn), queue)
+        if found is not None:
+            operations[name] = found
+    return Scene(seen, places, operations)
+
+
+def _as_the_root_knows(sites: Sites, seen: Topology, extra: str) -> Topology:
+    """The members as the root lists them: every node is registered there before anywhere else.
+
+    The node that was asked may be behind: what is new it does not know yet, what is gone it does.
+    """
+    if len(seen.roots) != 1 or seen.roots[0] == seen.local:
+        return seen
+    root = sites.at(sites.reach(seen.views[seen.roots[0]].member.location))
+    members = {m.name: m for m in nodes.get_queue_locations(root, seen.queue)}
+    if seen.local not in members:
+        return seen
+    views = {name: view for name, view in seen.views.items() if name in members}
+    return Topology(
+        seen.queue,
+        seen.local,
+        views
+        | topology.views_of(
+            [m for name, m in members.items() if name not in views], seen.queue, extra=extra
+        ),
+    )
+
+
+#: Where warnings go.
+Warn = Callable[[str], None]
+
+
+def refuse_leaf(info: NodeInfo, what: str) -> None:
+    """Raises StateError for a leaf."""
+    if info.type is NodeType.LEAF:
+        raise StateError(
+            f"node {info.name} is a leaf: {what}",
+            detail="a leaf keeps no queue that others could read",
+            hint="choose a branch, or make one: londiste create-branch",
+        )

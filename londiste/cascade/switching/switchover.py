@@ -1,0 +1,241 @@
+"""Another root, planned: the old one lives, and nothing is lost.
+
+    before     the others move below the new root, if asked for; the change is noted at both nodes;
+               a combined root says how far its parts are; the new root has everything that the
+               old one had a moment ago
+    closing    the old root waits for those who write, refuses events, makes its last tick
+               the new root reaches that tick; of a combined queue, its parts stand where they
+               stand at the old root
+               what has to be carried over by hand (sequences)
+    promoting  the new root takes events
+    after      the old root is a branch below it; the notes are taken off
+
+Nobody can write from closing to promoting.  Never two roots that take events: the old one is
+closed, durably, before the new one is promoted.  Until the promotion everything can be undone, and
+is undone when the new root does not reach the last tick in time.  The promotion asks for the token
+of the change, which undoing takes away first, so a promotion that is late finds nothing to promote.
+Behind it there is only forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from londiste.cascade import plan
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.switching import moving, operation
+from londiste.cascade.switching.operation import Kind, Operation
+from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf
+from londiste.cascade.switching.steps import (
+    AnnounceBeforeClosing,
+    BecomeBranch,
+    Begin,
+    Cancel,
+    CatchUp,
+    CloseRoot,
+    End,
+    EqualParts,
+    Place,
+    Promote,
+    ReopenRoot,
+    Subscribe,
+    Ticket,
+    Unsubscribe,
+    WaitTick,
+)
+from londiste.cascade.types import NodeInfo, NodeType
+from londiste.errors import LondisteError, NodeBusy, StateError, TransientError
+
+#: Steps that other layers add while nobody writes: (old root, new root) -> steps.
+Carry = Callable[[Place, Place], Sequence[Step]]
+
+
+@dataclass(frozen=True)
+class Switchover:
+    """The steps of a switchover, and the way back.
+
+    begun -- it was found under way.
+    """
+
+    before: Sequence[Step]
+    closing: Sequence[Step]
+    promoting: Step
+    after: Sequence[Step]
+    undo: tuple[Cancel, ReopenRoot]
+    begun: bool
+
+    def steps(self) -> list[Step]:
+        """All of them in their order, for ``--explain``."""
+        return [*self.before, *self.closing, self.promoting, *self.after]
+
+
+def prepare(
+    sites: Sites,
+    scene: Scene,
+    new: str,
+    *,
+    move_all: bool = False,
+    carry: Carry = lambda old, new: (),
+    timeout: float,
+    block: float,
+    warn: Warn,
+) -> Switchover | None:
+    """The switchover that makes ``new`` the root; None when it is and nothing is left to do.
+
+    move_all -- the other subscribers of the old root read from the new one afterwards.
+    timeout -- seconds for each wait while writing goes on.
+    block -- seconds in which the new root has to reach the last tick, while nobody can write.
+
+    Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
+    """
+    target = scene.info(new)
+    refuse_leaf(target, "it cannot become the root")
+    noted = _noted(scene, target)
+    if noted is None and target.type is NodeType.ROOT:
+        return None
+    old = scene.info(noted.node if noted is not None else scene.root().name)
+    _refuse_others(scene, old, target, noted)
+    ticket = Ticket(noted.token if noted is not None else None)
+    here, there = scene.place(new), scene.place(old.name)
+    queue = scene.queue
+    from_node = noted.from_node if noted is not None and noted.from_node else target.provider
+
+    def last_tick() -> int:
+        for place in (here, there):
+            found = operation.find(sites.at(place.dsn), queue)
+            if found is not None and found.last_tick is not None:
+                return found.last_tick
+        raise StateError(
+            f"root {old.name} is not closed", hint="give the command again, or --rollback"
+        )
+
+    promoted = target.type is NodeType.ROOT
+    before: list[Step] = []
+    late: list[Step] = []
+    if move_all:
+        above = scene.providers(new)
+        for follower in moving.followers(scene, old.name, new):
+            name = follower.name
+            # What the new root reads from can read from it once it is the root.
+            steps = moving.change_provider(
+                sites, scene, name, new, timeout=timeout, warn=warn, ignoring=name
+            )
+            (late if promoted or name in above else before).extend(steps)
+    begin: list[Step] = [
+        Begin(place, queue, Kind.SWITCHOVER, old.name, new, ticket, from_node=from_node)
+        for place in (there, here)
+    ]
+    if old.target_for:
+        begin.append(AnnounceBeforeClosing(old.name, there.dsn, queue))
+    before += [*begin, CatchUp(here, there, queue, timeout)]
+    closing: list[Step] = [
+        CloseRoot(there, queue, ticket),
+        WaitTick(here, queue, last_tick, block, f"the last tick of {old.name}"),
+        *([EqualParts(there, here, queue)] if old.target_for else []),
+        *carry(there, here),
+    ]
+    after: list[Step] = [BecomeBranch(there, queue, ticket, new)]
+    if old.type is not NodeType.BRANCH:
+        # Once it is a branch its worker reads, and must not be set back to where it began.
+        after.insert(0, Subscribe(here, queue, old.name, old.worker, last_tick, timeout))
+    if from_node != new:
+        after.append(Unsubscribe(scene.place(from_node), queue, new, warn))
+    after += [*late, End(there, queue, ticket), End(here, queue, ticket)]
+    return Switchover(
+        before=[] if promoted else before,
+        closing=[] if promoted else closing,
+        promoting=Promote(here, queue, ticket, last_tick),
+        after=after,
+        undo=(Cancel(here, queue, ticket), ReopenRoot(there, queue, ticket)),
+        begun=noted is not None,
+    )
+
+
+def execute(
+    switch: Switchover, sites: Sites, report: Callable[[Step], None] = lambda step: None
+) -> int:
+    """Does what is left of a switchover; the number of steps.
+
+    What fails while nobody can write is undone before the error is raised, unless the promotion may
+    have happened: then the command has to be given again.
+    """
+    count = plan.execute(switch.before, sites, report)
+    try:
+        count += plan.execute(switch.closing, sites, report)
+    except (LondisteError, KeyboardInterrupt) as error:
+        _undo(switch, sites, error)
+        raise
+    count += plan.execute([switch.promoting], sites, report)
+    return count + plan.execute(switch.after, sites, report)
+
+
+def rollback(sites: Sites, scene: Scene, new: str) -> list[Step]:
+    """The steps that undo a switchover to ``new`` which was begun and not finished.
+
+    Raises StateError when none is under way, or the new root is promoted already.
+    """
+    target = scene.info(new)
+    noted = _noted(scene, target)
+    if noted is None:
+        raise StateError(
+            f"no switchover to {new} is under way", hint="londiste status shows the nodes"
+        )
+    if target.type is NodeType.ROOT:
+        raise StateError(
+            f"node {new} is the root already, a switchover to it cannot be undone",
+            hint="give the command without --rollback to finish it; afterwards"
+            f" londiste switchover --to {noted.node} brings the old root back",
+        )
+    ticket = Ticket(noted.token)
+    scene.info(noted.node)
+    return [
+        Cancel(scene.place(new), scene.queue, ticket),
+        ReopenRoot(scene.place(noted.node), scene.queue, ticket),
+    ]
+
+
+def _undo(switch: Switchover, sites: Sites, error: BaseException) -> None:
+    cancel, reopen = switch.undo
+    told = "everything is undone: the old root takes events again"
+    hint = ""
+    try:
+        try:
+            plan.execute([cancel], sites)
+        except TransientError:
+            if switch.begun or not sites.still_alone(reopen.at.dsn):
+                # Somebody else may be at the promotion with the same token.
+                raise
+            # This command has made the token, has been alone at the old root since then, and has
+            # not come to the promotion: nobody can be at it.
+            told = "the old root takes events again; the new one does not answer and keeps the note"
+            hint = "when it answers, give the command again, or with --rollback to undo it"
+        plan.execute([reopen], sites)
+    except LondisteError as second:
+        told = f"the root is closed and could not be opened again: {second.message}"
+        hint = "give the command again, with --rollback to undo it"
+    if isinstance(error, LondisteError):
+        error.say_more(told, hint=hint)
+
+
+def _noted(scene: Scene, target: NodeInfo) -> Operation | None:
+    """The note of a switchover to ``target``, at either of its nodes."""
+    for found in scene.operations.values():
+        if found.kind is Kind.SWITCHOVER and found.new == target.name:
+            return found
+    return None
+
+
+def _refuse_others(scene: Scene, old: NodeInfo, new: NodeInfo, noted: Operation | None) -> None:
+    for name in (old.name, new.name):
+        found = scene.operations.get(name)
+        if found is not None and (noted is None or found.token != noted.token):
+            raise NodeBusy(
+                f"node {name}: {found.describe()} is under way",
+                hint="finish it by giving its command again, or undo it with --rollback",
+            )
+    if noted is None and new.paused:
+        raise StateError(
+            f"the worker of node {new.name} is paused",
+            hint=f"londiste resume --node {new.name}",
+        )

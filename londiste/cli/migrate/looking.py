@@ -1,0 +1,164 @@
+"""Commands that look at a move and change nothing."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cascade.plan import Sites
+from londiste.cli import options, output
+from londiste.cli.compare import announce, row
+from londiste.cli.errors import EXIT_DIFFERENT
+from londiste.cli.migrate import common
+from londiste.compare import parties, run
+from londiste.errors import StateError
+from londiste.migrate import daemons, facts, phase, setup, structure
+from londiste.migrate.findings import findings
+from londiste.migrate.pair import NEW, OLD, Pair
+from londiste.monitor.queue_types import Finding
+from londiste.monitor.queues import worst
+
+
+def examine(sites: Sites, pair: Pair, way: str) -> tuple[list[Finding], structure.MakeStructure]:
+    """What speaks against the move, and how its structure would be made."""
+    setup.require_two(sites, pair)
+    begun = setup.node(sites, pair.new, pair.queue) is not None
+    conn = sites.at(pair.new.dsn)
+    old = facts.collect(sites.at(pair.old.dsn), pair.old.dsn)
+    new = facts.collect(conn, pair.new.dsn)
+    chosen, dumper = structure.choose(way, old, new, begun=begun)
+    held = [] if begun else structure.rows_in_the_way(conn, old)
+    found = findings(old, new, chosen, held=held)
+    roles = bool((old.named_roles - new.roles) - {old.user}) or not new.superuser
+    return found, structure.MakeStructure(pair, chosen, dumper, roles)
+
+
+def rows(found: list[Finding]) -> list[dict[str, str]]:
+    """Findings for ``--json``."""
+    return [
+        {
+            "severity": one.severity.word,
+            "kind": one.kind,
+            "what": one.what,
+            "why": one.why,
+            "do": one.do,
+        }
+        for one in found
+    ]
+
+
+def say(found: list[Finding]) -> None:
+    """Findings for people."""
+    for one in found:
+        click.echo(f"{one.severity.word}: {one.what}\n  why: {one.why}\n  do:  {one.do}")
+
+
+@click.command()
+@options.pass_context
+@common.databases
+@common.SCHEMA
+@options.json_output
+def check(
+    context: options.Context, source: str | None, target: str | None, way: str, as_json: bool
+) -> int:
+    """Say what speaks against a move, and what will be left out.
+
+    Both databases are asked; nothing is changed. Each finding says what to do about it. The exit
+    code is 0, 1 (warnings) or 2: start refuses to begin.
+    """
+    pair = common.the_pair(context, source, target)
+    with pair.sites() as sites:
+        found, made = examine(sites, pair, way)
+    how = {
+        structure.Way.PG_DUMP: "made by pg_dump"
+        + (f" {made.dumper.version} ({made.dumper.program})" if made.dumper else "")
+        + (", without owners and grants" if made.roles else ""),
+        structure.Way.CREATE: "made by londiste",
+        structure.Way.EXISTING: "expected to be there",
+    }[made.way]
+    if as_json:
+        output.as_json({"schema": made.way.value, "findings": rows(found)})
+    else:
+        say(found)
+        output.message(f"the structure of the new database is {how}")
+        output.message(f"{len(found)} findings")
+    return int(worst(found))
+
+
+@click.command()
+@options.pass_context
+@common.databases
+@options.json_output
+def status(context: options.Context, source: str | None, target: str | None, as_json: bool) -> None:
+    """Show how far the move is, and what to do next."""
+    pair = common.the_pair(context, source, target)
+    with pair.sites() as sites:
+        found = phase.look(sites, pair)
+    if as_json:
+        output.as_json(found)
+        return
+    lag = None if found.lag is None else f"{found.lag:.1f} s"
+    output.table(
+        ["what", "value"],
+        [
+            ["phase", found.phase.value],
+            ["takes writes", found.root],
+            ["tables in step", f"{found.in_step} of {found.tables}"],
+            ["lag of the other", lag],
+            ["running", ", ".join(found.running) or None],
+            ["not running", ", ".join(found.missing) or None],
+            *(["error", text] for text in found.errors),
+            ["next", found.next],
+        ],
+    )
+
+
+@click.command()
+@options.pass_context
+@common.databases
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds to wait for the worker.")
+@options.json_output
+def verify(
+    context: options.Context,
+    source: str | None,
+    target: str | None,
+    timeout: float,
+    as_json: bool,
+) -> int:
+    """Compare all tables of both databases at one tick.
+
+    While writes go on, without a lock on any table. The exit code is 3 when rows differ.
+    """
+    pair = common.the_pair(context, source, target)
+    with pair.sites() as sites:
+        seen = phase.look(sites, pair)
+        if seen.phase not in (phase.Phase.IN_STEP, phase.Phase.SWITCHED):
+            raise StateError(
+                f"the move stands at: {seen.phase.value}; there is nothing to compare yet",
+                detail=f"{seen.in_step} of {seen.tables} tables are in step",
+                hint=seen.next,
+            )
+    below = pair.side(OLD if seen.root == NEW else NEW)
+    with daemons.at_work(pair, verbose=common.verbose(context)):
+        result = run.compare_tables(
+            pair.worker_settings(below),
+            parties.Asked(timeout=timeout),
+            say=output.message,
+            done=announce,
+        )
+    if as_json:
+        output.as_json(
+            {
+                "equal": result.equal,
+                "tick": result.tick_id,
+                "tables": [row(one) for one in result.tables],
+            }
+        )
+    else:
+        output.table(
+            ["table", "equal", f"rows on {seen.root}", f"rows on {below.name}"],
+            [[r.table, r.equal, r.rows_root, r.rows_node] for r in result.tables],
+        )
+    different = [r.table for r in result.tables if not r.equal]
+    if different:
+        output.message(f"{len(different)} tables differ; look for who writes on {below.name}")
+    return 0 if result.equal else EXIT_DIFFERENT

@@ -1,0 +1,154 @@
+"""``londiste migrate start``."""
+
+from __future__ import annotations
+
+import click
+import psycopg
+
+from londiste.cascade import plan
+from londiste.cascade.plan import Sites
+from londiste.cascade.types import NodeType
+from londiste.cli import options, output
+from londiste.cli.migrate import common
+from londiste.cli.migrate.looking import examine, say
+from londiste.daemon.logging import Target
+from londiste.daemon.pidfile import control
+from londiste.daemon.process import process
+from londiste.daemon.signals import Signals
+from londiste.errors import LondisteError, StateError, from_database
+from londiste.migrate import daemons, phase, setup
+from londiste.migrate.findings import refusals
+from londiste.migrate.pair import Pair
+from londiste.migrate.phase import Phase
+from londiste.monitor.queue_types import Severity
+
+
+@click.command()
+@options.pass_context
+@common.databases
+@common.SCHEMA
+@click.option("--until-ready", is_flag=True, help="End when all tables are in step.")
+@click.option("--no-daemons", is_flag=True, help="Set up only; ticker and workers are yours.")
+@options.daemon
+@options.explain
+@options.json_output
+def start(
+    context: options.Context,
+    source: str | None,
+    target: str | None,
+    way: str,
+    until_ready: bool,
+    no_daemons: bool,
+    daemon: bool,
+    reload: bool,
+    stop: bool,
+    kill: bool,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Set everything up, copy, and keep both databases in step.
+
+    Checks first, and refuses to begin where something critical is found. Then it makes the
+    structure of the new database, two nodes, adds all tables and sequences, and stays: it runs the
+    ticker and both workers, before the switch and after it, until migrate finish or Ctrl-C. Given
+    again it goes on.
+    """
+    pair = common.the_pair(context, source, target)
+    settings = pair.settings
+    pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
+    if pid is not None:
+        output.message(f"process {pid} was signalled")
+        return
+    with pair.sites() as sites:
+        new = setup.node(sites, pair.new, pair.queue)
+        if new is None or new.type is not NodeType.ROOT:
+            _set_up(sites, pair, way, explain, as_json)
+        elif explain:
+            output.steps([], json_wanted=as_json)
+        else:
+            output.message("the new database takes the writes already: nothing to set up")
+    if explain or no_daemons:
+        return
+    with process(
+        pid=settings.pidfile,
+        log=Target.of(settings),
+        background=daemon,
+        quiet=context.quiet,
+        verbose=context.verbose,
+    ) as signals:
+        ready = _stay(pair, signals, common.verbose(context), until_ready)
+    if as_json:
+        output.as_json({"ready": ready})
+
+
+def _set_up(sites: Sites, pair: Pair, way: str, explain: bool, as_json: bool) -> None:
+    found, structure = examine(sites, pair, way)
+    forbidding = refusals(found)
+    if explain:
+        steps: list[output.Describes] = [
+            *plan.remaining(setup.first(pair, structure), sites),
+            *setup.LATER,
+        ]
+        output.steps(steps, json_wanted=as_json)
+        return
+    if forbidding:
+        say(forbidding)
+        raise StateError(
+            f"the move cannot begin: {forbidding[0].what}",
+            detail=f"{len(forbidding)} critical findings; nothing is changed",
+            hint=f"{forbidding[0].do}; londiste migrate check shows all",
+        )
+    warnings = sum(one.severity is Severity.WARNING for one in found)
+    if warnings:
+        output.warning(f"{warnings} warnings: londiste migrate check shows them")
+    count = setup.set_up(sites, pair, structure, lambda step: output.message(step.describe()))
+    if not count:
+        output.message("everything is set up already")
+
+
+def _stay(pair: Pair, signals: Signals, verbose: list[str], until_ready: bool) -> bool:
+    """Keeps the daemons running and says what changes; whether all tables were in step."""
+    children = daemons.Daemons(pair, verbose=verbose)
+    told, troubles = "", set[str]()
+    ready = False
+    try:
+        while not signals.stopping:
+            daemons.watch(children)
+            seen = _look(pair, troubles)
+            if seen is not None:
+                ready = ready or seen.phase in (Phase.IN_STEP, Phase.SWITCHED)
+                if seen.phase is Phase.NOT_BEGUN:
+                    output.message("the move is finished: nothing is left to do")
+                    return True
+                said = f"{seen.phase.value}: {seen.in_step} of {seen.tables} tables in step"
+                if said != told:
+                    output.message(said)
+                    told = said
+                    if ready:
+                        output.message(f"next: {seen.next}")
+                if ready and until_ready:
+                    return True
+            signals.wait(daemons.PERIOD)
+    finally:
+        children.close()
+    output.message("stopped; the databases fall apart until the command is given again")
+    return ready
+
+
+def _look(pair: Pair, told: set[str]) -> phase.Progress | None:
+    """How far the move is; None when it cannot be said now, for instance while finish is at work.
+
+    told -- what went wrong the last time: it is said when it does so again.
+    """
+    try:
+        with pair.sites() as sites:
+            found = phase.look(sites, pair)
+    except (LondisteError, psycopg.Error) as error:
+        ours = error if isinstance(error, LondisteError) else from_database(error)
+        if ours.message in told:
+            output.warning(f"{ours.message}; trying again")
+        told.clear()
+        told.add(ours.message)
+        return None
+    told.clear()
+    return found

@@ -1,0 +1,188 @@
+"""``londiste repair``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.compare import announce, row
+from londiste.cli.errors import EXIT_DIFFERENT
+from londiste.compare import parties, run
+from londiste.compare import plan as plans
+from londiste.compare import repair as repairs
+from londiste.compare.found import Comparison
+from londiste.errors import BadOption, UsageError
+from londiste.settings import WorkerSettings
+
+
+@click.command()
+@options.pass_context
+@click.argument("tables", nargs=-1, metavar="[TABLE]...")
+@click.option("--plan", "path", metavar="FILE", help="Where the plan is, or is written to.")
+@click.option("--apply", is_flag=True, help="Apply the plan, in one transaction; then compare.")
+@click.option("--force", is_flag=True, help="Write over a FILE that is there.")
+@click.option("--where", default="", metavar="SQL", help="Only rows with this condition.")
+@click.option(
+    "--limit",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Rows that may differ, in each table.",
+)
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds to wait for the worker.")
+@click.option("--engine", type=click.Choice(["spark", "local"]), help="Override the setting.")
+@options.explain
+@options.json_output
+def repair(
+    context: options.Context,
+    tables: tuple[str, ...],
+    path: str | None,
+    apply: bool,
+    force: bool,
+    where: str,
+    limit: int,
+    timeout: float,
+    engine: str | None,
+    explain: bool,
+    as_json: bool,
+) -> int:
+    """Make the rows of tables those of the root.
+
+    Compares the tables (every replicated one without TABLE) and writes a plan that can be read: one
+    statement for each row that differs, to FILE or to stdout.  --apply runs a new plan, or, without
+    TABLE, the one in FILE; rows that have changed since are left alone.  The exit code is 3 while
+    rows differ.
+    """
+    settings = context.settings(WorkerSettings, engine=engine)
+    asked = parties.Asked(tables, timeout, where, limit=limit)
+    old = apply and path is not None and not tables and not where and Path(path).exists()
+    if path is not None and not old and not explain:
+        _writable(Path(path), force)
+    if explain:
+        return _explain(settings, asked, path, apply=apply, old=old, as_json=as_json)
+    compared: Comparison | None = None
+    if old:
+        assert path is not None
+        changes = _read(Path(path), settings.queue_name)
+    else:
+        compared = run.compare_tables(settings, asked, say=output.message, done=announce)
+        changes = repairs.planned(settings, compared, asked)
+        text = repairs.written(settings, changes, compared.tick_id)
+        if path is not None:
+            _write(Path(path), text)
+            output.message(f"{len(changes)} statements are in {path}")
+        elif not apply and not as_json:
+            click.echo(text, nl=False)
+    if not apply or not changes:
+        if as_json:
+            output.as_json(
+                {
+                    "equal": not changes,
+                    "plan": path,
+                    "statements": [change.statement for change in changes],
+                    "tables": [row(r) for r in compared.tables] if compared else [],
+                }
+            )
+        return EXIT_DIFFERENT if changes else 0
+    applied = repairs.apply(
+        settings, changes, timeout=timeout, say=output.message, where=path if old and path else ""
+    )
+    output.message(f"{applied.rows} rows were written at tick {applied.tick_id}")
+    for change in applied.stale:
+        output.message(f"{change.table}: left alone, it has changed since: {change.statement}")
+    names = list(dict.fromkeys(change.table for change in changes))
+    again = parties.Asked(names, timeout, where, limit=limit)
+    after = run.compare_tables(settings, again, say=output.message, done=announce)
+    if as_json:
+        output.as_json(
+            {
+                "equal": after.equal,
+                "plan": path,
+                "applied": applied.rows,
+                "stale": [change.statement for change in applied.stale],
+                "tables": [row(r) for r in after.tables],
+            }
+        )
+    elif after.equal:
+        output.message(f"equal now: {', '.join(names)}")
+    return 0 if after.equal else EXIT_DIFFERENT
+
+
+def _explain(
+    settings: WorkerSettings,
+    asked: parties.Asked,
+    path: str | None,
+    *,
+    apply: bool,
+    old: bool,
+    as_json: bool,
+) -> int:
+    steps = []
+    if old:
+        changes = _read(Path(str(path)), settings.queue_name)
+        tables = ", ".join(dict.fromkeys(change.table for change in changes))
+        steps.append(f"read {len(changes)} statements for {tables} from {path}")
+    else:
+        for table in run.explain(settings, asked):
+            steps.append(f"compare {table['table']}, {table['cut']}, by {table['found_by']}")
+        steps.append(f"write a statement for each row that differs to {path or 'stdout'}")
+    if apply:
+        steps += [
+            "hold the worker at a new tick",
+            "look at the rows of the plan again, on both sides",
+            "run the statements of those that are what they were, in one transaction",
+            "compare the tables again",
+        ]
+    if as_json:
+        output.as_json({"steps": steps})
+    else:
+        for number, step in enumerate(steps, 1):
+            click.echo(f"{number}. {step}")
+    return 0
+
+
+def _writable(path: Path, force: bool) -> None:
+    """Refuses before anything is compared."""
+    if path.exists() and not force:
+        raise UsageError(
+            f"{path} is there already",
+            hint=f"apply it: londiste repair --apply --plan {path}; or write over it with --force",
+        )
+    if not path.parent.is_dir():
+        raise BadOption(f"--plan {path}: there is no directory {path.parent}", hint="make it first")
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, and for nobody else to read: it has the rows' values."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(name).replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+            raise
+    except OSError as error:
+        raise BadOption(
+            f"--plan {path}: {error.strerror}", hint="name a file in a directory of yours"
+        ) from error
+
+
+def _read(path: Path, queue: str) -> list[plans.Change]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadOption(f"--plan {path}: {error}", hint="name a plan of londiste repair") from None
+    name, changes = plans.parse(text, str(path))
+    if name != queue:
+        raise BadOption(
+            f"{path} is a plan for queue {name}, not {queue}", hint="use the settings of its node"
+        )
+    return changes

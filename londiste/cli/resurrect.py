@@ -1,0 +1,125 @@
+"""``londiste resurrect``: a root that was taken for lost comes back as a branch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import click
+
+from londiste.cascade import plan
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.switching.scene import look
+from londiste.cli import options, output
+from londiste.cli.sites import sites
+from londiste.errors import StateError
+from londiste.replication.returning import plan as returning
+from londiste.replication.returning.lost import Lost, TableLoss
+from londiste.replication.returning.plan import Choice, Decided, Resurrection
+from londiste.settings import NodeSettings
+
+
+@click.command()
+@options.pass_context
+@click.option("--node", metavar="NAME", help="The old root; this node if not given.")
+@click.option("--undo", is_flag=True, help="Take back the changes that no other node has.")
+@click.option("--resync", is_flag=True, help="Copy the tables again; with --undo those it cannot.")
+@click.option("--scripts-undone", is_flag=True, help="You have undone scripts that ran there only.")
+@click.option(
+    "--export", "file", default="", metavar="FILE", help="Where the lost events go, without .jsonl."
+)
+@options.explain
+@options.json_output
+def resurrect(
+    context: options.Context,
+    node: str | None,
+    undo: bool,
+    resync: bool,
+    scripts_undone: bool,
+    file: str,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Bring a root that was taken for lost back into the cascade, as a branch.
+
+    Events that were written there and that no other node has are exported first, to FILE.jsonl and
+    FILE.sql.  If they have changed rows, say what is to become of those: --undo, --resync or both.
+    Interrupted, the same command finishes what it began.
+    """
+    settings = context.settings(NodeSettings)
+    choice = Choice(undo, resync, scripts_undone)
+    with sites(settings) as where:
+        scene = look(where, settings.db, settings.queue_name, settings.remote_extra_connstr)
+        name = node or scene.topology.local
+        found = returning.prepare(where, scene, name, file=file, warn=output.warning)
+        if found is None:
+            if as_json:
+                output.as_json([] if explain else {"done": [], "lost": None})
+            output.message(f"node {name} is no root that was lost, nothing to do")
+            return
+        if explain:
+            _explain(found, where, choice, as_json)
+            return
+        _run(found, where, choice, as_json)
+    output.message(f"node {name} is a branch below {found.facts.provider.name}")
+
+
+def _explain(found: Resurrection, where: Sites, choice: Choice, as_json: bool) -> None:
+    steps = [*found.first]
+    if found.closed(where):
+        lost = found.lost(where)
+        for table in lost.tables.values():
+            output.message(_told(table))
+        try:
+            steps += found.rest(returning.decide(found.at.name, lost, choice), lost.scripts)
+        except StateError as error:
+            output.warning(f"{error.message}; {error.hint}")
+            steps += found.rest(Decided(), lost.scripts)
+    else:
+        output.message("what is lost is known when the root is closed and its events are read")
+        steps += found.rest(Decided())
+    output.steps(plan.remaining(steps, where), json_wanted=as_json)
+
+
+def _run(found: Resurrection, where: Sites, choice: Choice, as_json: bool) -> None:
+    done: list[str] = []
+    lost: Lost | None = None
+
+    def report(step: Step) -> None:
+        done.append(step.describe())
+        output.message(step.describe())
+
+    try:
+        plan.execute(found.first, where, report)
+        lost = found.lost(where)
+        for table in lost.tables.values():
+            output.message(_told(table))
+        decided = returning.decide(found.at.name, lost, choice)
+        plan.execute(found.rest(decided, lost.scripts), where, report)
+    finally:
+        if as_json:
+            output.as_json({"done": done, "lost": None if lost is None else _plain(found, lost)})
+
+
+def _told(table: TableLoss) -> str:
+    if table.dest is None:
+        return f"{table.describe()}; it is not replicated here any more"
+    end = f"; cannot be undone: {table.obstacle}" if table.obstacle else "; can be undone"
+    return table.describe() + end
+
+
+def _plain(found: Resurrection, lost: Lost) -> dict[str, Any]:
+    return {
+        "events": lost.events,
+        "files": [str(found.files.lines), str(found.files.sql)] if lost.events else [],
+        "scripts": lost.scripts,
+        "others": dict(lost.others),
+        "tables": [
+            {
+                **dataclasses.asdict(table),
+                "name": str(table.name),
+                "dest": None if table.dest is None else str(table.dest),
+            }
+            for table in lost.tables.values()
+        ],
+    }

@@ -1,0 +1,58 @@
+"""``londiste triggers``: what fires on replicated tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.sites import sites
+from londiste.cli.steps import carry_out
+from londiste.db.connection import session
+from londiste.db.names import TableName
+from londiste.replication import triggers as firing
+from londiste.settings import NodeSettings
+
+_COLUMNS = ["table", "trigger", "kind", "fires", "on_apply", "state", "why", "do"]
+
+
+@click.command()
+@options.pass_context
+@click.argument("names", nargs=-1, metavar="TABLE...")
+@click.option("--restore", is_flag=True, help="Make ours again where they are lost or stale.")
+@options.explain
+@options.json_output
+def triggers(
+    context: options.Context, names: Sequence[str], restore: bool, explain: bool, as_json: bool
+) -> None:
+    """Show the triggers of replicated tables: ours and yours, and whether they fire on apply.
+
+    A table without any trigger of ours may have been added so; --restore makes them when the table
+    is named.
+    """
+    settings = context.settings(NodeSettings)
+    wanted = [TableName.parse(name) for name in names]
+    if restore or explain:
+        with sites(settings) as reach:
+            plan = firing.plan(reach, settings.db, settings.queue_name, wanted)
+            for line in plan.notes:
+                output.warning(line)
+            carry_out(plan.steps, reach, explain=explain, json_wanted=as_json)
+        return
+    with session(settings.db, name="londiste triggers", autocommit=True) as conn:
+        found = firing.collect(conn, settings.queue_name, wanted)
+    rows = [
+        {
+            "table": one.table,
+            "trigger": one.name,
+            "kind": one.kind,
+            "fires": one.fires,
+            "on_apply": one.on_apply,
+            "state": one.state,
+            "why": one.why or None,
+            "do": one.do or None,
+        }
+        for one in found
+    ]
+    output.show(_COLUMNS, rows, json_wanted=as_json)

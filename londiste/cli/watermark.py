@@ -1,0 +1,49 @@
+"""``londiste sync-watermark``: a branch that keeps the watermark of a group of nodes."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cascade import watermark
+from londiste.cascade.switching.scene import look
+from londiste.cli import options, output
+from londiste.cli.sites import sites
+from londiste.cli.steps import carry_out
+from londiste.errors import BadOption
+from londiste.settings import NodeSettings
+
+
+@click.command("sync-watermark")
+@options.pass_context
+@click.argument("names", nargs=-1, metavar="[NODE...]")
+@click.option("--node", metavar="NAME", help="The branch; this node if not given.")
+@click.option("--off", is_flag=True, help="The root's watermark holds for it again.")
+@options.explain
+@options.json_output
+def sync_watermark(
+    context: options.Context,
+    names: tuple[str, ...],
+    node: str | None,
+    off: bool,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Let a branch keep what a group of nodes below it still needs, so that the root need not.
+
+    NODE: the nodes of the group. The branch reports only itself upstream, and finds out the
+    watermark of the group by itself. Without NODE and --off: show the group.
+    """
+    if off and names:
+        raise BadOption("nodes and --off exclude each other", hint="give one of them")
+    settings = context.settings(NodeSettings)
+    with sites(settings) as where:
+        scene = look(where, settings.db, settings.queue_name, settings.remote_extra_connstr)
+        name = node or scene.topology.local
+        if not names and not off:
+            group = watermark.group_of(scene.info(name))
+            output.show(["node"], [{"node": other} for other in group], json_wanted=as_json)
+            return
+        steps = watermark.plan(scene, name, names)
+        count = carry_out(steps, where, explain=explain, json_wanted=as_json)
+    if not explain and not count:
+        output.message(f"node {name}: so it is already, nothing to do")

@@ -1,0 +1,227 @@
+"""``compare --continuous``: one range at a time, in the time that is left over.
+
+Each range has a tick and snapshots of its own, so the root keeps old row versions for no longer
+than reading a range takes.  What was compared and found is in this node's database; the range that
+was looked at longest ago is next, so a process that starts again goes on where the last ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from londiste.compare import pieces, progress, rows
+from londiste.compare.checksum import Piece, compare
+from londiste.compare.drill import drill
+from londiste.compare.found import as_json
+from londiste.compare.nearer import nearer
+from londiste.compare.pairing import Pairing
+from londiste.compare.parties import Asked, Parties, choose, meet, pair_up, require_one_source
+from londiste.compare.run import both_sides, drill_task, moved
+from londiste.daemon.loop import pause
+from londiste.daemon.signals import Signals
+from londiste.db.connection import session
+from londiste.errors import StateError
+from londiste.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+#: Findings of a range that are kept.
+_KEPT = 100
+#: Seconds between ranges at least, so that small tables are no reason to tick all the time.
+_SHORTEST = 1.0
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What is known of a table.
+
+    compared -- ranges that were looked at since the table was cut into them.
+    oldest -- when the one was that was looked at longest ago.
+    rows -- of the root in the ranges that were looked at; differing -- of them, those that differ.
+    """
+
+    table: str
+    ranges: int
+    compared: int
+    oldest: datetime | None
+    rows: int
+    differing: int
+    findings: tuple[dict[str, Any], ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {
+            "table": self.table,
+            "ranges": self.ranges,
+            "compared": self.compared,
+            "oldest": None if self.oldest is None else self.oldest.isoformat(),
+            "rows": self.rows,
+            "differing": self.differing,
+            "findings": list(self.findings),
+        }
+
+
+def coverage(settings: WorkerSettings, wanted: Sequence[str] = ()) -> list[Coverage]:
+    """What audits of this node have covered, by table."""
+    with session(settings.db, name="londiste compare", autocommit=True) as conn:
+        names = [str(t.name) for t in choose(settings, conn, wanted)]
+        ranges = progress.compare_ranges(conn, settings.queue_name, progress.AUDIT)
+    return [summed(name, [r for r in ranges if r.table_name == name]) for name in names]
+
+
+def summed(table: str, ranges: Sequence[progress.Range]) -> Coverage:
+    """The coverage of one table, from its ranges."""
+    seen = [r.checked_at for r in ranges if r.checked_at is not None]
+    return Coverage(
+        table,
+        len(ranges),
+        len(seen),
+        min(seen, default=None),
+        sum(r.rows or 0 for r in ranges),
+        sum(r.differs or 0 for r in ranges),
+        tuple(finding for r in ranges for finding in r.findings or ()),
+    )
+
+
+def next_range(
+    tables: Sequence[str], ranges: Sequence[progress.Range], since: datetime | None
+) -> tuple[str, progress.Range | None] | None:
+    """What to look at next: (table, range); None for a range: the table is to be cut first.
+
+    since -- ranges that were looked at later are done; None: the round never ends.
+    """
+    known = {r.table_name for r in ranges}
+    for table in tables:
+        if table not in known:
+            return table, None
+    left = [r for r in ranges if r.table_name in tables]
+    if since is not None:
+        left = [r for r in left if r.checked_at is None or r.checked_at < since]
+    if not left:
+        return None
+    # Not yet at all, or the longest ago.
+    one = min(left, key=lambda r: (r.checked_at is not None, r.checked_at or r.begun_at, r.number))
+    return one.table_name, one
+
+
+def run(
+    settings: WorkerSettings,
+    asked: Asked,
+    *,
+    share: float,
+    once: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Audits until a signal stops it; ``once``: until every range was looked at.
+
+    share -- part of the time in which something is read.
+    """
+    with contextlib.ExitStack() as stack:
+        signals = stack.enter_context(Signals().handled())
+        started: datetime | None = None
+        failures = 0
+        while not signals.stopping:
+            began = time.monotonic()
+            try:
+                started, more = _step(settings, asked, started, once=once, say=say)
+                failures = 0
+            except StateError as error:
+                # The worker lags or stands still: others have more use for the servers now.
+                if once:
+                    raise
+                failures += 1
+                say(f"{error}; tried again later")
+                signals.wait(pause(failures))
+                continue
+            if not more:
+                return
+            took = time.monotonic() - began
+            if not (once and share == 1.0):
+                signals.wait(max(_SHORTEST if not once else 0.0, took / share - took))
+
+
+def _step(
+    settings: WorkerSettings,
+    asked: Asked,
+    started: datetime | None,
+    *,
+    once: bool,
+    say: Callable[[str], None],
+) -> tuple[datetime, bool]:
+    """Looks at one range, or cuts a table; (begin of the round, whether something is left)."""
+    queue = settings.queue_name
+    with contextlib.ExitStack() as stack:
+        conn = stack.enter_context(session(settings.db, name="londiste compare", autocommit=True))
+        if started is None:
+            row = conn.execute("select clock_timestamp()").fetchone()
+            assert row is not None
+            started = row[0]
+        chosen = {str(t.name): t for t in choose(settings, conn, asked.tables)}
+        require_one_source(conn, queue, list(chosen.values()))
+        ranges = progress.compare_ranges(conn, queue, progress.AUDIT)
+        found = next_range(list(chosen), ranges, started if once else None)
+        if found is None:
+            return started, False
+        name, one = found
+        parties = stack.enter_context(meet(settings, conn, [chosen[name]], lambda text: None))
+        with session(parties.root_dsn, name="londiste compare", autocommit=True) as root:
+            table = pair_up(root, conn, chosen[name], asked, parties.held)
+            fits = one is not None and one.signature == progress.signature(table)
+            # A round of the table is over: it may have grown out of its ranges.
+            mine = [r for r in ranges if r.table_name == name]
+            whole = all(r.checked_at is not None for r in mine)
+            if one is None or not fits or (whole and one.number == 0 and not once):
+                cut = pieces.cut(root, conn, table, force_ranges=True)
+                if one is None or not fits or len(cut) != len(mine):
+                    conditions = [(piece.condition, piece.buckets) for piece in cut]
+                    progress.compare_begin(conn, queue, progress.AUDIT, table, conditions)
+                    return started, True
+        count = _look(parties, conn, asked, Piece(table, one.number, one.condition, one.buckets))
+        if count:
+            say(f"{name}: {count} rows differ: londiste compare {name}")
+    return started, True
+
+
+def _look(parties: Parties, conn: Any, asked: Asked, piece: Piece) -> int:
+    """Compares one range, and remembers what came out; how many rows differ."""
+    table: Pairing = piece.table
+    with parties.aligned(asked.timeout) as at:
+        (result,) = compare(at, [piece], parties.engine, 2)
+        drilled = None
+        if not result.moved and (result.differing or table.masked):
+            (result,) = nearer(at, [result], parties.engine, 2)
+            (drilled,) = parties.engine.run(drill, [drill_task(at, result, asked.limit)], 1)
+        tick = at.tick_id
+    if result.moved or (drilled is not None and drilled.moved):
+        # It stays the oldest, and comes next.
+        return 0
+    differences = []
+    if drilled is not None and drilled.suspects:
+        with parties.aligned(asked.timeout) as at, both_sides(at) as (root, node):
+            differences = rows.look(root, node, table, drilled.suspects)
+            if moved(root, node, table):
+                return 0
+            tick = at.tick_id
+    findings = []
+    for difference in differences[:_KEPT]:
+        said = as_json(table, difference)
+        # Values stay in the tables.
+        findings.append({"kind": said["kind"], "key": said["key"]})
+    progress.compare_done(
+        conn,
+        parties.queue,
+        progress.AUDIT,
+        table.name,
+        piece.number,
+        tick=tick,
+        rows=result.rows_root,
+        differs=len(differences),
+        findings=findings,
+    )
+    return len(differences)

@@ -1,0 +1,244 @@
+"""What of a replicated table is compared with what: columns, as which types, found by which key.
+
+Equal is what has the same text in a session with pinned settings: -0 is not 0, 1.0 is not 1.00 and
+JSON is equal when it is written equally, because replication carries texts.  Where the types of a
+column differ, the root's value is read as the type here first, as replication does when it writes
+it: an int4 equals an int8, a timestamp the timestamptz of it in UTC, 1 in a numeric(5,2) is 1.00.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from londiste.db import catalog
+from londiste.db.connection import Connection
+from londiste.db.names import TableName, quote
+from londiste.errors import StateError, UnknownTable
+from londiste.handlers.base import ALL, Wants
+
+#: Types whose order is the same on every server, by groups that can be compared with each other.
+_ORDERED = {
+    "smallint": "number",
+    "integer": "number",
+    "bigint": "number",
+    "numeric": "number",
+    "oid": "oid",
+    "date": "time",
+    "timestamp without time zone": "time",
+    "timestamp with time zone": "time",
+    "time without time zone": "clock",
+    "uuid": "uuid",
+    "bytea": "bytea",
+    "boolean": "boolean",
+}
+
+
+@dataclass(frozen=True)
+class TablePair:
+    """A replicated table: its name on the root, where its rows are here, and which they are.
+
+    unknown -- columns whose values are changed by others on their way.
+    """
+
+    table: TableName
+    dest: TableName
+    wants: Wants = ALL
+    unknown: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """How the two tables are held against each other; plain data, so that tasks can have it.
+
+    columns -- compared, in the root's order; types -- their types here.
+    root, node -- SQL expressions of them on each side.
+    key -- those of them by which a row is found; none: by all of them.
+    key_types -- types that hold the values of both sides.
+    same_key_types -- the columns of the key have the same types on both sides.
+    ordered -- the key has the same order on both sides, so that ranges of it can be compared.
+    root_where, node_where -- rows of each side that are compared.
+    wanted -- row filter of the table, on the root.
+    masked -- columns whose values the handler changes on their way; compared by changing them.
+    unknown -- columns that have values here which cannot be worked out from the root's.
+    skipped -- columns that one side has alone, or that cannot be compared.
+    unique_here -- this node never has two rows of a key; it can if the key is deferrable, which
+        nobody checks where triggers are silent, as replication's are.
+    only_here -- rows have values here that the root does not have.
+    root_children, node_children -- partitioned: the rows of the partitions are the table's.
+    """
+
+    pair: TablePair
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    root: tuple[str, ...]
+    node: tuple[str, ...]
+    key: tuple[str, ...]
+    key_types: tuple[str, ...]
+    ordered: bool
+    same_key_types: bool
+    root_where: str = ""
+    node_where: str = ""
+    wanted: str = ""
+    masked: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
+    skipped: tuple[str, ...] = ()
+    unique_here: bool = False
+    only_here: bool = False
+    root_children: bool = False
+    node_children: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the table is called in the queue."""
+        return str(self.pair.table)
+
+    @property
+    def found_by(self) -> tuple[str, ...]:
+        """The columns of the key, or all."""
+        return self.key or self.columns
+
+    def expressions(self, columns: Sequence[str], *, root: bool) -> tuple[str, ...]:
+        """SQL of some of the columns on one side."""
+        side = dict(zip(self.columns, self.root if root else self.node, strict=True))
+        return tuple(side[name] for name in columns)
+
+    def type_of(self, column: str) -> str:
+        """The type of a compared column here."""
+        return self.types[self.columns.index(column)]
+
+
+def shared_columns(
+    root: Sequence[catalog.Column], node: Sequence[catalog.Column], wants: Wants = ALL
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(columns both sides store, in the root's order; columns only one side has).
+
+    Generated columns are computed by each side for itself and are left out, and so are those that
+    this node does not want.
+    """
+    here = {c.name for c in node if not c.generated and wants.keeps(c.name)}
+    there = [c.name for c in root if not c.generated and wants.keeps(c.name)]
+    both = tuple(name for name in there if name in here)
+    return both, tuple(sorted(here.symmetric_difference(there)))
+
+
+def ordered_alike(root: catalog.Column, node: catalog.Column) -> bool:
+    """Whether values of a column stand in the same order on both sides, whatever the servers."""
+    family = _ORDERED.get(_bare(root.type))
+    return family is not None and family == _ORDERED.get(_bare(node.type))
+
+
+#: Narrow before wide, of the types that are ordered alike though they are not the same.
+_WIDTH = [
+    *("smallint", "integer", "bigint", "numeric"),
+    *("date", "timestamp without time zone", "timestamp with time zone"),
+]
+
+
+def wider(one: str, other: str) -> str:
+    """The type, without a modifier, that holds the values of both."""
+    names = [_bare(one), _bare(other)]
+    if names[0] != names[1] and all(name in _WIDTH for name in names):
+        return max(names, key=_WIDTH.index)
+    return other if one != other else names[0] if names[0] in _ORDERED else one
+
+
+def root_expression(root: catalog.Column, node: catalog.Column) -> str:
+    """SQL that gives the root's value as replication would store it here."""
+    name = quote(root.name)
+    if root.type == node.type or not (root.builtin and node.builtin):
+        return name
+    # By way of the text of the value, as an event carries it; format() takes NULL for ''.
+    return f"case when {name} is not null then format('%s', {name})::{_wide(node.type)} end"
+
+
+def pairing(
+    root: Connection, node: Connection, pair: TablePair, *, only_rows: str = "", count_only: bool
+) -> Pairing:
+    """Reads both catalogs.
+
+    only_rows -- SQL condition over the rows to compare, on both sides.
+    Raises UnknownTable when a table does not exist on one of the sides.
+    """
+    wants = pair.wants
+    there, root_kind = _columns(root, pair.table, "on the root")
+    here, node_kind = _columns(node, pair.dest, "here")
+    names, skipped = shared_columns(there, here, wants)
+    left, right = {c.name: c for c in there}, {c.name: c for c in here}
+    own_key, checked = _own_key(node, pair.dest)
+    key = own_key or catalog.key(root, pair.table)
+    if not set(key) <= set(names):
+        key = ()
+    masked, unknown = wants.changed & set(names), pair.unknown & set(names)
+    if masked and (not key or unknown or masked & set(key)):
+        # Without the key as it is nobody can tell which rows belong together.
+        unknown, masked = masked | unknown, frozenset()
+    if unknown:
+        skipped = tuple(sorted({*skipped, *unknown}))
+        names = tuple(name for name in names if name not in unknown)
+        key = key if set(key) <= set(names) else ()
+    if not names and not count_only:
+        raise StateError(
+            f"table {pair.table} has no column that both sides have",
+            hint="compare --count-only holds the numbers of rows against each other",
+        )
+    return Pairing(
+        pair,
+        columns=names,
+        types=tuple(right[name].type for name in names),
+        # What is changed on its way gets its type afterwards.
+        root=tuple(quote(n) if n in masked else root_expression(left[n], right[n]) for n in names),
+        node=tuple(quote(n) for n in names),
+        key=key,
+        key_types=tuple(wider(left[n].type, right[n].type) for n in key),
+        # A NULL, which no primary key has, would be in no range.
+        ordered=bool(key)
+        and all(ordered_alike(left[n], right[n]) for n in key)
+        and all(left[n].not_null and right[n].not_null for n in key),
+        same_key_types=all(left[n].type == right[n].type for n in key),
+        root_where=_and(wants.where, only_rows),
+        node_where=only_rows,
+        wanted=wants.where,
+        masked=masked,
+        unknown=unknown,
+        skipped=skipped,
+        unique_here=bool(key) and key == own_key and checked,
+        only_here=any(not c.generated and c.name not in names for c in here),
+        root_children=root_kind == "p",
+        node_children=node_kind == "p",
+    )
+
+
+def _columns(
+    conn: Connection, table: TableName, where: str
+) -> tuple[Sequence[catalog.Column], str]:
+    info = catalog.info(conn, table)
+    if info is None:
+        raise UnknownTable(
+            f"table {table} does not exist {where}", hint=f"londiste remove-table {table}"
+        )
+    return catalog.columns(conn, table), info.kind
+
+
+def _own_key(node: Connection, table: TableName) -> tuple[tuple[str, ...], bool]:
+    """The primary key, and whether every row is held against it as it is written."""
+    for constraint in catalog.constraints(node, table):
+        if constraint.kind == "p":
+            return constraint.columns, not constraint.deferrable
+    return (), False
+
+
+def _and(*conditions: str) -> str:
+    return " and ".join(f"({condition})" for condition in conditions if condition)
+
+
+def _bare(type_name: str) -> str:
+    """A type without its modifier: numeric(10,2), timestamp(3) without time zone."""
+    before, bracket, rest = type_name.partition("(")
+    return before + rest.partition(")")[2] if bracket else type_name
+
+
+def _wide(type_name: str) -> str:
+    """For a cast; one to a shorter text would cut it, and hide that it does not fit."""
+    bare = _bare(type_name)
+    return bare if bare in {"character varying", "bit varying"} else type_name

@@ -1,0 +1,246 @@
+"""Repair: from differences to a plan, and from a plan to rows.
+
+A plan is applied with the worker held at a tick that both sides are at.  Every row of the plan is
+looked at again there: one that is not any more what it was, on either side, is left alone.  The
+worker's position is locked in the transaction that writes, so nothing that replication brings can
+come in between; and each statement has to hit one row, or nothing is done at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import psycopg
+
+from londiste.cascade import nodes
+from londiste.compare import progress, rows
+from londiste.compare.align import Aligned
+from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Difference, Row
+from londiste.compare.drill import Suspect
+from londiste.compare.found import Comparison
+from londiste.compare.pairing import Pairing
+from londiste.compare.parties import Asked, Parties, choose, meet, pair_up
+from londiste.compare.plan import Change, Rules, changes, in_order, text, verify
+from londiste.compare.reading import fields, lines
+from londiste.compare.run import both_sides, moved
+from londiste.daemon import crash
+from londiste.db import catalog
+from londiste.db.connection import Connection, place, session
+from londiste.db.ddl import literal
+from londiste.db.queries import query
+from londiste.engine.tasks import key_hash
+from londiste.errors import StateError, TransientError, from_database
+from londiste.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS = 5
+_KEYS = 500
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What became of a plan: rows that were written, and changes that had become stale."""
+
+    tick_id: int
+    rows: int
+    stale: tuple[Change, ...]
+
+
+def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> list[Change]:
+    """The changes that make the tables here those of the root.
+
+    Raises StateError when not all rows that differ are known, and when the rows of a table come
+    from several queues, so that nobody can tell which are too many.
+    """
+    found: list[Change] = []
+    with session(settings.db, name="londiste repair", autocommit=True) as conn:
+        for result in compared.tables:
+            table = result.pairing
+            if result.more:
+                raise StateError(
+                    f"more than {asked.limit} rows of table {table.name} differ",
+                    hint=f"look for more with --limit, or copy it again: londiste resync"
+                    f" {table.name}",
+                )
+            if table.unknown and result.counts()[MISSING]:
+                raise StateError(
+                    f"rows of table {table.name} are missing, and cannot be made here whole",
+                    detail=f"values change on their way: {', '.join(sorted(table.unknown))}",
+                    hint=f"copy it again: londiste resync {table.name}",
+                )
+            others = conn.execute(
+                query("other_queues_of_table"),
+                {"dest": str(table.pair.dest), "queue": settings.queue_name},
+            ).fetchall()
+            if others and not asked.where and result.counts()[EXTRA]:
+                raise StateError(
+                    f"rows of table {table.pair.dest} come from other queues too:"
+                    f" {', '.join(str(row[0]) for row in others)}",
+                    detail="rows that this queue's root does not have may be theirs",
+                    hint="say which rows are this queue's: --where \"region = 'eu'\"",
+                )
+            found += changes(table, result.differences, rules(conn, table))
+    return in_order(found)
+
+
+def written(settings: WorkerSettings, found: Sequence[Change], tick: int) -> str:
+    """The plan as a file."""
+    with session(settings.db, name="londiste repair", autocommit=True) as conn:
+        node = nodes.get_node_info(conn, settings.queue_name).name
+    made = datetime.now(UTC).isoformat(timespec="seconds")
+    return text(found, queue=settings.queue_name, node=node, tick=tick, made=made)
+
+
+def rules(conn: Connection, table: Pairing) -> Rules:
+    """What unique indexes and identities of the table here ask of statements."""
+    unique: set[str] = set()
+    for index in catalog.indexes(conn, table.pair.dest):
+        if index.unique and not index.primary:
+            # Without a list of columns it has expressions, which may read any.
+            unique |= set(index.key or table.columns)
+    for constraint in catalog.constraints(conn, table.pair.dest):
+        if constraint.kind == "x":
+            unique |= set(table.columns)
+    for column in catalog.columns(conn, table.pair.dest):
+        if column.identity == "a":
+            unique.add(column.name)
+    return Rules(frozenset(unique))
+
+
+def apply(
+    settings: WorkerSettings,
+    plan: Sequence[Change],
+    *,
+    timeout: float,
+    say: Callable[[str], None],
+    where: str = "",
+) -> Applied:
+    """Writes what a plan says, in one transaction on this node, at one tick.
+
+    where -- the file that it was read from, '' if from none: then its statements are held against
+        what its rows come to.
+
+    Rows that have changed since the plan was made are left alone.  Raises BadOption for a
+    statement that was edited, StateError when one does not hit exactly one row; then nothing was
+    written.
+    """
+    names = list(dict.fromkeys(change.table for change in plan))
+    with contextlib.ExitStack() as stack:
+        conn = stack.enter_context(session(settings.db, name="londiste repair", autocommit=True))
+        chosen = choose(settings, conn, names)
+        parties = stack.enter_context(meet(settings, conn, chosen, say))
+        with session(parties.root_dsn, name="londiste repair", autocommit=True) as root:
+            paired = {str(t.name): pair_up(root, conn, t, Asked(), parties.held) for t in chosen}
+        suspects = {name: _suspects(conn, paired[name], plan) for name in names}
+        for name in names if where else ():
+            mine = [change for change in plan if change.table == name]
+            verify(paired[name], mine, rules(conn, paired[name]), where)
+        for _ in range(_ATTEMPTS):
+            with parties.aligned(timeout, hold=True) as at:
+                done = _at_tick(parties, at, paired, suspects, plan)
+            if done is not None:
+                return done
+            say("truncated, rewritten or replicated meanwhile, tried again")
+    raise TransientError(
+        f"the rows of the plan did not stand still in {_ATTEMPTS} attempts",
+        hint="give the command again when fewer TRUNCATE and ALTER TABLE are going on",
+    )
+
+
+def _at_tick(
+    parties: Parties,
+    at: Aligned,
+    paired: dict[str, Pairing],
+    suspects: dict[str, list[Suspect]],
+    plan: Sequence[Change],
+) -> Applied | None:
+    """Looks at the rows again and writes; None when that has to be tried at another tick."""
+    dsn = parties.settings.db
+    with session(dsn, name="londiste repair", replica=True) as node, both_sides(at) as (root, _):
+        if progress.repair_lock(node, parties.queue, parties.info.worker) != at.tick_id:
+            return None
+        now: dict[str, Counter[Difference]] = {}
+        for name, table in paired.items():
+            now[name] = Counter(rows.look(root, node, table, suspects[name]))
+            if moved(root, node, table):
+                return None
+        fresh, stale = _sorted_out(plan, now)
+        try:
+            node.execute("set constraints all deferred")
+            for change in in_order(fresh):
+                _one(node, change)
+                crash.point("repair.mid-plan")
+            node.commit()
+        except psycopg.Error as error:
+            raise from_database(error, where=place(dsn)) from error
+    # A row that is deleted and inserted counts once.
+    twice = sum(c.verb == "insert" and c.difference.kind == DIFFERS for c in fresh)
+    return Applied(at.tick_id, len(fresh) - twice, tuple(stale))
+
+
+def _sorted_out(
+    plan: Sequence[Change], now: dict[str, Counter[Difference]]
+) -> tuple[list[Change], list[Change]]:
+    """(changes whose rows are what they were, the others)."""
+    fresh: list[Change] = []
+    stale: list[Change] = []
+    used: dict[tuple[str, str], Counter[Difference]] = {}
+    for change in plan:
+        # A row that is deleted and inserted has one change for each.
+        seen = used.setdefault((change.table, change.verb), Counter())
+        seen[change.difference] += 1
+        known = now[change.table][change.difference] >= seen[change.difference]
+        (fresh if known else stale).append(change)
+    return fresh, stale
+
+
+def _one(node: Connection, change: Change) -> None:
+    try:
+        hit = node.execute(change.statement.encode()).rowcount
+    except psycopg.Error as error:
+        ours = from_database(error, where=place(node.info.dsn))
+        ours.say_more(f"nothing was written; the statement: {change.statement[:300]}")
+        raise ours from error
+    if hit != 1:
+        raise StateError(
+            f"a statement of the plan for table {change.table} hits {hit} rows, not one",
+            detail=f"nothing was written; the statement: {change.statement[:300]}",
+            hint="somebody writes to the table here; make the plan again when that is over",
+        )
+
+
+def _suspects(conn: Connection, table: Pairing, plan: Sequence[Change]) -> list[Suspect]:
+    """The keys of a table's changes, with the hashes by which rows without an index are found."""
+    keys: list[Row] = list(dict.fromkeys(c.difference.key for c in plan if c.table == table.name))
+    width = len(table.found_by)
+    if any(len(key) != width for key in keys):
+        raise StateError(
+            f"table {table.name} has other columns than when the plan was made",
+            hint=f"make the plan again: londiste repair {table.name}",
+        )
+    types = [table.type_of(name) for name in table.found_by]
+    found: list[Suspect] = []
+    for start in range(0, len(keys), _KEYS):
+        some = keys[start : start + _KEYS]
+        hashes = ", ".join(
+            "("
+            + key_hash(
+                [
+                    f"{'null' if v is None else literal(v)}::{t}"
+                    for v, t in zip(key, types, strict=True)
+                ]
+            )
+            + ")"
+            for key in some
+        )
+        texts = lines(conn, conn.info.dsn, f"copy (values {hashes}) to stdout")
+        found += [
+            Suspect(key, int(fields(line)[0] or 0)) for key, line in zip(some, texts, strict=True)
+        ]
+    return found

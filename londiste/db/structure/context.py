@@ -1,0 +1,145 @@
+"""What all that renders DDL shares: where it is for, which parts, and the names there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from londiste.db.ddl import literal
+from londiste.db.names import TableName, quote
+from londiste.db.structure.names import follow, free, mentions
+from londiste.db.structure.types import (
+    ColumnSequence,
+    Part,
+    Structure,
+    Structures,
+    There,
+)
+
+
+@dataclass
+class Target:
+    """The database that DDL is made for.
+
+    renamed -- tables by their names where they were read, and their names there; those that are
+        made and others that are known.
+    notes -- grows: what will not be as it was.
+    """
+
+    found: Structures
+    there: There
+    renamed: Mapping[TableName, TableName]
+    parts: frozenset[Part]
+    notes: list[str] = field(default_factory=list)
+    #: (table, name of constraint or index) as read -> name there.
+    names: dict[tuple[TableName, str], str] = field(default_factory=dict)
+    #: Sequences as read -> there.
+    sequences: dict[TableName, TableName] = field(default_factory=dict)
+    #: Extended statistics as read -> there.
+    statistics: dict[TableName, TableName] = field(default_factory=dict)
+    #: Sequences to make; the others are there.
+    new_sequences: list[ColumnSequence] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.made = {table.name: table for table in self.found.tables}
+        taken = set(self.there.taken) | {self.to(name) for name in self.made}
+        for table in self.found.tables:
+            self._name_objects(table, taken)
+        self._name_sequences(taken)
+
+    def to(self, table: TableName) -> TableName:
+        """The name of a table there."""
+        return self.renamed.get(table, table)
+
+    def has(self, table: TableName) -> bool:
+        """Whether a table (by its name where it was read) is there, or being made."""
+        return table in self.made or self.to(table) in self.there.relations
+
+    def attached_to(self, table: Structure) -> tuple[TableName, ...]:
+        """The parents that the table gets there, by their names where they were read."""
+        if Part.PARENTS not in self.parts or not all(self.has(p) for p in table.parents):
+            return ()
+        return table.parents
+
+    def of(self, table: Structure, name: str) -> str:
+        """The name there of a constraint, index, trigger or rule of a table."""
+        known = self.names.get((table.name, name))
+        return known or follow(name, table.name.name, self.to(table.name).name)
+
+    def elsewhere(self, text: str) -> TableName | None:
+        """A table that has another name there and that a definition names."""
+        return next(
+            (old for old, new in self.renamed.items() if old != new and mentions(text, old)), None
+        )
+
+    def note(self, text: str) -> None:
+        """Something that is not as it was; said once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def comment(self, what: str, text: str | None) -> list[str]:
+        """COMMENT ON, where there is one."""
+        if text is None or Part.COMMENTS not in self.parts:
+            return []
+        return [f"comment on {what} is {literal(text)}"]
+
+    def _name_objects(self, table: Structure, taken: set[TableName]) -> None:
+        dest = self.to(table.name)
+        for index in table.indexes:
+            wanted = follow(index.name, table.name.name, dest.name)
+            name = free(wanted, {t.name for t in taken if t.schema == dest.schema})
+            taken.add(TableName(dest.schema, name))
+            self.names[table.name, index.name] = name
+            if index.constraint is not None:
+                self.names[table.name, index.constraint] = name
+        for one in table.statistics:
+            schema = dest.schema if one.name.schema == table.name.schema else one.name.schema
+            wanted = follow(one.name.name, table.name.name, dest.name)
+            name = free(wanted, {t.name for t in taken if t.schema == schema})
+            self.statistics[one.name] = TableName(schema, name)
+            taken.add(self.statistics[one.name])
+
+    def _name_sequences(self, taken: set[TableName]) -> None:
+        """Owned ones belong to one table; one that a default only names may be there already."""
+        every: dict[TableName, tuple[Structure, ColumnSequence]] = {}
+        for table in self.found.tables:
+            for one in table.sequences:
+                if one.name not in every or one.owned:
+                    every[one.name] = (table, one)
+        for table, one in every.values():
+            dest = self.to(table.name)
+            follows = bool(one.owned) or one.name.schema == table.name.schema
+            schema = dest.schema if follows else one.name.schema
+            wanted = one.name.name
+            if one.owned:
+                wanted = follow(wanted, table.name.name, dest.name)
+            name = TableName(schema, wanted)
+            there = name in (self.there.taken if not one.owned else self.there.free_sequences)
+            if one.owned == "i" or (not there and name in taken):
+                there = False
+                name = TableName(
+                    schema, free(wanted, {t.name for t in taken if t.schema == schema})
+                )
+            self.sequences[one.name] = name
+            taken.add(name)
+            if not there and one.owned != "i":
+                self.new_sequences.append(one)
+
+
+def option_list(options: tuple[str, ...]) -> str:
+    """``key=value`` texts of the catalog as a list in parentheses."""
+    pairs = []
+    for option in options:
+        key, _, value = option.partition("=")
+        head, dot, rest = key.partition(".")
+        name = f"{head}.{quote(rest)}" if dot else quote(key)
+        pairs.append(f"{name} = {literal(value)}")
+    return f"({', '.join(pairs)})"
+
+
+def sequence_options(one: ColumnSequence) -> str:
+    """START, INCREMENT and so on."""
+    return (
+        f"start with {one.start} increment by {one.increment} minvalue {one.minimum}"
+        f" maxvalue {one.maximum} cache {one.cache}{' cycle' if one.cycle else ' no cycle'}"
+    )

@@ -1,0 +1,134 @@
+"""DDL that makes tables of one database in another: a function of values, nothing is asked.
+
+The order is that of pg_dump: types, sequences, tables (parents first), partitions attached, keys,
+indexes, everything else, foreign keys, and rights at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from londiste.db.names import TableName, quote
+from londiste.db.structure import objects, tables, usertypes
+from londiste.db.structure.context import Target
+from londiste.db.structure.types import Made, Need, Part, Structure, Structures, There
+from londiste.errors import UsageError
+
+
+def make(
+    found: Structures,
+    there: There,
+    renamed: Mapping[TableName, TableName],
+    parts: frozenset[Part],
+) -> Made:
+    """The statements that make all tables of ``found``; run in one transaction.
+
+    there -- read with ``read.there`` for at least the names that the tables get, those of their
+        parents and of the tables that they refer to.
+    renamed -- old name to new name, also of tables that are there and that foreign keys name.
+    parts -- WHOLE, BARE or something between.
+
+    Raises UsageError: a table is unlogged or there already, or needs a type or function that is
+    not there and cannot be made.
+    """
+    target = Target(found, there, renamed, parts)
+    ordered = _parents_first(found.tables)
+    for table in ordered:
+        _check(target, table)
+    result = _schemas(target)
+    result += usertypes.statements(target)
+    result += tables.sequences(target)
+    for table in ordered:
+        result += tables.create(target, table)
+    for table in ordered:
+        result += tables.attach(target, table)
+    for table in ordered:
+        result += objects.keys(target, table) + objects.indexes(target, table)
+    for table in reversed(ordered):
+        result += objects.attach_indexes(target, table)
+    pending = []
+    for table in ordered:
+        result += objects.statistics(target, table) + objects.replica_identity(target, table)
+        result += objects.triggers(target, table) + objects.rules(target, table)
+        result += objects.policies(target, table) + objects.comments(target, table)
+    for table in ordered:
+        more, wait = objects.foreign_keys(target, table)
+        result += more
+        pending += wait
+    for table in ordered:
+        result += objects.rights(target, table)
+    return Made(tuple(result), tuple(pending), tuple(target.notes))
+
+
+def others(found: Structures) -> frozenset[TableName]:
+    """The tables that these name: parents, and what foreign keys refer to."""
+    names = {parent for table in found.tables for parent in table.parents}
+    for table in found.tables:
+        names |= {c.to_table for c in table.constraints if c.to_table is not None}
+    return frozenset(names) - {table.name for table in found.tables}
+
+
+def _parents_first(found: tuple[Structure, ...]) -> list[Structure]:
+    by_name = {table.name: table for table in found}
+    result: dict[TableName, Structure] = {}
+
+    def visit(table: Structure) -> None:
+        for parent in table.parents:
+            if parent in by_name:
+                visit(by_name[parent])
+        result.setdefault(table.name, table)
+
+    for table in found:
+        visit(table)
+    return list(result.values())
+
+
+def _schemas(target: Target) -> list[str]:
+    wanted = {target.to(name).schema for name in target.made}
+    if Part.TYPES in target.parts:
+        wanted |= {t.name.schema for t in target.found.types if t.extension is None}
+    if Part.DEFAULTS in target.parts:
+        wanted |= {target.sequences[s.name].schema for s in target.new_sequences}
+    if Part.STATISTICS in target.parts:
+        wanted |= {name.schema for name in target.statistics.values()}
+    return [f"create schema {quote(name)}" for name in sorted(wanted - target.there.schemas)]
+
+
+def _check(target: Target, table: Structure) -> None:
+    dest = target.to(table.name)
+    if table.persistence != "p":
+        kind = "unlogged" if table.persistence == "u" else "temporary"
+        raise UsageError(
+            f"table {table.name} is {kind}",
+            detail="its rows do not outlive a crash of the server; nothing was made",
+            hint=f"on the provider: alter table {table.name.quoted} set logged",
+        )
+    if dest in target.there.relations:
+        raise UsageError(
+            f"table {dest} is there already",
+            detail=f"table {table.name} was to be made there; nothing was made",
+            hint="remove it, or give the new one another name: --dest-table",
+        )
+    for need in table.needs:
+        if need.signature not in target.there.functions and _wanted(target, table, need):
+            _missing(table, need)
+
+
+def _wanted(target: Target, table: Structure, need: Need) -> bool:
+    """Whether the object that calls the function is to be made."""
+    if need.part != Part.DEFAULTS:
+        keys = {i.name for i in table.indexes if i.constraint is not None}
+        part = Part.UNIQUE if need.object in keys else Part(need.part)
+        return part in target.parts
+    column = next(c for c in table.columns if c.name == need.object)
+    return bool(column.generated) or Part.DEFAULTS in target.parts
+
+
+def _missing(table: Structure, need: Need) -> None:
+    raise UsageError(
+        f"function {need.signature} is not there, and table {table.name} needs it",
+        detail=f"for {need.object} ({need.part}); nothing was made",
+        hint=f"create it first: create extension {quote(need.extension)}"
+        if need.extension
+        else f"create it first, or leave that out: --create-without {need.part}",
+    )

@@ -1,0 +1,257 @@
+"""CREATE TABLE: columns, checks, parents, partitions; and the sequences of columns."""
+
+from __future__ import annotations
+
+from londiste.db.ddl import literal
+from londiste.db.names import quote
+from londiste.db.structure.context import Target, option_list, sequence_options
+from londiste.db.structure.types import Column, ColumnSequence, Constraint, Part, Structure
+
+#: Releases (server_version_num) since which there is …
+VIRTUAL = 180000
+NAMED_NOT_NULL = 180000
+NOT_ENFORCED = 180000
+PARTITIONED_IDENTITY = 170000
+_OPTIONS_SINCE = {
+    "autovacuum_vacuum_max_threshold": 180000,
+    "vacuum_max_eager_freeze_failure_rate": 180000,
+}
+
+
+def sequences(target: Target) -> list[str]:
+    """CREATE SEQUENCE for those that defaults name."""
+    result = []
+    for one in target.new_sequences:
+        if Part.DEFAULTS not in target.parts:
+            continue
+        name = target.sequences[one.name]
+        unlogged = "unlogged " if one.unlogged and target.there.version >= 150000 else ""
+        result.append(
+            f"create {unlogged}sequence {name.quoted} as {one.type} {sequence_options(one)}"
+        )
+        result += target.comment(f"sequence {name.quoted}", one.comment)
+    return result
+
+
+def create(target: Target, table: Structure) -> list[str]:
+    """The table with its columns and checks, and what can only be said behind it."""
+    dest = target.to(table.name)
+    parents = target.attached_to(table)
+    attached = bool(parents) and table.bound is not None
+    inherits = parents if not attached else ()
+    lines, after = [], []
+    for column in table.columns:
+        if inherits and not column.is_local:
+            after += _inherited_column(target, table, column)
+            continue
+        lines.append(_column(target, table, column, attached))
+        after += _not_null_after(target, table, column)
+    for check in _checks(target, table):
+        if inherits and not check.is_local:
+            continue
+        text = f"constraint {quote(target.of(table, check.name))} {check.definition}"
+        if check.validated and check.enforced:
+            lines.append(text)
+        else:
+            after.append(f"alter table only {dest.quoted} add {text}")
+    body = ",\n    ".join(lines)
+    statement = f"create table {dest.quoted} (\n    {body}\n)"
+    if inherits:
+        statement += f" inherits ({', '.join(target.to(p).quoted for p in inherits)})"
+    if table.partition_key:
+        statement += f" partition by {table.partition_key}"
+    options = _options(target, table)
+    if options:
+        statement += f" with {option_list(options)}"
+    result = [statement, *after]
+    if Part.PARENTS in target.parts and table.parents and not parents:
+        names = ", ".join(str(target.to(p)) for p in table.parents)
+        word = "a partition of it" if table.bound else "a child of it"
+        target.note(f"{names} is not there: table {dest} is made for itself, not as {word}")
+    for column in table.columns:
+        result += _settings(target, table, column)
+    for one in table.sequences:
+        if one.owned == "a" and Part.DEFAULTS in target.parts:
+            name = target.sequences[one.name].quoted
+            result.append(f"alter sequence {name} owned by {dest.quoted}.{quote(one.column)}")
+    if table.tablespace:
+        target.note(f"table {dest} is made in the default tablespace, not in {table.tablespace}")
+    if table.access_method:
+        target.note(f"table {dest} is made with access method heap, not {table.access_method}")
+    if table.is_typed:
+        target.note(f"table {dest} is made with columns of its own, not as one of a type")
+    return result
+
+
+def attach(target: Target, table: Structure) -> list[str]:
+    """ATTACH PARTITION, for a partition whose parent is there."""
+    if table.bound is None or not target.attached_to(table):
+        return []
+    parent = target.to(table.parents[0])
+    return [
+        f"alter table only {parent.quoted} attach partition {target.to(table.name).quoted}"
+        f" {table.bound}"
+    ]
+
+
+def _checks(target: Target, table: Structure) -> list[Constraint]:
+    result = []
+    for one in table.constraints:
+        if one.kind != "c" or Part.CHECKS not in target.parts:
+            continue
+        if not one.enforced and target.there.version < NOT_ENFORCED:
+            target.note(
+                f"check {one.name} of table {target.to(table.name)} is left out: NOT ENFORCED is"
+                " not known before PostgreSQL 18"
+            )
+            continue
+        result.append(one)
+    return result
+
+
+def _column(target: Target, table: Structure, column: Column, attached: bool) -> str:
+    parts = [quote(column.name), column.type]
+    if column.collation:
+        parts.append(f"collate {column.collation}")
+    if column.identity:
+        text = _identity(target, table, column, attached)
+        if text:
+            parts.append(text)
+    elif column.generated:
+        parts.append(_generated(target, table, column))
+    else:
+        default = _default(target, table, column)
+        if default is not None:
+            parts.append(f"default {default}")
+    if column.not_null and column.not_null_valid:
+        if column.not_null_name and target.there.version >= NAMED_NOT_NULL:
+            parts.append(f"constraint {quote(target.of(table, column.not_null_name))}")
+        parts.append("not null")
+        if column.not_null_no_inherit and target.there.version >= NAMED_NOT_NULL:
+            parts.append("no inherit")
+    return " ".join(parts)
+
+
+def _not_null_after(target: Target, table: Structure, column: Column) -> list[str]:
+    """NOT NULL that is not known to be true of all rows."""
+    if not column.not_null or column.not_null_valid:
+        return []
+    dest = target.to(table.name)
+    if target.there.version < NAMED_NOT_NULL or column.not_null_name is None:
+        target.note(
+            f"column {column.name} of table {dest} may be NULL: NOT NULL is NOT VALID there, which"
+            " is not known before PostgreSQL 18"
+        )
+        return []
+    name = quote(target.of(table, column.not_null_name))
+    return [
+        f"alter table only {dest.quoted} add constraint {name} not null {quote(column.name)}"
+        " not valid"
+    ]
+
+
+def _inherited_column(target: Target, table: Structure, column: Column) -> list[str]:
+    """What a column that only a parent defines has of its own."""
+    dest, name = target.to(table.name).quoted, quote(column.name)
+    result = []
+    default = None if column.generated or column.identity else _default(target, table, column)
+    of_parent = [
+        c.default
+        for parent in table.parents
+        if parent in target.made
+        for c in target.made[parent].columns
+        if c.name == column.name
+    ]
+    if not column.generated and Part.DEFAULTS in target.parts and column.default not in of_parent:
+        if default is not None:
+            result.append(f"alter table only {dest} alter column {name} set default {default}")
+        elif any(of_parent):
+            result.append(f"alter table only {dest} alter column {name} drop default")
+    if column.not_null and column.not_null_local and column.not_null_valid:
+        if column.not_null_name and target.there.version >= NAMED_NOT_NULL:
+            own = quote(target.of(table, column.not_null_name))
+            result.append(f"alter table only {dest} add constraint {own} not null {name}")
+        else:
+            result.append(f"alter table only {dest} alter column {name} set not null")
+    return result
+
+
+def _identity(target: Target, table: Structure, column: Column, attached: bool) -> str:
+    if attached:
+        return ""  # it comes from the parent
+    if table.partition_key and target.there.version < PARTITIONED_IDENTITY:
+        target.note(
+            f"column {column.name} of table {target.to(table.name)} is no identity: a partitioned"
+            " table has none before PostgreSQL 17"
+        )
+        return ""
+    when = "always" if column.identity == "a" else "by default"
+    own = next((s for s in table.sequences if s.column == column.name and s.owned == "i"), None)
+    text = f"generated {when} as identity"
+    if own is not None:
+        name = ""
+        if Part.DEFAULTS in target.parts:
+            name = f"sequence name {target.sequences[own.name].quoted} "
+        text += f" ({name}{sequence_options(own)})"
+    return text
+
+
+def _generated(target: Target, table: Structure, column: Column) -> str:
+    kind = "stored"
+    if column.generated == "v" and target.there.version >= VIRTUAL:
+        kind = "virtual"
+    elif column.generated == "v":
+        target.note(
+            f"column {column.name} of table {target.to(table.name)} is stored, not virtual:"
+            " PostgreSQL knows virtual columns since 18"
+        )
+    return f"generated always as ({column.default}) {kind}"
+
+
+def _default(target: Target, table: Structure, column: Column) -> str | None:
+    if column.default is None:
+        return None
+    if Part.DEFAULTS not in target.parts:
+        return column.default if column.default_builtin else None
+    text = column.default
+    for one in table.sequences:
+        if one.column == column.name:
+            text = text.replace(f"{one.literal}::regclass", _regclass(target, one))
+    return text
+
+
+def _regclass(target: Target, one: ColumnSequence) -> str:
+    return f"{literal(target.sequences[one.name].quoted)}::pg_catalog.regclass"
+
+
+def _options(target: Target, table: Structure) -> tuple[str, ...]:
+    if Part.OPTIONS not in target.parts:
+        return ()
+    result = []
+    for option in table.options:
+        key = option.partition("=")[0].removeprefix("toast.")
+        since = _OPTIONS_SINCE.get(key, 0)
+        if target.there.version < since:
+            target.note(
+                f"table {target.to(table.name)} is made without {option}: known since PostgreSQL"
+                f" {since // 10000}"
+            )
+        else:
+            result.append(option)
+    return tuple(result)
+
+
+def _settings(target: Target, table: Structure, column: Column) -> list[str]:
+    if Part.OPTIONS not in target.parts:
+        return []
+    alter = f"alter table only {target.to(table.name).quoted} alter column {quote(column.name)}"
+    result = []
+    if column.storage:
+        result.append(f"{alter} set storage {column.storage}")
+    if column.compression:
+        result.append(f"{alter} set compression {column.compression}")
+    if column.statistics is not None:
+        result.append(f"{alter} set statistics {column.statistics}")
+    if column.options:
+        result.append(f"{alter} set {option_list(column.options)}")
+    return result

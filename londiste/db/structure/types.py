@@ -1,0 +1,308 @@
+"""The structure of a table as the catalog tells it, as values.
+
+Texts of definitions are those of the server that was asked, with every name qualified that is not
+PostgreSQL's own; identifiers are unquoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from londiste.db.names import TableName
+
+
+class Part(StrEnum):
+    """What can be left out when a table is made again."""
+
+    DEFAULTS = "defaults"
+    CHECKS = "checks"
+    UNIQUE = "unique"
+    INDEXES = "indexes"
+    STATISTICS = "statistics"
+    FOREIGN_KEYS = "foreign-keys"
+    PARENTS = "parents"
+    TRIGGERS = "triggers"
+    RULES = "rules"
+    POLICIES = "policies"
+    GRANTS = "grants"
+    OWNER = "owner"
+    COMMENTS = "comments"
+    OPTIONS = "options"
+    TYPES = "types"
+
+
+#: Everything there is.
+WHOLE = frozenset(Part)
+#: Columns and the primary key; with that go NOT NULL, identity, generated columns, and defaults
+#: that need nothing but PostgreSQL.
+BARE: frozenset[Part] = frozenset()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; fields as in ``structure_columns``.
+
+    identity -- a always, d by default, '' none; generated -- s stored, v virtual, '' none.
+    """
+
+    name: str
+    type: str
+    type_oid: int
+    collation: str | None
+    not_null: bool
+    not_null_name: str | None
+    not_null_no_inherit: bool
+    not_null_valid: bool
+    not_null_local: bool
+    not_null_comment: str | None
+    default: str | None
+    default_builtin: bool
+    identity: str
+    generated: str
+    storage: str | None
+    compression: str | None
+    statistics: int | None
+    options: tuple[str, ...]
+    comment: str | None
+    is_local: bool
+    inherited: bool
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """Key (p), unique (u), exclusion (x), check (c) or foreign key (f)."""
+
+    name: str
+    kind: str
+    definition: str
+    validated: bool
+    enforced: bool
+    periods: bool
+    by_parent: bool
+    is_local: bool
+    no_inherit: bool
+    to_table: TableName | None
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index; ``constraint`` names the one it stands behind, ``parent`` what it is part of."""
+
+    name: str
+    definition: str
+    valid: bool
+    clustered: bool
+    replica_identity: bool
+    options: tuple[str, ...]
+    tablespace: str | None
+    comment: str | None
+    statistics: Mapping[int, int]
+    constraint: str | None
+    parent: str | None
+    parent_table: TableName | None
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """A trigger that somebody made; ``cloned``: a partition has it of its parent."""
+
+    name: str
+    enabled: str
+    definition: str
+    cloned: bool
+    parent_enabled: str | None
+    from_other: bool
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rewrite rule."""
+
+    name: str
+    enabled: str
+    definition: str
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A row security policy; ``command`` is r, a, w, d or *; no roles: PUBLIC."""
+
+    name: str
+    command: str
+    permissive: bool
+    roles: tuple[str, ...]
+    using: str | None
+    check: str | None
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class Grant:
+    """One privilege; ``grantee`` None is PUBLIC; of a column or a sequence when one is named."""
+
+    grantee: str | None
+    privilege: str
+    grantable: bool
+    column: str | None
+    sequence: TableName | None
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Extended statistics."""
+
+    name: TableName
+    definition: str
+    target: int | None
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class ColumnSequence:
+    """A sequence that a column takes values from.
+
+    owned -- a: dropped with the column; i: of an identity; '': only named in the default.
+    literal -- the name as a default has it.
+    """
+
+    column: str
+    name: TableName
+    owned: str
+    unlogged: bool
+    type: str
+    start: int
+    increment: int
+    minimum: int
+    maximum: int
+    cache: int
+    cycle: bool
+    literal: str
+    comment: str | None
+
+
+@dataclass(frozen=True)
+class UserType:
+    """A type that PostgreSQL does not bring.
+
+    kind -- e enum, d domain, c composite, r range, b base, p pseudo, t row of a table.
+    checks -- (name, definition); attributes -- (name, type, collation).
+    needs -- functions that it calls, as ``to_regprocedure`` reads them.
+    """
+
+    name: TableName
+    kind: str
+    owner: str
+    comment: str | None
+    extension: str | None
+    labels: tuple[str, ...] = ()
+    base: str | None = None
+    collation: str | None = None
+    not_null: bool = False
+    default: str | None = None
+    checks: tuple[tuple[str, str], ...] = ()
+    attributes: tuple[tuple[str, str, str | None], ...] = ()
+    range: Mapping[str, str | None] | None = None
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Need:
+    """A function that an object of a table calls."""
+
+    part: str
+    object: str
+    signature: str
+    extension: str | None
+
+
+@dataclass(frozen=True)
+class Structure:
+    """One table, whole.
+
+    kind -- r, or p for a partitioned one; persistence -- p, u unlogged, t temporary.
+    replica_identity -- d default, n nothing, f full, i index.
+    bound -- of a partition; partition_key -- of a partitioned table.
+    """
+
+    name: TableName
+    kind: str
+    persistence: str
+    owner: str
+    comment: str | None
+    options: tuple[str, ...]
+    tablespace: str | None
+    access_method: str | None
+    is_typed: bool
+    replica_identity: str
+    row_security: bool
+    force_row_security: bool
+    bound: str | None
+    partition_key: str | None
+    parents: tuple[TableName, ...]
+    columns: tuple[Column, ...]
+    constraints: tuple[Constraint, ...]
+    indexes: tuple[Index, ...]
+    triggers: tuple[Trigger, ...]
+    rules: tuple[Rule, ...]
+    policies: tuple[Policy, ...]
+    grants: tuple[Grant, ...]
+    statistics: tuple[Statistics, ...]
+    sequences: tuple[ColumnSequence, ...]
+    needs: tuple[Need, ...]
+
+
+@dataclass(frozen=True)
+class Structures:
+    """Several tables, and the types that their columns need, in the order of making them.
+
+    version -- server_version_num of where they were read.
+    """
+
+    tables: tuple[Structure, ...]
+    types: tuple[UserType, ...]
+    version: int
+
+
+@dataclass(frozen=True)
+class There:
+    """What is in the database that the DDL is for.
+
+    roles -- name, and whether this session may make it an owner.
+    taken -- names of relations and statistics by schema; free_sequences -- those of no column.
+    """
+
+    version: int
+    schemas: frozenset[str] = frozenset()
+    roles: Mapping[str, bool] | None = None
+    types: frozenset[TableName] = frozenset()
+    functions: frozenset[str] = frozenset()
+    relations: frozenset[TableName] = frozenset()
+    taken: frozenset[TableName] = frozenset()
+    free_sequences: frozenset[TableName] = frozenset()
+
+
+@dataclass(frozen=True)
+class PendingKey:
+    """A foreign key whose other table is not there yet; ``definition`` makes it."""
+
+    from_table: TableName
+    to_table: TableName
+    name: str
+    definition: str
+
+
+@dataclass(frozen=True)
+class Made:
+    """The DDL, in its order.
+
+    notes -- what is not as it is there, one sentence each.
+    """
+
+    statements: tuple[str, ...]
+    pending: tuple[PendingKey, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,205 @@
+"""``spark.readStream.format("pgq")`` and ``spark.read.format("pgq")``.
+
+The offset is a tick, a partition is a slice of the events between two ticks, which an executor
+reads with COPY into record batches of Arrow.  What is decided in the driver is in
+``stream/driver.py``, what executors do in ``stream/reading.py``; here is only what Spark calls.
+
+Spark makes these objects many times, in processes of its own, and pickles them; so they hold the
+options and nothing that is open, but in the one process that runs a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+
+from londiste.db import catalog
+from londiste.db.connection import session
+from londiste.engine.spark.stream import offsets, reading, snapshots
+from londiste.engine.spark.stream import schema as schemas
+from londiste.engine.spark.stream.driver import Driver, lost, starting_tick
+from londiste.engine.spark.stream.offsets import Slice
+from londiste.engine.spark.stream.options import Mode, Options, Payload, parse
+from londiste.engine.spark.stream.snapshots import TablePart, table_parts
+from londiste.engine.spark.stream.values import Shape, shape_of
+from londiste.errors import BadOption
+from londiste.pgq import manage, ticks
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+try:
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadMaxFiles,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+except ImportError:  # before Spark 4.2
+    ReadAllAvailable = ReadMaxFiles = ReadMaxRows = None
+
+    class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
+        """Not there before Spark 4.2."""
+
+
+class Part(InputPartition):  # type: ignore[misc]
+    """What one task reads."""
+
+    def __init__(self, what: Slice | TablePart) -> None:
+        super().__init__(what)
+        self.what = what
+
+
+class PgqDataSource(DataSource):  # type: ignore[misc]
+    """The queue as a source; see docs/howto/spark-streams.md for its options."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self._given = dict(options.items())
+
+    @classmethod
+    def name(cls) -> str:
+        """What follows ``format``."""
+        return "pgq"
+
+    def schema(self) -> Any:
+        """The columns of the result; those of a table are asked for."""
+        options = parse(self._given)
+        return schemas.schema(options.payload, _shape(options).columns)
+
+    def reader(self, schema: Any) -> BatchReader:
+        """For ``spark.read``."""
+        return BatchReader(parse(self._given, stream=False), schema)
+
+    def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802
+        """For ``spark.readStream``."""
+        return StreamReader(parse(self._given, stream=True), schema)
+
+
+class _Reader:
+    """What both have: options, and what the result looks like."""
+
+    def __init__(self, options: Options, schema: Any) -> None:
+        self.options = options
+        self._shape = _shape(options)
+        self._schema = schemas.schema(options.payload, self._shape.columns)
+        if schema != self._schema:
+            raise BadOption(
+                "the columns of the result are not those of the source",
+                detail=f"they are {self._schema.simpleString()}",
+                hint="leave .schema(…) out; if there was none, the table has changed since the"
+                " DataFrame was made: make it again",
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What goes to executors: nothing that is open."""
+        return {**self.__dict__, "_driver": None}
+
+    def read(self, partition: Part) -> Iterator[pa.RecordBatch]:
+        """In an executor."""
+        what = partition.what
+        if isinstance(what, TablePart):
+            return snapshots.rows(self.options, what, self._shape, self._schema)
+        return reading.changes(self.options, what, self._shape, self._schema)
+
+
+class BatchReader(_Reader, DataSourceReader):  # type: ignore[misc]
+    """The events between two ticks, or the rows of a table."""
+
+    def partitions(self) -> list[Part]:
+        """Parts of the events that are there now."""
+        options = self.options
+        with session(options.conninfo, name="londiste-spark", autocommit=True) as conn:
+            manage.find_queue(conn, options.queue)
+            if options.mode is Mode.SNAPSHOT:
+                return [Part(what) for what in table_parts(conn, options, options.snapshot)]
+            first = starting_tick(conn, options, otherwise="earliest")
+            found = ticks.between(conn, options.queue, first.id, options.end_tick)
+            if options.end_tick is not None and (not found or found[-1].id != options.end_tick):
+                if options.end_tick < first.id:
+                    raise BadOption(
+                        f"endingTick {options.end_tick} is before the start, tick {first.id}",
+                        hint="give a later one, or leave it out",
+                    )
+                raise lost(conn, options.queue, options.end_tick)
+        # Spark asks for one part at least.
+        return [Part(what) for what in offsets.slices(found, options.partitions)] or [
+            Part(Slice((first, first)))
+        ]
+
+
+class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """The events as they come."""
+
+    _driver: Driver | None = None
+
+    @property
+    def driver(self) -> Driver:
+        """In the process that runs the query."""
+        if self._driver is None:
+            self._driver = Driver(self.options)
+        return self._driver
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where a query without a checkpoint begins."""
+        return offsets.write(self.driver.initial())
+
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, Any] | None = None, limit: Any = None
+    ) -> dict[str, Any]:
+        """Where the next batch ends; Spark before 4.2 gives neither start nor limit."""
+        limited = limit is not None and not isinstance(limit, ReadAllAvailable)
+        begin = None if start is None else offsets.read(start)
+        return offsets.write(self.driver.latest(begin, limited=limited))
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """That there is a limit; what it is, ``latestOffset`` takes from the options."""
+        if self.options.max_events is not None:
+            return ReadMaxRows(self.options.max_events)
+        if self.options.max_ticks is not None:
+            # Spark knows limits of its own kinds only.
+            return ReadMaxFiles(self.options.max_ticks)
+        return ReadAllAvailable()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """The newest tick, for the progress of the query."""
+        newest = self.driver.newest()
+        return None if newest is None else offsets.write(newest)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """The query ends with the newest tick of now."""
+        self.driver.stop_at_newest()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Part]:
+        """The parts of a batch."""
+        return [Part(s) for s in self.driver.parts(offsets.read(start), offsets.read(end))]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Spark has finished the batch that ends there."""
+        self.driver.finished(offsets.read(end))
+
+    def stop(self) -> None:
+        """The query has ended."""
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+
+
+def _shape(options: Options) -> Shape:
+    """The columns of the table, for payload typed."""
+    if options.payload is not Payload.TYPED:
+        return Shape()
+    with session(options.conninfo, name="londiste-spark", autocommit=True) as conn:
+        catalog.require(conn, options.table)
+        found = catalog.columns(conn, options.table)
+    return shape_of(found, strings=options.strings, policy=options.values)
+
+
+__all__ = ["BatchReader", "PgqDataSource", "StreamReader"]

@@ -1,0 +1,1 @@
+"""A queue as a source of Spark: ``spark.readStream.format("pgq")``."""

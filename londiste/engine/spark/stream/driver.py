@@ -1,0 +1,345 @@
+"""The stream in the driver: where it stands, where a batch ends, what the queue may forget.
+
+One session of the driver belongs to a query that runs.  It holds the lock of the consumer, so two
+queries cannot move one position against each other.  The consumer of the queue stays at the
+newest tick up to which Spark has finished: rotation keeps all that comes behind it.
+
+Spark says ``commit(end)`` of a batch only when the next one begins, and never of the last one.
+But it asks for the next batch only when the one before is finished, so the start of that question
+is the position.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from londiste.db.alone import become_the_one
+from londiste.db.connection import Connection, connect, place, usable
+from londiste.engine.spark.stream import offsets
+from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset, Slice
+from londiste.engine.spark.stream.options import Mode, Options, Policy
+from londiste.engine.spark.stream.snapshots import Held, TablePart, table_parts
+from londiste.errors import NodeBusy, PositionLost, StateError
+from londiste.pgq import batches, continuity, manage, queues, ticks
+from londiste.pgq.pausing import get_paused_consumers
+from londiste.pgq.types import Tick
+
+log = logging.getLogger(__name__)
+
+
+class Driver:
+    """Decides what a query reads; every method may raise what the database says as ours."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._conn: Connection | None = None
+        self._begun = False
+        #: Up to where the query may go at most; None: no limit.
+        self._target: Tick | None = None
+        #: The snapshot whose rows come first, until Spark has them.
+        self._held: Held | None = None
+
+    def close(self) -> None:
+        """Gives the session back, and the lock with it."""
+        self._let_go()
+        conn, self._conn = self._conn, None
+        if conn is not None:
+            conn.close()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
+
+    # -- what Spark asks --------------------------------------------------------------------------
+
+    def initial(self) -> Offset:
+        """Where a query without a checkpoint begins; the consumer is registered there."""
+        options, conn = self.options, self.conn
+        known = next(iter(queues.get_consumer_info(conn, options.queue, options.consumer)), None)
+        if known is not None and known.current_batch is not None:
+            raise StateError(
+                f"consumer {options.consumer} of queue {options.queue} has an open batch",
+                detail="another program consumes under this name",
+                hint="give the stream a consumer of its own: .option('consumer', …)",
+            )
+        if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
+            tick = self._newest()
+        elif known is not None and known.last_tick is not None and not options.start.given:
+            (tick,) = ticks.between(conn, options.queue, known.last_tick, known.last_tick) or [
+                self._lost(known.last_tick)
+            ]
+        else:
+            tick = self._start()
+        batches.register_consumer_at(conn, options.queue, options.consumer, tick.id)
+        self._begun = True
+        if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
+            return BEFORE_SNAPSHOT
+        return self._offset(tick)
+
+    def latest(self, start: Offset | None, *, limited: bool) -> Offset:
+        """Where the batch that begins at ``start`` ends; ``start`` itself when nothing came.
+
+        limited -- whether the limits of the options count.
+        start -- None: Spark does not say (before 4.2); then there are no limits.
+        """
+        options = self.options
+        if start is None:
+            if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
+                raise StateError(
+                    "mode=snapshot-then-changes needs Spark 4.2 or later",
+                    hint="read the rows with spark.read and mode=snapshot",
+                )
+            return self._offset(self._newest())
+        if start.is_before_snapshot:
+            return self._hold()
+        start = self.proved(start)
+        assert start.tick is not None
+        self.finished(start)
+        if get_paused_consumers(self.conn, options.queue, options.consumer):
+            return start
+        last = None if self._target is None else max(self._target.id, start.tick)
+        found = ticks.between(self.conn, options.queue, start.tick, last)
+        if not found or found[0].id != start.tick:
+            self._lost(start.tick)
+        end = offsets.choose(
+            found,
+            options.max_ticks if limited else None,
+            options.max_events if limited else None,
+        )
+        if end.id == start.tick:
+            return start
+        return offsets.at(end, self._generation(), start)
+
+    def newest(self) -> Offset | None:
+        """The newest tick, for the progress that Spark shows."""
+        tick = ticks.newest(self.conn, self.options.queue)
+        return None if tick is None else self._offset(tick)
+
+    def stop_at_newest(self) -> None:
+        """The query ends where the queue is now."""
+        self._target = self._newest()
+
+    def parts(self, start: Offset, end: Offset) -> Sequence[Slice | TablePart]:
+        """The parts of the batch between two offsets."""
+        if start.is_before_snapshot:
+            return self._table_parts(end)
+        start = self.proved(start)
+        assert start.tick is not None and end.tick is not None
+        if start.tick >= end.tick:
+            return []
+        found = ticks.between(self.conn, self.options.queue, start.tick, end.tick)
+        if not found or found[0].id != start.tick or found[-1].id != end.tick:
+            self._lost(start.tick)
+        if end.time is not None and found[-1].time != end.time:
+            raise self._other(f"tick {end.tick} was made at {found[-1].time}, not at {end.time}")
+        return offsets.slices(found, self.options.partitions, start.seen)
+
+    def finished(self, offset: Offset) -> None:
+        """Spark is done with all up to the offset; the queue may forget what lies before."""
+        if offset.tick is None:
+            return
+        self._let_go()
+        queue, consumer = self.options.queue, self.options.consumer
+        found = queues.get_consumer_info(self.conn, queue, consumer)
+        if not found:
+            raise self._other("the consumer is not registered any more")
+        known = found[0]
+        if known.last_tick is None or known.last_tick < offset.tick:
+            batches.register_consumer_at(self.conn, queue, consumer, offset.tick)
+
+    # -- what that needs --------------------------------------------------------------------------
+
+    @property
+    def conn(self) -> Connection:
+        """The session of this query; it has the lock of the consumer."""
+        if self._conn is None or not usable(self._conn):
+            self.close()
+            options = self.options
+            conn = connect(
+                options.conninfo, name=f"londiste-spark {options.consumer}", autocommit=True
+            )
+            try:
+                manage.find_queue(conn, options.queue)
+                holder = become_the_one(conn, f"spark {options.queue} {options.consumer}")
+                if holder is not None:
+                    raise NodeBusy(
+                        f"consumer {options.consumer} of queue {options.queue} belongs to another"
+                        " query that runs",
+                        detail=holder,
+                        hint="stop that one, or give this one a consumer of its own",
+                    )
+            except BaseException:
+                conn.close()
+                raise
+            self._conn = conn
+        return self._conn
+
+    def proved(self, offset: Offset) -> Offset:
+        """The offset, when it is of this queue and nothing behind it is gone.
+
+        The first time in a program the consumer is registered behind it, should it not be there.
+        With failOnDataLoss=false it is the next one behind which events are complete.
+        """
+        assert offset.tick is not None
+        options, conn = self.options, self.conn
+        known = None
+        if offset.generation is not None and offset.time is not None:
+            known = continuity.Known(
+                place(options.dsn), offset.generation, 0, offset.tick, offset.time
+            )
+        row = continuity.look(conn, options.queue, options.consumer, known, offset.tick)
+        reason = None
+        if row.registration is None and self._begun:
+            reason = "the consumer is not registered any more"
+        elif known is not None:
+            # An offset does not tell the registration: what is behind it is proved by the events.
+            reason = continuity.decide(known, replace(row, registration=0), offset.tick)
+        if reason is not None:
+            raise self._other(reason)
+        if row.tick_time is None:
+            return self._skipped(offset)
+        if not self._begun:
+            if row.finished_tick is None or row.finished_tick > offset.tick:
+                batches.register_consumer_at(conn, options.queue, options.consumer, offset.tick)
+            self._begun = True
+        return offset
+
+    def _hold(self) -> Offset:
+        """Takes the snapshot whose rows come first; the offset of those behind it."""
+        self._begin()
+        self._let_go()
+        held = self._held = Held(self.options)
+        tick = held.tick
+        return Offset(tick.id, tick.time, self._generation(), held.seen)
+
+    def _begin(self) -> None:
+        """The consumer stands at or before the newest tick, so what comes behind it stays."""
+        if not self._begun:
+            options = self.options
+            batches.register_consumer_at(self.conn, options.queue, options.consumer, None)
+            self._begun = True
+
+    def _table_parts(self, end: Offset) -> Sequence[TablePart]:
+        if self._held is None or self._held.seen != end.seen or not self._held.is_alive:
+            if self.options.lost is Policy.FAIL:
+                raise StateError(
+                    f"the snapshot at tick {end.tick}, whose rows come first, is gone",
+                    detail="it ended with the program, or the session, that held it; its rows may"
+                    " be in the target or not",
+                    hint="empty the target and begin with another checkpoint; or read the rows of"
+                    " now with onSnapshotLost=again, after which changes come that are in them",
+                )
+            self.proved(end)
+            log.warning(
+                "queue %s: the snapshot at tick %s is gone, the rows of table %s are read anew",
+                self.options.queue,
+                end.tick,
+                self.options.table,
+            )
+            self._let_go()
+            self._held = Held(self.options)
+        return table_parts(self.conn, self.options, self._held.name)
+
+    def _skipped(self, offset: Offset) -> Offset:
+        if self.options.fail_on_loss:
+            assert offset.tick is not None
+            self._lost(offset.tick)
+        tick = ticks.oldest_complete(self.conn, self.options.queue)
+        if tick is None:
+            raise self._no_tick()
+        log.warning(
+            "queue %s: events from tick %s to tick %s are gone and left out (failOnDataLoss=false)",
+            self.options.queue,
+            offset.tick,
+            tick.id,
+        )
+        batches.register_consumer_at(self.conn, self.options.queue, self.options.consumer, tick.id)
+        self._begun = True
+        return self._offset(tick)
+
+    def _start(self) -> Tick:
+        return starting_tick(self.conn, self.options, otherwise="latest")
+
+    def _newest(self) -> Tick:
+        tick = ticks.newest(self.conn, self.options.queue)
+        if tick is None:
+            raise self._no_tick()
+        return tick
+
+    def _offset(self, tick: Tick) -> Offset:
+        return offsets.at(tick, self._generation(), BEFORE_SNAPSHOT)
+
+    def _generation(self) -> UUID | None:
+        return queues.queue_generation(self.conn, self.options.queue)
+
+    def _lost(self, tick: int) -> Tick:
+        raise lost(self.conn, self.options.queue, tick)
+
+    def _no_tick(self) -> StateError:
+        return StateError(
+            f"queue {self.options.queue} has no tick", hint="start the ticker: londiste ticker"
+        )
+
+    def _other(self, reason: str) -> PositionLost:
+        return PositionLost(
+            f"consumer {self.options.consumer} of queue {self.options.queue} cannot go on where the"
+            " checkpoint stands",
+            detail=reason,
+            hint="begin anew with another checkpoint, and bring the target to where that begins",
+        )
+
+
+def starting_tick(conn: Connection, options: Options, *, otherwise: str) -> Tick:
+    """The tick that the options name; otherwise -- when they name none.
+
+    Raises StateError for one that is not there.
+    """
+    start, queue = options.start, options.queue
+    if start.tick is not None:
+        found = ticks.between(conn, queue, start.tick, start.tick)
+        if not found:
+            raise lost(conn, queue, start.tick)
+        return found[0]
+    oldest = ticks.oldest_complete(conn, queue)
+    newest = ticks.newest(conn, queue)
+    if oldest is None or newest is None:
+        raise StateError(f"queue {queue} has no tick", hint="start the ticker: londiste ticker")
+    if start.time is not None:
+        tick = ticks.newest(conn, queue, until=start.time)
+        if tick is None or tick.id < oldest.id:
+            raise PositionLost(
+                f"queue {queue} has not all events since {start.time.isoformat()}",
+                detail=f"it has them since {oldest.time.isoformat()}, tick {oldest.id}",
+                hint="begin with startingOffsets=earliest, or at a later time",
+            )
+        return tick
+    return oldest if (start.end or otherwise) == "earliest" else newest
+
+
+def lost(conn: Connection, queue: str, tick: int) -> PositionLost | StateError:
+    """What to say when a tick is not there, or not yet."""
+    first, last = ticks.oldest_complete(conn, queue), ticks.newest(conn, queue)
+    if last is None or tick > last.id:
+        return StateError(
+            f"queue {queue} has no tick {tick} yet",
+            detail="it has no tick at all" if last is None else f"the newest is {last.id}",
+            hint="begin with startingOffsets=latest",
+        )
+    return PositionLost(
+        f"events of queue {queue} behind tick {tick} are gone",
+        detail=(
+            "there is no tick behind which all events are there"
+            if first is None
+            else f"all events are there behind ticks {first.id} to {last.id}"
+        )
+        + "; rotation removes what no registered consumer needs",
+        hint="begin anew with another checkpoint and mode=snapshot-then-changes; with"
+        " failOnDataLoss=false the query leaves out what is gone",
+    )
+
+
+__all__ = ["Driver", "lost", "starting_tick"]

@@ -1,0 +1,187 @@
+"""Offsets of a stream: which tick, of which queue; and which ticks the next micro-batch takes.
+
+An offset is what Spark writes into its checkpoint before a batch runs, so a batch is a pure
+function of two of them.  A number alone would be believed after a restore, when it stands for other
+events; so the time of the tick and the generation of the queue go with it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+from londiste.db.snapshot import Snapshot
+from londiste.errors import StateError
+from londiste.pgq.types import Tick
+
+
+@dataclass(frozen=True)
+class Offset:
+    """All events up to a tick are in the batches before.
+
+    tick -- None in front of a snapshot, whose rows come first.
+    seen -- the snapshot whose rows came first, as long as events behind the tick may be in it.
+    """
+
+    tick: int | None
+    time: datetime | None = None
+    generation: UUID | None = None
+    seen: str = ""
+
+    @property
+    def is_before_snapshot(self) -> bool:
+        """Nothing was read, and rows come first."""
+        return self.tick is None
+
+
+#: In front of a snapshot.
+BEFORE_SNAPSHOT = Offset(None)
+
+
+def write(offset: Offset) -> dict[str, Any]:
+    """As Spark keeps it: the same offset has the same text."""
+    if offset.tick is None:
+        return {"snapshot": "wanted"}
+    found: dict[str, Any] = {"tick": offset.tick}
+    if offset.time is not None:
+        found["time"] = offset.time.isoformat()
+    if offset.generation is not None:
+        found["queue"] = str(offset.generation)
+    if offset.seen:
+        found["seen"] = offset.seen
+    return found
+
+
+def read(text: dict[str, Any]) -> Offset:
+    """The other way round.  Raises StateError for what this source has not written."""
+    try:
+        if text.get("snapshot") == "wanted":
+            return BEFORE_SNAPSHOT
+        return Offset(
+            int(text["tick"]),
+            datetime.fromisoformat(text["time"]) if "time" in text else None,
+            UUID(text["queue"]) if "queue" in text else None,
+            str(text.get("seen", "")),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise StateError(
+            f"the checkpoint has an offset that is not of this source: {str(text)[:200]}",
+            hint="a checkpoint belongs to one query: give this one a directory of its own",
+        ) from None
+
+
+def choose(ticks: Sequence[Tick], max_ticks: int | None, max_events: int | None) -> Tick:
+    """The tick that ends the next batch.
+
+    ticks -- the one the batch begins behind, and all that came after it; at least the first.
+    max_events -- a batch ends in front of the tick that would make it larger, but has one.
+    """
+    count = len(ticks) - 1
+    if max_ticks is not None:
+        count = min(count, max_ticks)
+    if max_events is not None:
+        limit = ticks[0].seq + max_events
+        fitting = sum(1 for tick in ticks[1 : count + 1] if tick.seq <= limit)
+        count = min(count, max(1, fitting))
+    return ticks[count]
+
+
+def at(tick: Tick, generation: UUID | None, before: Offset) -> Offset:
+    """The offset at a tick that a batch ends with, which began at ``before``."""
+    seen = before.seen
+    if seen and Snapshot.parse(tick.snapshot).xmin >= Snapshot.parse(seen).xmax:
+        # What comes behind this tick began after the snapshot.
+        seen = ""
+    return Offset(tick.id, tick.time, generation, seen)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A part of the events of a batch, which one task reads.
+
+    ticks -- the one it begins behind, those inside, and the one it ends with.
+    first_id, last_id -- of event ids, from and to (not included); None: no bound.
+    """
+
+    ticks: tuple[Tick, ...]
+    first_id: int | None = None
+    last_id: int | None = None
+    seen: str = ""
+
+
+#: Fewer events are not worth a task of their own.
+WORTH_A_TASK = 5_000
+
+
+def slices(
+    ticks: Sequence[Tick], partitions: int, seen: str = "", worth: int = WORTH_A_TASK
+) -> list[Slice]:
+    """Cuts the events between the first and the last of the ticks into about equal parts.
+
+    At ticks where that gives equal parts; else a tick's events are cut by their ids.
+    """
+    if len(ticks) < 2:
+        return []
+    total = max(0, ticks[-1].seq - ticks[0].seq)
+    count = max(1, min(partitions, total // worth))
+    if count == 1:
+        return [Slice(tuple(ticks), seen=seen)]
+    share = -(-total // count)
+    found: list[Slice] = []
+    begin = 0
+    while begin < len(ticks) - 1:
+        # As many ticks as fit into a share, one at least.
+        limit = ticks[begin].seq + share
+        end = begin + 1
+        while end + 1 < len(ticks) and ticks[end + 1].seq <= limit:
+            end += 1
+        group = tuple(ticks[begin : end + 1])
+        found += _by_ids(group, share, seen)
+        begin = end
+    return found
+
+
+def _by_ids(group: tuple[Tick, ...], share: int, seen: str) -> list[Slice]:
+    first, last = group[0].seq + 1, group[-1].seq + 1
+    pieces = max(1, round((last - first) / share))
+    bounds = [first + (last - first) * number // pieces for number in range(1, pieces)]
+    # Events of long transactions have ids below those of the tick before: the first has no bound.
+    edges: list[int | None] = [None, *bounds, None]
+    return [Slice(group, low, high, seen) for low, high in pairwise(edges)]
+
+
+class TickOf:
+    """Tells which tick an event came with: the first whose snapshot sees its transaction."""
+
+    def __init__(self, ticks: Sequence[Tick]) -> None:
+        """ticks -- those of a slice; events are of those that the first does not see."""
+        self._ticks = ticks[1:]
+        self._snapshots = [Snapshot.parse(tick.snapshot) for tick in self._ticks]
+        self._known: dict[int, Tick] = {}
+
+    def __call__(self, txid: int) -> Tick:
+        """The tick; events of one transaction have one."""
+        found = self._known.get(txid)
+        if found is None:
+            # What a snapshot sees all later ones see.
+            place = bisect_left(self._snapshots, True, key=lambda snapshot: snapshot.sees(txid))
+            found = self._known[txid] = self._ticks[min(place, len(self._ticks) - 1)]
+        return found
+
+
+__all__ = [
+    "BEFORE_SNAPSHOT",
+    "Offset",
+    "Slice",
+    "TickOf",
+    "at",
+    "choose",
+    "read",
+    "slices",
+    "write",
+]

@@ -1,0 +1,99 @@
+"""The columns of the result: those of the table or the event, and Spark's of a change feed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as t
+
+from londiste.engine.spark.stream.options import Payload
+from londiste.engine.spark.stream.values import Column
+from londiste.errors import BadOption
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: What is known of every change.
+CHANGE = (
+    ("_change_type", t.StringType()),
+    ("_commit_version", t.LongType()),
+    ("_commit_timestamp", t.TimestampType()),
+    ("_event_id", t.LongType()),
+    ("_row", t.IntegerType()),
+    ("_txid", t.LongType()),
+    ("_table", t.StringType()),
+)
+
+_JSON = (("_key", t.ArrayType(t.StringType())), ("row", t.StringType()))
+
+_RAW = (
+    ("_commit_version", t.LongType()),
+    ("_commit_timestamp", t.TimestampType()),
+    ("_event_id", t.LongType()),
+    ("_txid", t.LongType()),
+    ("ev_time", t.TimestampType()),
+    ("ev_type", t.StringType()),
+    ("ev_data", t.StringType()),
+    ("ev_extra1", t.StringType()),
+    ("ev_extra2", t.StringType()),
+    ("ev_extra3", t.StringType()),
+    ("ev_extra4", t.StringType()),
+)
+
+_TYPES: dict[str, Any] = {
+    "boolean": t.BooleanType(),
+    "short": t.ShortType(),
+    "int": t.IntegerType(),
+    "long": t.LongType(),
+    "float": t.FloatType(),
+    "double": t.DoubleType(),
+    "binary": t.BinaryType(),
+    "date": t.DateType(),
+    "timestamp": t.TimestampType(),
+    "timestamp_ntz": t.TimestampNTZType(),
+    "string": t.StringType(),
+}
+
+
+def schema(payload: Payload, columns: Sequence[Column] = ()) -> Any:
+    """The StructType of the result; columns -- those of the table for payload typed.
+
+    Raises BadOption when names of columns would not be different.
+    """
+    if payload is Payload.RAW:
+        return _struct(_RAW)
+    if payload is Payload.JSON:
+        return _struct([*CHANGE, *_JSON])
+    fields = [
+        (c.name, t.DecimalType(c.digits, c.scale) if c.kind == "decimal" else _TYPES[c.kind])
+        for c in columns
+    ]
+    taken = {name for name, _ in CHANGE}
+    for column in columns:
+        if column.name.lower() in taken:
+            raise BadOption(
+                f"column {column.name} would be twice in the result",
+                detail="Spark does not tell upper from lower case",
+                hint="read the table with payload=json",
+            )
+        taken.add(column.name.lower())
+    return _struct([*fields, *CHANGE])
+
+
+def _struct(fields: Sequence[tuple[str, Any]]) -> Any:
+    return t.StructType([t.StructField(name, kind, True) for name, kind in fields])
+
+
+def arrow(result: Any) -> pa.Schema:
+    """The schema of Arrow that Spark wants to see for the result."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    # Spark 4.2 asks for the zone, earlier releases take it to be UTC.
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:
+        return to_arrow_schema(result, timezone="UTC")
+    return to_arrow_schema(result)
+
+
+__all__ = ["CHANGE", "arrow", "schema"]

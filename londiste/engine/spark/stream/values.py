@@ -1,0 +1,254 @@
+"""The columns of a table as Spark has them, and the text of each value made into one of those.
+
+A column gets a type of Spark only where the two have the same values, or where a value that has no
+place there can be told from all others: numeric, date and the timestamps.  All else comes as
+PostgreSQL's own text.  What has no place raises ``Unfit``; nothing becomes NULL by itself.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal, InvalidOperation
+from typing import Any
+
+from londiste.db import catalog
+from londiste.engine.spark.stream.options import Policy
+from londiste.errors import BadOption
+
+#: Digits of a decimal in Spark, and those behind the point of a numeric that has no limit.
+MAX_DIGITS = 38
+OPEN_SCALE = 18
+
+
+class Unfit(Exception):
+    """A value has no place in its column; the message completes "… is …"."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table in the result.
+
+    type -- as PostgreSQL has it.
+    kind -- a type of Spark, in lower case; digits and scale are those of a decimal.
+    """
+
+    name: str
+    type: str
+    kind: str
+    digits: int = 0
+    scale: int = 0
+
+    @property
+    def shown(self) -> str:
+        """The type of Spark in words."""
+        return f"decimal({self.digits},{self.scale})" if self.kind == "decimal" else self.kind
+
+
+_EXACT = {
+    "boolean": "boolean",
+    "smallint": "short",
+    "integer": "int",
+    "bigint": "long",
+    "oid": "long",
+    "real": "float",
+    "double precision": "double",
+    "bytea": "binary",
+}
+_NUMERIC = re.compile(r"numeric(?:\((\d+)(?:,(-?\d+))?\))?")
+_STAMP = re.compile(r"timestamp(?:\(\d\))? (with|without) time zone")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a table is in the result.
+
+    unread -- generated columns: not all events have them, so the result has none.
+    """
+
+    columns: tuple[Column, ...] = ()
+    unread: frozenset[str] = frozenset()
+
+
+def shape_of(
+    found: Sequence[catalog.Column], *, strings: Iterable[str] = (), policy: Policy = Policy.FAIL
+) -> Shape:
+    """What the columns of a table are in the result.
+
+    strings -- columns that come as text.
+    policy -- STRING: so do all that may hold what their type of Spark cannot.
+
+    Raises BadOption for a name in ``strings`` that no column has.
+    """
+    wanted = set(strings)
+    unknown = sorted(wanted - {column.name for column in found})
+    if unknown:
+        raise BadOption(
+            f"stringColumns names {', '.join(unknown)}, which the table does not have",
+            hint=f"it has: {', '.join(column.name for column in found)}",
+        )
+    made = []
+    for column in found:
+        if column.generated:
+            continue
+        one = _column(column.name, column.type)
+        if column.name in wanted or (policy is Policy.STRING and one.kind in _RISKY):
+            one = Column(column.name, column.type, "string")
+        made.append(one)
+    return Shape(tuple(made), frozenset(c.name for c in found if c.generated))
+
+
+_RISKY = frozenset({"decimal", "date", "timestamp", "timestamp_ntz"})
+
+
+def _column(name: str, type: str) -> Column:
+    kind = _EXACT.get(type)
+    if kind is not None:
+        return Column(name, type, kind)
+    if type == "date":
+        return Column(name, type, "date")
+    if stamp := _STAMP.fullmatch(type):
+        return Column(name, type, "timestamp" if stamp[1] == "with" else "timestamp_ntz")
+    if number := _NUMERIC.fullmatch(type):
+        if number[1] is None:
+            return Column(name, type, "decimal", MAX_DIGITS, OPEN_SCALE)
+        digits, scale = int(number[1]), int(number[2] or 0)
+        # A negative scale is of digits in front of the point, one above the digits of zeros behind.
+        digits, scale = (digits - scale, 0) if scale < 0 else (max(digits, scale), scale)
+        if digits <= MAX_DIGITS:
+            return Column(name, type, "decimal", digits, scale)
+        return Column(name, type, "decimal", MAX_DIGITS, min(scale, OPEN_SCALE))
+    return Column(name, type, "string")
+
+
+def converter(column: Column) -> Callable[[str], Any]:
+    """What makes the value of Spark of PostgreSQL's text; raises Unfit."""
+    if column.kind == "decimal":
+        digits, scale = column.digits, column.scale
+        return lambda text: _decimal(text, digits, scale)
+    if column.kind == "string":
+        if column.type == "date" or _STAMP.fullmatch(column.type):
+            return _plain_time
+        return str
+    return _CONVERTERS[column.kind]
+
+
+def _boolean(text: str) -> bool:
+    if text in ("t", "true"):
+        return True
+    if text in ("f", "false"):
+        return False
+    raise Unfit("no boolean")
+
+
+def _whole(bits: int) -> Callable[[str], int]:
+    low, high = -(1 << (bits - 1)), 1 << (bits - 1)
+
+    def convert(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise Unfit("no whole number") from None
+        if not low <= value < high:
+            raise Unfit(f"not in {bits} bits")
+        return value
+
+    return convert
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise Unfit("no number") from None
+
+
+def _decimal(text: str, digits: int, scale: int) -> Decimal:
+    # Spark has no NaN and no infinity among decimals.
+    if not text or text[-1] not in "0123456789.":
+        raise Unfit("no decimal")
+    try:
+        value = Decimal(text)
+        exact = value.quantize(Decimal(1).scaleb(-scale), context=Context(prec=digits))
+    except InvalidOperation:
+        raise Unfit(f"beyond decimal({digits},{scale})") from None
+    if exact != value:
+        raise Unfit(f"finer than decimal({digits},{scale})")
+    return exact
+
+
+def _binary(text: str) -> bytes:
+    try:
+        if text.startswith("\\x"):
+            return binascii.unhexlify(text[2:])
+        return _ESCAPED.sub(_byte, text).encode("latin-1")
+    except (binascii.Error, ValueError):
+        raise Unfit("no text of bytea") from None
+
+
+#: The other form of bytea, in which captures of other programs may have written.
+_ESCAPED = re.compile(r"\\([0-3][0-7]{2}|\\)")
+
+
+def _byte(found: re.Match[str]) -> str:
+    return "\\" if found[1] == "\\" else chr(int(found[1], 8))
+
+
+def _date(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise Unfit("not in the years 1 to 9999") from None
+
+
+def _stamp(text: str) -> datetime:
+    try:
+        value = datetime.fromisoformat(text)
+        return value if value.tzinfo is None else value.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Unfit("not in the years 1 to 9999") from None
+
+
+def _local(text: str) -> datetime:
+    value = _stamp(text)
+    if value.tzinfo is not None:
+        raise Unfit("a time with a zone")
+    return value
+
+
+def _zoned(text: str) -> datetime:
+    value = _stamp(text)
+    if value.tzinfo is None:
+        raise Unfit("a time without a zone")
+    return value
+
+
+_CONVERTERS: dict[str, Callable[[str], Any]] = {
+    "boolean": _boolean,
+    "short": _whole(16),
+    "int": _whole(32),
+    "long": _whole(64),
+    "float": _real,
+    "double": _real,
+    "binary": _binary,
+    "date": _date,
+    "timestamp": _zoned,
+    "timestamp_ntz": _local,
+}
+
+_ISO = re.compile(r"(\d+-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)(?:([+-]\d\d)(:\d\d)?)?( BC)?")
+
+
+def _plain_time(text: str) -> str:
+    """A time as PostgreSQL prints it; JSON has it in another form."""
+    found = _ISO.fullmatch(text)
+    if found is None:
+        return text
+    day, time, hours, minutes, era = found.groups(default="")
+    return f"{day} {time}{hours}{'' if minutes == ':00' else minutes}{era}"
+
+
+__all__ = ["Column", "Shape", "Unfit", "converter", "shape_of"]

@@ -1,0 +1,190 @@
+"""Handlers that give every event to a function of this node's database.
+
+The function has the arguments
+
+    (conf text, tick_id bigint, ev_id bigint, ev_time timestamptz, ev_txid bigint, ev_retry integer,
+     ev_type text, ev_data text, ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)
+
+and is called once per row, in the order of the events, with the replica role; what it returns is
+thrown away.  A packed event is taken apart before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+import psycopg
+
+from londiste.changes import rewrite
+from londiste.changes.decode import singles
+from londiste.changes.malformed import Malformed
+from londiste.db import call
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption, EventError, LondisteError, from_database
+from londiste.handlers.base import Handler, Wants, option
+from londiste.handlers.events import At, EventWork, partial
+from londiste.pgq.types import Event
+
+ARGUMENTS = (
+    "text,bigint,bigint,timestamp with time zone,bigint,integer,text,text,text,text,text,text"
+)
+_MERGE = "londiste.merge_on_time"
+#: Calls that are under way at a time.
+_TOGETHER = 200
+
+
+@dataclass(frozen=True)
+class CallFunction(EventWork):
+    """Calls a function for each event.
+
+    function -- ``schema.name``.
+    conf -- its first argument; for our own function it gets the name of the table besides.
+    """
+
+    function: str
+    conf: str
+
+    def work(self, at: At, events: Sequence[Event]) -> None:
+        rows = itertools.chain.from_iterable(map(singles, events))
+        for some in _portions(self._prepared(at, rows)):
+            try:
+                with at.conn.transaction(), at.conn.pipeline():
+                    answers = [call.later(at.conn, self.function, *one[1]) for one in some]
+                del answers
+            except (psycopg.Error, LondisteError) as error:
+                known = (
+                    error
+                    if isinstance(error, LondisteError)
+                    else from_database(error, where=place(at.conn.info.dsn))
+                )
+                if known.retry:
+                    raise known from error
+                self._one_by_one(at, some)
+
+    def _one_by_one(self, at: At, some: Sequence[tuple[Event, Sequence[Any]]]) -> None:
+        """The same again; the event that the function refuses is named."""
+        for event, arguments in some:
+            try:
+                call.rows(at.conn, self.function, *arguments)
+            except LondisteError as error:
+                if error.retry:
+                    raise
+                raise EventError(
+                    f"event {event.id} of table {event.extra1} is refused by {self.function}:"
+                    f" {error.message}",
+                    detail=error.detail,
+                    hint=error.hint or "correct the function on this node; nothing is lost",
+                    event_id=event.id,
+                ) from error
+
+    def _prepared(self, at: At, events: Iterable[Event]) -> Iterator[tuple[Event, Sequence[Any]]]:
+        merging = self.function == _MERGE
+        conf = self.conf
+        if merging:
+            conf = json.dumps({**json.loads(conf), "table": str(at.dest)})
+        for event in events:
+            told = _as_json(event) if merging else event
+            id, time, txid, retry, *texts = told
+            yield event, (conf, at.tick_id, id, time, txid, retry, *texts)
+
+    def check(self, conn: Connection, queue: str, dest: TableName) -> None:
+        schema, _, name = self.function.partition(".")
+        if not name:
+            raise BadOption(
+                f"func_name={self.function}: a function is named with its schema",
+                hint=f"--handler-arg func_name=public.{schema}",
+            )
+        found = conn.execute(
+            query("function_exists"),
+            {"function": f"{TableName(schema, name).quoted}({ARGUMENTS})"},
+        ).fetchone()
+        if found is None or not found[0]:
+            raise BadOption(
+                f"there is no function {self.function} with the arguments of applyfn"
+                f" in {place(conn.info.dsn)}",
+                detail=f"wanted: {self.function}({ARGUMENTS})",
+                hint="create it on this node, or correct func_name",
+            )
+
+
+def _portions(
+    rows: Iterator[tuple[Event, Sequence[Any]]],
+) -> Iterator[list[tuple[Event, Sequence[Any]]]]:
+    while some := list(itertools.islice(rows, _TOGETHER)):
+        yield some
+
+
+def _as_json(event: Event) -> Event:
+    """The event in our JSON form, whatever wrote it.  Raises EventError."""
+    kind = event.type or ""
+    if kind.startswith("{"):
+        return event
+    if kind == "R":
+        schema, _, name = (event.extra1 or "").partition(".")
+        return event._replace(type=json.dumps({"op": "TRUNCATE", "table": [schema, name]}))
+    if rewrite.is_fragment(kind):
+        raise partial(event, "multimaster")
+    try:
+        rows = rewrite.read(kind, event.data or "", None)
+    except Malformed as error:
+        raise EventError(
+            f"event {event.id} cannot be decoded: {error}", event_id=event.id
+        ) from error
+    if rows is None:
+        raise EventError(f"event {event.id} tells no row ({kind[:40]})", event_id=event.id)
+    schema, _, name = (event.extra1 or "").partition(".")
+    header = {"op": rows.op.name, "table": [schema, name], "pkey": list(rows.key)}
+    return event._replace(type=json.dumps(header), data=json.dumps(rows.rows[0].image))
+
+
+@dataclass(frozen=True)
+class ApplyFunction(Handler):
+    """Gives every event to a function of this node's database, in place of writing its row."""
+
+    NAME: ClassVar[str] = "applyfn"
+
+    func_name: str = option(help="the function, with its schema")
+    func_conf: str = option("", help="what it gets as its first argument")
+
+    def wants(self) -> Wants:
+        return Wants(
+            events=CallFunction(self.func_name, self.func_conf),
+            incomparable="a function decides what becomes of its events",
+        )
+
+
+@dataclass(frozen=True)
+class MultiMaster(Handler):
+    """A table that is written on several roots: of a row the newest version stays everywhere."""
+
+    NAME: ClassVar[str] = "multimaster"
+
+    timefield: str = option(help="the column that says when a row was written last")
+    func_name: str = option(
+        _MERGE, help="a function of your own that decides, with the arguments of applyfn's"
+    )
+    func_conf: str = option("", help="for a function of your own: more options, a=1&b=2")
+
+    def wants(self) -> Wants:
+        if self.func_name == _MERGE:
+            if self.func_conf:
+                raise BadOption(
+                    "handler multimaster: func_conf without func_name",
+                    detail=f"{_MERGE} has no options but timefield",
+                    hint="leave it out",
+                )
+            return Wants(events=CallFunction(_MERGE, json.dumps({"timefield": self.timefield})))
+        more = f"&{self.func_conf}" if self.func_conf else ""
+        conf = urlencode({"timefield": self.timefield}) + more
+        return Wants(events=CallFunction(self.func_name, conf))
+
+    def words(self, *, root: bool) -> Iterable[str]:
+        # The table is written here too, and is that of another queue.
+        return () if root else ("no_triggers", "no_merge")

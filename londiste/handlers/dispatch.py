@@ -1,0 +1,404 @@
+"""``dispatch``: events go into partitions by time, as they are or as a history.
+
+Each event is told as a change of the partition that its time belongs to, and all changes are
+written as replication writes: folded, as sets.  A partition that is not there is made on the way,
+in the transaction of the batch.  ``partitions`` knows how they are named and made; here is what
+becomes of an event.
+"""
+
+# ruff: noqa: RUF009 - option() makes a field
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, ClassVar
+
+from londiste.changes.decode import decode_all
+from londiste.changes.types import Op, RowChange, Truncate
+from londiste.db import catalog
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import BadOption, EventError
+from londiste.handlers.base import Handler, Wants, option
+from londiste.handlers.events import At, EventWork, partial
+from londiste.handlers.partitions import Made, Partitioning, Period
+from londiste.pgq.types import Event
+
+
+class TableMode(StrEnum):
+    """Where rows go."""
+
+    PART = "part"
+    DIRECT = "direct"
+    IGNORE = "ignore"
+
+
+class PartMode(StrEnum):
+    """Which time decides."""
+
+    BATCH = "batch_time"
+    EVENT = "event_time"
+    FIELD = "date_field"
+    CURRENT = "current_time"
+
+
+class RowMode(StrEnum):
+    """What becomes of updates and deletes."""
+
+    PLAIN = "plain"
+    LATEST = "keep_latest"
+    ALL = "keep_all"
+
+
+class LoadMode(StrEnum):
+    """How rows were written by other programs."""
+
+    DIRECT = "direct"
+    BULK = "bulk"
+
+
+@dataclass(frozen=True)
+class Dispatching(EventWork):
+    """The work: which partition, and which change of it.
+
+    parts -- how partitions are named and made; None: all rows go into the table.
+    ops -- the operations that are looked at; insert_only -- others among these are an error.
+    names -- columns that are kept, and their names here; None: all.
+    """
+
+    parts: Partitioning | None
+    part_mode: PartMode
+    part_field: str
+    row_mode: RowMode
+    ops: frozenset[Op]
+    insert_only: bool
+    names: tuple[tuple[str, str], ...] | None
+    skip: frozenset[str]
+    ignore_truncate: bool
+
+    def work(self, at: At, events: Sequence[Event]) -> None:
+        known: dict[TableName, Made] = {}
+        waiting: list[tuple[TableName, RowChange | Truncate]] = []
+        for event in events:
+            for change in decode_all(event):
+                if isinstance(change, Truncate):
+                    if not self.ignore_truncate:
+                        at.write(waiting)
+                        waiting = []
+                        self._truncate(at)
+                elif isinstance(change, RowChange):
+                    waiting += self._row(at, event, change, known)
+        at.write(waiting)
+        if self.parts is not None and Made.NOW in known.values():
+            self.parts.drop_old(at.conn, at.dest)
+
+    def check(self, conn: Connection, queue: str, dest: TableName) -> None:
+        here = {column.name for column in catalog.columns(conn, dest)}
+        if self.parts is not None:
+            self.parts.check(conn)
+            field = self._field
+            if field and here and field not in here:
+                raise BadOption(
+                    f"handler dispatch: table {dest} has no column {field}",
+                    detail="by it rows are put into partitions (part_field)",
+                    hint="correct part_field",
+                )
+
+    @property
+    def _field(self) -> str:
+        """The name here of the column with the time; '' when another time decides."""
+        return self._name(self.part_field) if self.part_mode is PartMode.FIELD else ""
+
+    def _truncate(self, at: At) -> None:
+        if self.parts is None:
+            at.write([(at.dest, Truncate(0, 0, at.dest))])
+        else:
+            self.parts.truncate(at.conn, at.dest)
+
+    def _row(
+        self, at: At, event: Event, change: RowChange, known: dict[TableName, Made]
+    ) -> Iterator[tuple[TableName, RowChange]]:
+        if change.op not in self.ops:
+            return
+        if change.partial:
+            raise partial(event, "dispatch")
+        if self.insert_only and change.op is not Op.INSERT:
+            raise EventError(
+                f"event {event.id} of table {change.table} is no INSERT",
+                detail="handler dispatch with method=3 takes new rows only",
+                hint="add event_types=I to pass others over, or use another method",
+                event_id=event.id,
+            )
+        if self.row_mode is RowMode.ALL and change.op is Op.DELETE:
+            return
+        dest = at.dest
+        if self.parts is not None:
+            dest = self.parts.of(at.dest, self._time(at, event, change))
+            if dest not in known:
+                known[dest] = self.parts.make(
+                    at.conn,
+                    at.dest,
+                    dest,
+                    self._time(at, event, change),
+                    [self._name(name) for name in change.key],
+                    self._field,
+                )
+            if known[dest] is Made.TOO_OLD:
+                return
+        yield dest, self._told(change)
+
+    def _told(self, change: RowChange) -> RowChange:
+        """The change as the destination is to have it."""
+        image = {
+            self._name(name): value for name, value in change.image.items() if self._keeps(name)
+        }
+        key = tuple(map(self._name, change.key))
+        change = change._replace(image=image, key=key)
+        if self.row_mode is RowMode.ALL:
+            return change._replace(op=Op.INSERT, key=(), state=False)
+        if self.row_mode is RowMode.LATEST and change.op is not Op.INSERT and key:
+            op = Op.INSERT if change.op is Op.UPDATE else Op.DELETE
+            return change._replace(op=op, state=True)
+        return change
+
+    def _keeps(self, name: str) -> bool:
+        if name in self.skip:
+            return False
+        return self.names is None or any(name == there for there, _ in self.names)
+
+    def _name(self, name: str) -> str:
+        return dict(self.names or ()).get(name, name)
+
+    def _time(self, at: At, event: Event, change: RowChange) -> datetime:
+        match self.part_mode:
+            case PartMode.EVENT:
+                return event.time
+            case PartMode.BATCH:
+                return at.tick_time
+            case PartMode.CURRENT:
+                return datetime.now(UTC)
+        text = change.image.get(self.part_field)
+        try:
+            return datetime.fromisoformat(text or "")
+        except ValueError:
+            raise EventError(
+                f"event {event.id} of table {change.table} has no time in column {self.part_field}",
+                detail=f"its value is {'NULL or not told' if text is None else text[:40]}; by it"
+                " handler dispatch finds the partition",
+                hint="a DELETE tells it if the table is captured by row: on the root londiste"
+                f" change-form {change.table} row; or leave deletes out: event_types=I,U",
+                event_id=event.id,
+            ) from None
+
+
+@dataclass(frozen=True)
+class Dispatch(Handler):
+    """Writes rows into partitions by time, made as they are needed, or into one table."""
+
+    NAME: ClassVar[str] = "dispatch"
+
+    table_mode: TableMode = option(
+        TableMode.PART, help="part: into partitions; direct: into the table; ignore: nowhere"
+    )
+    part_func: str = option("londiste.create_partition", help="the function that makes a partition")
+    part_mode: PartMode = option(PartMode.BATCH, help="the time that tells the partition")
+    part_field: str = option("", help="the column with the time, for date_field")
+    period: Period = option(Period.DAY, help="what one partition holds")
+    part_name: str = option(
+        "",
+        help="name of a partition; %(parent)s, %(year)s, %(month)s, %(day)s, %(hour)s are put in",
+    )
+    part_template: str = option(
+        "",
+        help="SQL that makes a partition, in place of part_func; %(part)s, %(parent)s, %(dest)s,"
+        " %(pkeys)s, %(schema_table)s, %(part_field)s, %(part_time)s, %(period)s, %(part_from)s and"
+        " %(part_to)s are put in",
+    )
+    pre_part: str = option("", help="SQL that is run before a partition is made")
+    post_part: str = option("", help="SQL that is run after it")
+    retention_period: str = option(
+        "", help="an interval: older partitions are dropped when one is made"
+    )
+    ignore_old_events: bool = option(
+        False, help="events of partitions that are older than that are passed over"
+    )
+    row_mode: RowMode = option(
+        RowMode.PLAIN,
+        help="plain: as at the source; keep_latest: an update writes the row, there or not;"
+        " keep_all: every update is a new row, deletes are passed over",
+    )
+    event_types: tuple[str, ...] = option(("I", "U", "D"), help="of I, U and D, those looked at")
+    load_mode: LoadMode = option(
+        LoadMode.DIRECT, help="for settings of other programs: rows are written as sets in any case"
+    )
+    method: int = option(
+        0, help="3: an event that is no INSERT is an error; 0, 1 and 2 are the same here"
+    )
+    fields: tuple[str, ...] = option(
+        ("*",), help="the columns to keep, or column:name to give one another name; * for all"
+    )
+    skip_fields: tuple[str, ...] = option((), help="columns to leave out")
+    table: str = option("", help="the table that gets the rows, as --dest-table")
+    ignore_truncate: bool = option(
+        False, help="a TRUNCATE of the source leaves the rows of this node alone"
+    )
+    analyze: bool = option(
+        False, help="for settings of other programs: there are no temporary tables to analyze"
+    )
+
+    def wants(self) -> Wants:
+        self._check()
+        if self.table_mode is TableMode.IGNORE:
+            return Wants(stored=False)
+        ops = frozenset(Op(letter.upper()) for letter in self.event_types)
+        names = self._names()
+        parts = None
+        if self.table_mode is TableMode.PART:
+            parts = Partitioning(
+                self.period,
+                self.part_name,
+                self.part_func,
+                self.part_template,
+                self.pre_part,
+                self.post_part,
+                self.retention_period,
+                self.ignore_old_events,
+            )
+        work = Dispatching(
+            parts,
+            self.part_mode,
+            self.part_field,
+            self.row_mode,
+            ops,
+            self.method == 3,
+            names,
+            frozenset(self.skip_fields),
+            self.ignore_truncate,
+        )
+        return Wants(
+            columns=None if names is None else frozenset(there for there, _ in names),
+            skip_columns=frozenset(self.skip_fields),
+            ignore_truncate=self.ignore_truncate,
+            events=work,
+            renamed=tuple((a, b) for a, b in names or () if a != b),
+            incomparable=self._incomparable(ops, names),
+        )
+
+    def words(self, *, root: bool) -> tuple[str, ...]:
+        return ("virtual_table",) if self.table_mode is TableMode.IGNORE and not root else ()
+
+    @property
+    def dest(self) -> str:
+        return self.table
+
+    def _incomparable(self, ops: frozenset[Op], names: Sequence[tuple[str, str]] | None) -> str:
+        if self.table_mode is TableMode.PART:
+            return "it keeps rows in partitions by time"
+        if self.row_mode is RowMode.ALL:
+            return "it keeps every version of a row"
+        if len(ops) < 3:
+            return f"it looks at {', '.join(sorted(ops))} events only"
+        if any(a != b for a, b in names or ()):
+            return "columns have other names here"
+        return ""
+
+    def _names(self) -> tuple[tuple[str, str], ...] | None:
+        if "*" in self.fields:
+            renamed = [field for field in self.fields if field != "*"]
+            if renamed:
+                raise BadOption(
+                    f"handler dispatch: fields=*,{','.join(renamed)}",
+                    hint="name all columns that are kept, or write fields=*",
+                )
+            return None
+        pairs = []
+        for field in self.fields:
+            there, _, here = field.partition(":")
+            pairs.append((there.strip(), (here or there).strip()))
+        if len({here for _, here in pairs}) < len(pairs):
+            raise BadOption(
+                "handler dispatch: fields gives two columns one name",
+                hint="--handler-arg fields=id,made:made_at",
+            )
+        return tuple(pairs)
+
+    def _check(self) -> None:
+        if self.part_mode is PartMode.FIELD and not self.part_field:
+            raise BadOption(
+                "handler dispatch: part_mode=date_field needs part_field",
+                hint="--handler-arg part_field=COLUMN",
+            )
+        wrong = [letter for letter in self.event_types if letter.upper() not in ("I", "U", "D")]
+        if wrong or not self.event_types:
+            raise BadOption(
+                f"handler dispatch: event_types={','.join(self.event_types)}",
+                hint="letters of I, U and D: --handler-arg event_types=I,U",
+            )
+        if self.method not in (0, 1, 2, 3):
+            raise BadOption(
+                f"handler dispatch: there is no method {self.method}",
+                hint="--handler-arg method=0, or 3 for tables that only get new rows",
+            )
+        if self.ignore_old_events and not self.retention_period:
+            raise BadOption(
+                "handler dispatch: ignore_old_events needs retention_period",
+                detail="it says which events are old",
+                hint="--handler-arg 'retention_period=3 months'",
+            )
+
+
+_PERIODS = {"hourly": Period.HOUR, "daily": Period.DAY, "monthly": Period.MONTH}
+_PERIODS["yearly"] = Period.YEAR
+_MODES = {
+    "event": PartMode.EVENT,
+    "batch": PartMode.BATCH,
+    "field": PartMode.FIELD,
+    "time": PartMode.CURRENT,
+}
+
+
+def _preset(name: str, does: str, defaults: Mapping[str, Any]) -> type[Dispatch]:
+    """A handler that is dispatch with other defaults."""
+    fields = {field.name: field for field in dataclasses.fields(Dispatch)}
+    made = dataclasses.make_dataclass(
+        name,
+        [
+            (key, type(value), option(value, help=fields[key].metadata["help"]))
+            for key, value in defaults.items()
+        ],
+        bases=(Dispatch,),
+        frozen=True,
+        namespace={"NAME": name, "__doc__": does, "__module__": __name__},
+    )
+    assert issubclass(made, Dispatch)
+    return made
+
+
+def _presets() -> Iterator[type[Dispatch]]:
+    for load, prefix in ((LoadMode.DIRECT, ""), (LoadMode.BULK, "bulk_")):
+        for adverb, period in _PERIODS.items():
+            for word, mode in _MODES.items():
+                yield _preset(
+                    f"{prefix}{adverb}_{word}",
+                    f"dispatch into a partition for each {period.value} by {mode.value},"
+                    " with the latest version of each row.",
+                    {
+                        "part_mode": mode,
+                        "period": period,
+                        "row_mode": RowMode.LATEST,
+                        "load_mode": load,
+                    },
+                )
+        yield _preset(
+            f"{prefix}direct",
+            "dispatch into the table itself.",
+            {"table_mode": TableMode.DIRECT, "load_mode": load},
+        )
+
+
+#: The names that stand for usual sets of options.
+PRESETS: tuple[type[Dispatch], ...] = tuple(_presets())

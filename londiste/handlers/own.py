@@ -1,0 +1,30 @@
+"""Everything that handlers of users are made of, in one place: the names that stay.
+
+A class of a user derives from ``Handler``; docs/howto/handlers.md shows two.
+"""
+
+from __future__ import annotations
+
+from londiste.changes.decode import decode_all
+from londiste.changes.types import RowChange
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import BadOption
+from londiste.handlers.base import Handler, Wants, literal, option
+from londiste.handlers.events import At, EventWork
+from londiste.pgq.types import Event
+
+__all__ = [
+    "At",
+    "BadOption",
+    "Connection",
+    "Event",
+    "EventWork",
+    "Handler",
+    "RowChange",
+    "TableName",
+    "Wants",
+    "decode_all",
+    "literal",
+    "option",
+]

@@ -1,0 +1,258 @@
+"""Partitions by time: how they are named, how they are made, and when they are dropped.
+
+All times are UTC, as everything in a session of this program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import Enum, StrEnum
+from typing import Any
+
+import psycopg
+
+from londiste.db import call
+from londiste.db.connection import Connection, place
+from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption, LondisteError, UsageError, from_database
+
+_ARGUMENTS = "text,text,text,text,timestamp with time zone,text"
+
+
+class Period(StrEnum):
+    """What one partition holds."""
+
+    DAY = "day"
+    MONTH = "month"
+    YEAR = "year"
+    HOUR = "hour"
+
+
+class Made(Enum):
+    """What became of a partition that was asked for."""
+
+    TOO_OLD = "too old"
+    THERE = "there"
+    NOW = "now"
+
+
+_SUFFIX = {
+    Period.YEAR: "_%(year)s",
+    Period.MONTH: "_%(year)s_%(month)s",
+    Period.DAY: "_%(year)s_%(month)s_%(day)s",
+    Period.HOUR: "_%(year)s_%(month)s_%(day)s_%(hour)s",
+}
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """The options about partitions.
+
+    name -- template of names, '' for the usual one; function or template makes one.
+    retention -- interval, as text; '' keeps all.
+    """
+
+    period: Period
+    name: str
+    function: str
+    template: str
+    before: str
+    after: str
+    retention: str
+    ignore_old: bool
+
+    def of(self, parent: TableName, time: datetime) -> TableName:
+        """The partition that a time belongs to."""
+        time = _utc(time)
+        words = {
+            "parent": str(parent),
+            "year": f"{time:%Y}".zfill(4),
+            "month": f"{time:%m}",
+            "day": f"{time:%d}",
+            "hour": f"{time:%H}",
+        }
+        text = self.name or "%(parent)s" + _SUFFIX[self.period]
+        schema, dot, name = _filled("part_name", text, words).partition(".")
+        part = TableName(schema, name) if dot else TableName(parent.schema, schema)
+        if len(part.name.encode()) > MAX_IDENTIFIER_BYTES:
+            # The server would cut it, and two periods would be one.
+            raise BadOption(
+                f"handler dispatch: {part.name} is too long for the name of a partition",
+                detail=f"names have {MAX_IDENTIFIER_BYTES} bytes at most",
+                hint="--handler-arg 'part_name=SCHEMA.SHORT_%(year)s_%(month)s_%(day)s'",
+            )
+        return part
+
+    def make(
+        self,
+        conn: Connection,
+        parent: TableName,
+        part: TableName,
+        time: datetime,
+        key: Sequence[str],
+        field: str,
+    ) -> Made:
+        """Makes the partition if it is not there and not too old to be written into."""
+        if self.ignore_old and self._obsolete(conn, part):
+            return Made.TOO_OLD
+        found = _run(conn, query("relation_exists"), {"relation": part.quoted})
+        if found and found[0][0]:
+            return Made.THERE
+        words = self._words(parent, part, time, key, field)
+        if self.before:
+            _run(conn, _filled("pre_part", self.before, words))
+        if self.template:
+            _run(conn, _filled("part_template", self.template, words))
+        else:
+            call.value(
+                conn,
+                self.function,
+                str(parent),
+                str(part),
+                words["pkeys"],
+                field,
+                _utc(time),
+                self.period.value,
+            )
+        if self.after:
+            _run(conn, _filled("post_part", self.after, words))
+        return Made.NOW
+
+    def drop_old(self, conn: Connection, parent: TableName) -> None:
+        """Drops the partitions that are older than the retention period, if there is one.
+
+        Not before the rows are written: one that was made for an old event is among them.
+        """
+        if self.retention:
+            call.rows(
+                conn,
+                "londiste.drop_obsolete_partitions",
+                str(parent),
+                self.retention,
+                self.period.value,
+            )
+
+    def truncate(self, conn: Connection, parent: TableName) -> None:
+        """Empties the table and all its partitions."""
+        _run(conn, f"truncate {parent.quoted}")
+
+    def check(self, conn: Connection) -> None:
+        """Refuses what is not there or not right on this node.  Raises BadOption."""
+        now = datetime.now(UTC)
+        parent = TableName("public", "t")
+        part = self.of(parent, now)
+        words = self._words(parent, part, now, ["id"], "at")
+        for what, text in (
+            ("pre_part", self.before),
+            ("part_template", self.template),
+            ("post_part", self.after),
+        ):
+            _filled(what, text, words)
+        if not self.template:
+            schema, _, name = self.function.partition(".")
+            wanted = f"{TableName(schema, name).quoted}({_ARGUMENTS})"
+            found = _run(conn, query("function_exists"), {"function": wanted}) if name else []
+            if not found or not found[0][0]:
+                raise BadOption(
+                    f"there is no function {self.function}({_ARGUMENTS}) in {place(conn.info.dsn)}",
+                    hint="correct part_func, or leave it out for londiste.create_partition",
+                )
+        if self.retention:
+            if part != replace(self, name="").of(parent, now):
+                raise BadOption(
+                    f"handler dispatch: retention_period does not go with part_name={self.name}",
+                    detail="by its name a partition is known to be old, and that has to be"
+                    f" %(parent)s{_SUFFIX[self.period]}",
+                    hint="leave one of them out",
+                )
+            try:
+                _run(conn, query("interval"), [self.retention])
+            except LondisteError as error:
+                raise BadOption(
+                    f"retention_period={self.retention}: {error.message}",
+                    hint="write an interval: --handler-arg 'retention_period=3 months'",
+                ) from error
+
+    def _words(
+        self,
+        parent: TableName,
+        part: TableName,
+        time: datetime,
+        key: Sequence[str],
+        field: str,
+    ) -> dict[str, str]:
+        """What is put into the templates."""
+        start, end = self._bounds(time)
+        return {
+            "dest": parent.quoted,
+            "parent": parent.quoted,
+            "part": part.quoted,
+            "pkeys": ",".join(key),
+            "schema_table": str(part).replace(".", "__"),
+            "part_field": field,
+            "part_time": f"{_utc(time):%Y-%m-%d %H:%M:%S+00}",
+            "period": self.period.value,
+            "part_from": f"{start:%Y-%m-%d %H:%M:%S+00}",
+            "part_to": f"{end:%Y-%m-%d %H:%M:%S+00}",
+        }
+
+    def _obsolete(self, conn: Connection, part: TableName) -> bool:
+        return bool(
+            call.value(
+                conn,
+                "londiste.is_obsolete_partition",
+                str(part),
+                self.retention,
+                self.period.value,
+            )
+        )
+
+    def _bounds(self, time: datetime) -> tuple[datetime, datetime]:
+        start = _utc(time).replace(minute=0, second=0, microsecond=0)
+        if self.period is Period.HOUR:
+            return start, start + timedelta(hours=1)
+        start = start.replace(hour=0)
+        if self.period is Period.DAY:
+            return start, start + timedelta(days=1)
+        start = start.replace(day=1)
+        if self.period is Period.MONTH:
+            return start, (start + timedelta(days=32)).replace(day=1)
+        start = start.replace(month=1)
+        return start, start.replace(year=start.year + 1)
+
+
+def _utc(time: datetime) -> datetime:
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def _filled(what: str, text: str, words: dict[str, str]) -> str:
+    try:
+        return text % words
+    except (KeyError, ValueError, TypeError) as error:
+        raise BadOption(
+            f"handler dispatch: {what}={text} cannot be filled in: {error}",
+            detail=f"words: {', '.join(f'%({word})s' for word in words)}; a sign % is written %%",
+            hint=f"correct {what}",
+        ) from None
+
+
+def _run(
+    conn: Connection, statement: str | bytes, parameters: Any = None
+) -> list[tuple[object, ...]]:
+    """Runs a statement of the user's, or a query."""
+    text = statement.encode() if isinstance(statement, str) else statement
+    try:
+        cursor = conn.execute(text, parameters)
+        return list(cursor.fetchall()) if cursor.description else []
+    except psycopg.Error as error:
+        known = from_database(error, where=place(conn.info.dsn))
+        if known.retry or parameters is not None:
+            raise known from error
+        raise UsageError(
+            f"handler dispatch: {known.message}",
+            detail=f"in {str(statement)[:200]}",
+            hint="correct part_template, pre_part or post_part: londiste change-handler",
+        ) from error

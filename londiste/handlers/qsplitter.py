@@ -1,0 +1,76 @@
+"""The handler that puts the events of a table into another queue of this node's database."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from londiste.changes.decode import singles
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption
+from londiste.handlers.base import Handler, Wants, option
+from londiste.handlers.events import At, EventWork
+from londiste.pgq import producer
+from londiste.pgq.types import Event
+
+_FIELDS = ("time", "type", "data", "extra1", "extra2", "extra3", "extra4")
+
+
+@dataclass(frozen=True)
+class IntoQueue(EventWork):
+    """Inserts events into a queue, one for each row; ids are new ones."""
+
+    into: str
+
+    def work(self, at: At, events: Sequence[Event]) -> None:
+        self._check(at.conn, at.queue)
+        rows = itertools.chain.from_iterable(map(singles, events))
+        producer.insert_events(
+            at.conn,
+            self.into,
+            ((e.time, e.type, e.data, e.extra1, e.extra2, e.extra3, e.extra4) for e in rows),
+            fields=_FIELDS,
+        )
+
+    def check(self, conn: Connection, queue: str, dest: TableName) -> None:
+        self._check(conn, queue)
+
+    def _check(self, conn: Connection, queue: str) -> None:
+        if self.into == queue:
+            raise BadOption(
+                f"handler qsplitter: queue={queue} is the one that the events come from",
+                hint="name another one: --handler-arg queue=NAME",
+            )
+        row = conn.execute(query("queue_takes_events"), {"queue": self.into}).fetchone()
+        there, ours = row if row is not None else (False, False)
+        if not there:
+            raise BadOption(
+                f"handler qsplitter: there is no queue {self.into} in {place(conn.info.dsn)}",
+                hint=f"create it: londiste queue create {self.into}",
+            )
+        if not ours:
+            raise BadOption(
+                f"handler qsplitter: queue {self.into} is that of a cascade, and its root is"
+                " another node",
+                detail="its events come from there, and no others may be among them",
+                hint="name a queue of this node's own",
+            )
+
+
+@dataclass(frozen=True)
+class QueueSplitter(Handler):
+    """Puts the events of the table into another queue of this node's database; stores no row."""
+
+    NAME: ClassVar[str] = "qsplitter"
+
+    queue: str = option(help="the queue that gets them")
+
+    def wants(self) -> Wants:
+        return Wants(stored=False, events=IntoQueue(self.queue))
+
+    def words(self, *, root: bool) -> Iterable[str]:
+        return () if root else ("virtual_table",)

@@ -1,0 +1,153 @@
+"""Takes over the schemas of the original's extensions, in place: rows, numbers and triggers stay.
+
+The extensions let go of what is theirs; then the queue's tables, which are those of our first
+version, are upgraded like any older database, and the few rows of the cascade and of replication
+move into tables of ours.  Functions are replaced under their names, so triggers, workers and
+consumers that call them go on.
+
+All of it is one transaction: what fails leaves the extensions as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from londiste.db.connection import Connection
+from londiste.db.queries import query
+from londiste.errors import InstallError, from_database
+from londiste.install import apply, ledger, source
+from londiste.install.ledger import Installed
+from londiste.install.plan import PlanStep, plan
+from londiste.install.source import Component
+
+#: The extensions that are taken over, each before those it requires, as DROP EXTENSION wants it.
+_TAKEN = ("londiste", "pgq_coop", "pgq_node", "pgq_ext", "pgq")
+#: Their tables become ours by upgrades; of the others the rows move.
+_UPGRADED = "pgq"
+#: What the ledger says of tables that others made: older than all upgrades.
+_BEFORE_ALL = "3.0.0"
+
+
+def found(conn: Connection) -> list[str]:
+    """The extensions in this database that ``adopt`` takes over, in its order.
+
+    Raises InstallError.
+    """
+    try:
+        rows = conn.execute(query("extensions"), {"names": list(_TAKEN)}).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=conn.info.dbname) from error
+    have = {name for (name,) in rows}
+    return [name for name in _TAKEN if name in have]
+
+
+def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
+    """Makes the extensions' schemas ours, and brings all that belongs to them up to date.
+
+    conn -- a connection that is not inside a transaction, of whoever owns the extensions.
+
+    Returns the steps that ran, none when there is no such extension.  Programs of the original
+    go on with the result.  Rights given on tables of the cascade and of replication beyond those
+    of the roles are not kept.  Raises InstallError; then nothing is changed.
+    """
+    ran: list[PlanStep] = []
+    try:
+        with conn.transaction():
+            apply.lock(conn)
+            extensions = found(conn)
+            for extension in extensions:
+                _let_go(conn, extension)
+            aside = {
+                extension: _set_aside(conn, extension)
+                for extension in extensions
+                if extension != _UPGRADED
+            }
+            for component in source.select(source.load(root), extensions):
+                steps = _plan(conn, component, component.name in aside)
+                apply.run(conn, component, steps)
+                ran += steps
+                for table in aside.get(component.name, ()):
+                    _move_in(conn, component.name, table)
+    except psycopg.Error as error:
+        known = from_database(error, where=conn.info.dbname)
+        raise InstallError(
+            f"the extensions cannot be taken over: {known.message}",
+            detail="nothing was changed" + (f"; {known.detail}" if known.detail else ""),
+            hint=known.hint or "correct the cause and run it again: londiste install --adopt",
+        ) from error
+    return ran
+
+
+def _let_go(conn: Connection, extension: str) -> None:
+    """The extension is gone, and what it had is still there."""
+    name = sql.Identifier(extension)
+    for kind, identity in conn.execute(query("extension_members"), {"name": extension}).fetchall():
+        # Kind and identity are the server's own words for it, quoted already.
+        conn.execute(
+            sql.SQL("alter extension {} drop {} {}").format(name, sql.SQL(kind), sql.SQL(identity))
+        )
+    conn.execute(sql.SQL("drop extension {}").format(name))
+
+
+def _plan(conn: Connection, component: Component, moved: bool) -> Sequence[PlanStep]:
+    """What makes the component ours, or brings it here when it was no extension."""
+    if moved:
+        return plan(component, Installed()).steps
+    installed = ledger.read(conn, component.name)
+    if not installed.foreign:
+        return plan(component, installed).steps
+    # The queue.  Nothing but the extension's programs has called what the after-files drop.
+    ledger.create(conn, component.name)
+    ledger.remember(conn, component.name, {ledger.COMPONENT: ledger.Entry("", _BEFORE_ALL)})
+    return plan(component, ledger.read(conn, component.name), after=True).steps
+
+
+def _set_aside(conn: Connection, schema: str) -> list[str]:
+    """The rows go to temporary tables; the tables, and the functions that speak of their rows, go.
+
+    A view that somebody has made on them is an error.  Returns the tables, each behind those
+    that its foreign keys name.
+    """
+    tables = [name for (name,) in conn.execute(query("schema_tables"), {"schema": schema})]
+    for table in tables:
+        conn.execute(
+            sql.SQL("create temp table {} on commit drop as table {}").format(
+                sql.Identifier(_aside(schema, table)), sql.Identifier(schema, table)
+            )
+        )
+    for (signature,) in conn.execute(query("row_functions"), {"schema": schema}).fetchall():
+        conn.execute(sql.SQL("drop function {}").format(sql.SQL(signature)))
+    if tables:
+        names = sql.SQL(", ").join(sql.Identifier(schema, table) for table in tables)
+        conn.execute(sql.SQL("drop table {}").format(names))
+    return tables
+
+
+def _move_in(conn: Connection, schema: str, table: str) -> None:
+    """The rows that were set aside are in our table, and its sequences go on behind them.
+
+    A column that ours does not have is an error: nothing is left behind.
+    """
+    aside = _aside(schema, table)
+    columns = [name for (name,) in conn.execute(query("temporary_columns"), {"table": aside})]
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    conn.execute(
+        sql.SQL("insert into {} ({}) select {} from pg_temp.{}").format(
+            sql.Identifier(schema, table), names, names, sql.Identifier(aside)
+        )
+    )
+    if "nr" in columns:
+        conn.execute(
+            sql.SQL(
+                "select pg_catalog.setval(pg_catalog.pg_get_serial_sequence({name}, 'nr'),"
+                " pg_catalog.max(nr)) from {table}"
+            ).format(name=sql.Literal(f"{schema}.{table}"), table=sql.Identifier(schema, table))
+        )
+
+
+def _aside(schema: str, table: str) -> str:
+    return f"aside_{schema}_{table}"

@@ -1,0 +1,168 @@
+"""The ticker and the two workers of a move, as children of the command that needs them.
+
+A daemon that somebody runs already is left alone: the worker of a node holds a lock in its
+database, the ticker is seen among the sessions.  What has ended is started again.  However this
+process ends, its children end with it, and nothing is lost: the next command starts them again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from londiste.daemon.child import Child
+from londiste.db.connection import Connection, session
+from londiste.db.queries import query
+from londiste.errors import LondisteError, TransientError
+from londiste.migrate.pair import MigrateSettings, Pair
+from londiste.settings import TickerSettings
+
+log = logging.getLogger(__name__)
+
+TICKER = "ticker"
+#: Seconds between looks whether all daemons live.
+PERIOD = 1.0
+#: Seconds in which a daemon that was started has to be at work.
+_START_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Need:
+    """A daemon that has to run: its name, its command, its settings as environment."""
+
+    name: str
+    argv: tuple[str, ...]
+    environment: dict[str, str] = field(repr=False)
+
+
+def needs(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> list[Need]:
+    """What has to run for a move.  Connection strings go by the environment, not as arguments."""
+    program = (sys.executable, "-m", "londiste", *verbose)
+    databases = "\n".join((pair.old.dsn, pair.new.dsn))
+    found = [Need(TICKER, (*program, "ticker"), _environment({"databases": databases}))]
+    for side in (pair.old, pair.new):
+        settings = pair.worker_settings(side)
+        values = {key: getattr(settings, key) for key in settings.model_fields_set}
+        spark = [f"--set={key}={value}" for key, value in settings.spark.items()]
+        found.append(Need(side.worker, (*program, *spark, "worker"), _environment(values)))
+    return found
+
+
+def running(pair: Pair, conn: dict[str, Connection]) -> set[str]:
+    """Which of them run, whoever started them; ``conn`` by the names of the nodes."""
+    found = set()
+    if all(_ticks(conn[side.name]) for side in (pair.old, pair.new)):
+        found.add(TICKER)
+    found |= {s.worker for s in (pair.old, pair.new) if _works(conn[s.name], pair.queue)}
+    return found
+
+
+class Daemons:
+    """The children of one command; ``look`` starts those that are missing."""
+
+    def __init__(self, pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> None:
+        self._pair = pair
+        self._needs = needs(pair, verbose=verbose)
+        self._children: dict[str, Child] = {}
+        self._next_start: dict[str, float] = {}
+
+    def look(self) -> set[str]:
+        """Starts what does not run; what runs already, whoever started it."""
+        with contextlib.ExitStack() as stack:
+            conn = {
+                side.name: stack.enter_context(
+                    session(side.dsn, name="londiste migrate", autocommit=True)
+                )
+                for side in (self._pair.old, self._pair.new)
+            }
+            found = running(self._pair, conn)
+        for need in self._needs:
+            child = self._children.get(need.name)
+            if child is not None and child.exit_code() is not None:
+                log.warning("%s ended with exit code %s", need.name, child.exit_code())
+                del self._children[need.name]
+                self._next_start[need.name] = time.monotonic() + 2 * PERIOD
+                child = None
+            late = time.monotonic() >= self._next_start.get(need.name, 0.0)
+            if child is None and need.name not in found and late:
+                self._children[need.name] = Child.start(need.argv, env=need.environment)
+        return found
+
+    def wait(self) -> None:
+        """Until all run.  Raises TransientError when one does not come up."""
+        deadline = time.monotonic() + _START_SECONDS
+        wanted = {need.name for need in self._needs}
+        while True:
+            missing = wanted - self.look()
+            if not missing:
+                return
+            if time.monotonic() >= deadline:
+                raise TransientError(
+                    f"{', '.join(sorted(missing))} did not come up in {_START_SECONDS:g} s",
+                    hint="look at what it said above; then give the command again",
+                )
+            time.sleep(0.1)
+
+    @property
+    def own(self) -> list[str]:
+        """The daemons that are children of this process."""
+        return list(self._children)
+
+    def close(self) -> None:
+        """Ends the children."""
+        for child in self._children.values():
+            child.terminate()
+        self._children.clear()
+
+
+@contextlib.contextmanager
+def at_work(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> Iterator[Daemons]:
+    """Ticker and workers run inside: those that run already, and children of this process."""
+    daemons = Daemons(pair, verbose=verbose)
+    try:
+        daemons.wait()
+        yield daemons
+    finally:
+        daemons.close()
+
+
+def watch(daemons: Daemons) -> None:
+    """One look at the daemons; a database that does not answer is looked at again later."""
+    try:
+        daemons.look()
+    except (LondisteError, psycopg.Error) as error:
+        log.warning("the daemons are not looked after: %s", error)
+
+
+def _ticks(conn: Connection) -> bool:
+    row = conn.execute(query("ticker_sessions").encode()).fetchone()
+    return row is not None and int(row[0]) > 0
+
+
+def _works(conn: Connection, queue: str) -> bool:
+    row = conn.execute(query("job_lock_holder"), [f"worker {queue}"]).fetchone()
+    return row is not None
+
+
+def _environment(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Our environment with these settings in it, in place of all others."""
+    keys = set(MigrateSettings.model_fields) | set(TickerSettings.model_fields)
+    others = {f"LONDISTE_{key.upper()}" for key in keys}
+    found = {key: value for key, value in os.environ.items() if key not in others}
+    for key, value in settings.items():
+        if value is None or key == "spark":
+            continue
+        text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        found[f"LONDISTE_{key.upper()}"] = text
+    return found
+
+
+__all__ = ["Daemons", "at_work", "needs", "running", "watch"]

@@ -1,0 +1,154 @@
+"""What is asked of both databases before and while one moves to the other."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from londiste.db.connection import Connection, session, whereabouts
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import AccessDenied, from_database
+
+
+@dataclass(frozen=True)
+class Object:
+    """Something that is no table and belongs to none.
+
+    kind -- function, view, …; signature -- as SQL writes it; definition -- the statement that makes
+        it, None where only pg_dump knows it; place -- the order of making.
+    """
+
+    kind: str
+    schema: str | None
+    name: str | None
+    signature: str
+    definition: str | None
+    place: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.signature}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the user; fields as in ``migrate_tables``."""
+
+    name: TableName
+    kind: str = "r"
+    persistence: str = "p"
+    partition: bool = False
+    rows: int = 0
+    bytes: int = 0
+    keyed: bool = True
+    mine: bool = True
+    owner: str = ""
+    always: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One database; fields as in ``migrate_server``.
+
+    replica -- this user may set session_replication_role.
+    """
+
+    version: int = 180000
+    version_text: str = "18"
+    encoding: str = "UTF8"
+    collate: str = "C"
+    ctype: str = "C"
+    bytes: int = 0
+    standby: bool = False
+    read_only: bool = False
+    user: str = ""
+    superuser: bool = True
+    makes_roles: bool = True
+    makes_schemas: bool = True
+    makes_in_public: bool = True
+    missing_roles: tuple[str, ...] = ()
+    installed: tuple[str, ...] = ()
+    extensions: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset()
+    large_objects: int = 0
+    publications: int = 0
+    prepared: int = 0
+    oldest_transaction: float = 0.0
+    captured: tuple[str, ...] = ()
+    hidden_sequences: tuple[str, ...] = ()
+    named_roles: frozenset[str] = frozenset()
+    replica: bool = True
+    tables: tuple[Table, ...] = ()
+    objects: tuple[Object, ...] = ()
+
+
+def collect(conn: Connection, dsn: str) -> Facts:
+    """Asks one database.  Changes nothing, takes no lock that anybody waits for.
+
+    dsn -- leads there, too.
+    """
+    (server,) = _rows(conn, "migrate_server")
+    for key in ("extensions", "roles", "named_roles"):
+        server[key] = frozenset(server[key])
+    for key in ("missing_roles", "installed", "captured", "hidden_sequences"):
+        server[key] = tuple(server[key])
+    return Facts(
+        **server,
+        replica=_may_be_replica(dsn),
+        tables=tables(conn),
+        objects=objects(conn),
+    )
+
+
+def tables(conn: Connection) -> tuple[Table, ...]:
+    """The tables of the user."""
+    return tuple(
+        Table(
+            TableName(row.pop("schema"), row.pop("name")),
+            **{**row, "always": tuple(row["always"])},
+        )
+        for row in _rows(conn, "migrate_tables")
+    )
+
+
+def objects(conn: Connection) -> tuple[Object, ...]:
+    """What there is besides tables, in the order of making."""
+    return tuple(Object(**row) for row in _rows(conn, "migrate_objects"))
+
+
+def with_rows(conn: Connection, names: list[TableName]) -> list[TableName]:
+    """Those of the tables that hold a row; ones that are not there hold none."""
+    wanted = json.dumps([list(name) for name in names])
+    found = []
+    for row in _rows(conn, "migrate_relations", names=wanted):
+        name = TableName(row["schema"], row["name"])
+        try:
+            cursor = conn.execute(f"select from {name.quoted} limit 1".encode())
+            held = cursor.fetchone() is not None
+        except psycopg.Error as error:
+            raise from_database(error, where=whereabouts(conn)) from error
+        if held:
+            found.append(name)
+    return found
+
+
+def _may_be_replica(dsn: str) -> bool:
+    # In a session of its own: where it may be set, it need not be possible to take it back.
+    try:
+        with session(dsn, name="londiste migrate", autocommit=True, replica=True):
+            return True
+    except AccessDenied:
+        return False
+
+
+def _rows(conn: Connection, name: str, **parameters: Any) -> list[dict[str, Any]]:
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(query(name), parameters or None)
+            return cursor.fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error

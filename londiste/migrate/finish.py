@@ -1,0 +1,103 @@
+"""The end of a move: the nodes go, and what was installed for it; tables and rows stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from londiste.cascade import plan
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.switching import leaving
+from londiste.cascade.types import NodeType
+from londiste.errors import StateError
+from londiste.install import remove
+from londiste.migrate import setup, switching
+from londiste.migrate.pair import NEW, Pair, Side
+
+
+@dataclass(frozen=True)
+class Uninstall:
+    """The schemas that were made for the move go, where nothing else uses them."""
+
+    side: Side
+    queue: str
+
+    def describe(self) -> str:
+        return f"{self.side.name}: remove the SQL of the queue and of replication"
+
+    def done(self, sites: Sites) -> bool:
+        conn = sites.at(self.side.dsn)
+        if not setup.made_by_us(conn, self.queue):
+            return True
+        return bool(remove.blockers(conn, remove.plan(conn)))
+
+    def run(self, sites: Sites) -> None:
+        remove.uninstall(sites.at(self.side.dsn))
+
+
+def nodes_left(sites: Sites, pair: Pair, *, abandon: bool) -> list[Step]:
+    """The steps that drop what there is of the two nodes, the branch first.
+
+    abandon -- although the old side takes the writes: the move is given up.
+    Raises StateError while a switch is under way.
+    """
+    found = {
+        side.name: (side, info)
+        for side in (pair.old, pair.new)
+        if (info := setup.node(sites, side, pair.queue)) is not None
+    }
+    roots = [side for side, info in found.values() if info.type is NodeType.ROOT]
+    if not found:
+        return []
+    if not abandon and not any(side.name == NEW for side in roots):
+        raise StateError(
+            "the old database takes the writes: the move is not done",
+            detail="nothing is changed",
+            hint="londiste migrate switch first; or --abandon gives the move up",
+        )
+    at = roots[0] if roots else next(iter(found.values()))[0]
+    scene = switching.scene(sites, pair, at)
+    for name, noted in scene.operations.items():
+        raise StateError(
+            f"node {name}: {noted.describe()} is under way",
+            hint="finish it by giving its command again, or undo it with --rollback",
+        )
+    others = sorted(set(scene.topology.views) - {pair.old.name, pair.new.name})
+    if others:
+        raise StateError(
+            f"other nodes read from the queue: {', '.join(others)}",
+            hint="londiste drop-node takes them out",
+        )
+    steps: list[Step] = []
+    for side, info in found.values():
+        if info.type is not NodeType.ROOT:
+            steps += leaving.drop(sites, scene, side.name, force=False)
+    for side in roots:
+        place = scene.place(side.name)
+        steps.append(leaving.DropNode(place, pair.queue, side.name))
+    return steps
+
+
+def finish(
+    sites: Sites,
+    pair: Pair,
+    *,
+    abandon: bool,
+    keep_sql: bool,
+    quiet: Callable[[], None],
+    report: Callable[[Step], None],
+) -> int:
+    """Does what is left of the end; the number of steps.
+
+    quiet -- called when the nodes are gone: returns when no daemon of the move works any more.
+    """
+    count = plan.execute(nodes_left(sites, pair, abandon=abandon), sites, report)
+    if not keep_sql:
+        quiet()
+        count += plan.execute(uninstalls(pair), sites, report)
+    return count
+
+
+def uninstalls(pair: Pair) -> list[Step]:
+    """The steps that remove what was installed for the move."""
+    return [Uninstall(side, pair.queue) for side in (pair.old, pair.new)]

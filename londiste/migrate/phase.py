@@ -1,0 +1,149 @@
+"""How far a move has come: a function of what the two databases say, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from londiste.cascade.plan import Sites
+from londiste.cascade.switching import operation
+from londiste.cascade.types import NodeType
+from londiste.migrate import daemons, setup
+from londiste.migrate.pair import NEW, OLD, Pair
+from londiste.monitor import status
+from londiste.replication import tables
+
+
+class Phase(StrEnum):
+    """Where a move stands."""
+
+    NOT_BEGUN = "not begun"
+    SETTING_UP = "setting up"
+    COPYING = "copying"
+    IN_STEP = "in step"
+    SWITCHING = "switching"
+    SWITCHED = "switched"
+    ENDING = "ending"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was asked.
+
+    types -- of the nodes that there are, by name.  to -- the node that a switch under way makes
+    the root.  states -- of the tables of the branch; None: to be copied.  left -- tables of the
+    root that the queue does not carry yet.
+    """
+
+    types: Mapping[str, NodeType]
+    to: str | None = None
+    states: Sequence[str | None] = ()
+    left: int = 0
+    added: int = 0
+
+
+def phase(seen: Seen) -> Phase:
+    """Pure: where a move stands."""
+    if not seen.types:
+        return Phase.NOT_BEGUN
+    if len(seen.types) == 1:
+        return Phase.ENDING if seen.types.get(NEW) is NodeType.ROOT else Phase.SETTING_UP
+    if seen.to is not None:
+        return Phase.SWITCHING
+    if seen.types[NEW] is NodeType.ROOT:
+        return Phase.SWITCHED
+    if seen.left or seen.added > len(seen.states):
+        return Phase.SETTING_UP
+    if any(state != "ok" for state in seen.states):
+        return Phase.COPYING
+    return Phase.IN_STEP
+
+
+#: What to type next, in each phase.
+NEXT: Mapping[Phase, str] = {
+    Phase.NOT_BEGUN: "londiste migrate check, then londiste migrate start",
+    Phase.SETTING_UP: "londiste migrate start goes on",
+    Phase.COPYING: "wait; londiste copy status shows more; londiste migrate start has to run",
+    Phase.IN_STEP: "londiste migrate verify, then londiste migrate switch",
+    Phase.SWITCHING: "give the command of the switch again, or with --rollback to undo it",
+    Phase.SWITCHED: "londiste migrate verify; londiste migrate back returns,"
+    " londiste migrate finish ends it",
+    Phase.ENDING: "londiste migrate finish goes on",
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A move, for people and programs.
+
+    root -- which side takes writes: old or new.
+    lag -- seconds that the other one is behind; None: not known.
+    running, missing -- daemons that run, whoever started them, and that do not.
+    """
+
+    phase: Phase
+    root: str | None
+    tables: int
+    in_step: int
+    lag: float | None
+    running: tuple[str, ...]
+    missing: tuple[str, ...]
+    errors: tuple[str, ...]
+    next: str
+
+
+def look(sites: Sites, pair: Pair) -> Progress:
+    """Asks both databases.  Raises NodeUnreachable when one does not answer."""
+    infos = {
+        side.name: found
+        for side in (pair.old, pair.new)
+        if (found := setup.node(sites, side, pair.queue)) is not None
+    }
+    if not infos:
+        return Progress(Phase.NOT_BEGUN, None, 0, 0, None, (), (), (), NEXT[Phase.NOT_BEGUN])
+    types = {name: info.type for name, info in infos.items()}
+    root = next((name for name, kind in types.items() if kind is NodeType.ROOT), None)
+    below = next((name for name, kind in types.items() if kind is not NodeType.ROOT), None)
+    conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
+    noted = [operation.find(conn[name], pair.queue) for name in infos]
+    states: list[str | None] = []
+    added = left = 0
+    if below is not None:
+        states = [t.state for t in tables.get_table_list(conn[below], pair.queue) if t.local]
+    if root is not None:
+        added = len([t for t in tables.get_table_list(conn[root], pair.queue) if t.local])
+        left = len(setup.not_replicated(conn[root], pair.queue))
+    seen = Seen(types, next((n.new for n in noted if n is not None), None), states, left, added)
+    now = phase(seen)
+    lag, errors = _health(pair, below, root)
+    needed = [need.name for need in daemons.needs(pair)]
+    there = daemons.running(pair, conn) if len(infos) == 2 else set()
+    return Progress(
+        now,
+        root,
+        added + left,
+        sum(state == "ok" for state in states),
+        lag,
+        tuple(name for name in needed if name in there),
+        tuple(name for name in needed if name not in there),
+        errors,
+        NEXT[now],
+    )
+
+
+def _health(
+    pair: Pair, below: str | None, root: str | None
+) -> tuple[float | None, tuple[str, ...]]:
+    """Lag and errors, as ``londiste status`` has them."""
+    if below is None or root is None:
+        return None, ()
+    settings = pair.worker_settings(pair.side(root))
+    found = status.collect(settings.db, pair.queue, extra=settings.remote_extra_connstr)
+    errors = [f"{node.name}: {who}: {text}" for node in found.nodes for who, text in node.errors]
+    errors += [f"{n.name} does not answer: {n.unreachable}" for n in found.nodes if n.unreachable]
+    lag = next((node.lag for node in found.nodes if node.name == below), None)
+    return lag, tuple(errors)
+
+
+__all__ = ["NEW", "NEXT", "OLD", "Phase", "Progress", "Seen", "look", "phase"]

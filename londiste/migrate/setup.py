@@ -1,0 +1,203 @@
+"""The beginning of a move, as steps: SQL, structure, two nodes, all tables, all sequences.
+
+Each step is done or not, and the two databases say which.  So nothing is noted of the move itself,
+and the same command goes on where it was interrupted.  Steps that depend on what earlier ones have
+made are planned when it is their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import sql
+
+from londiste.cascade import create, nodes, plan
+from londiste.cascade.create import NewNode
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.types import NodeInfo, NodeType
+from londiste.db.connection import Connection, place, session
+from londiste.db.identity import same_database
+from londiste.db.names import TableName
+from londiste.errors import BadOption, StateError, from_database
+from londiste.install import apply
+from londiste.migrate import facts
+from londiste.migrate.pair import NEW, OLD, Pair, Side
+from londiste.migrate.structure import MakeStructure
+from londiste.replication import add_table, sequences, tables
+from londiste.replication.registry import CopyRegistry
+from londiste.replication.types import TableOptions
+
+#: Says of a schema that it was made for a move, and goes with it.
+MADE = "made by londiste migrate: {queue}"
+
+Report = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class Install:
+    """A database has our SQL, this release of it; noted when nothing of it was there."""
+
+    side: Side
+    queue: str
+
+    def describe(self) -> str:
+        return f"{self.side.name}: install the SQL of the queue and of replication"
+
+    def done(self, sites: Sites) -> bool:
+        plans = apply.plan_for(sites.at(self.side.dsn))
+        return not any(one.steps for one in plans)
+
+    def run(self, sites: Sites) -> None:
+        conn = sites.at(self.side.dsn)
+        empty = not installed(conn)
+        apply.install(conn)
+        if empty:
+            # A process that dies in between leaves schemas that nobody removes: the lesser evil.
+            with sites.transaction(self.side.dsn) as conn:
+                conn.execute(
+                    sql.SQL("comment on schema londiste is {}").format(
+                        sql.Literal(MADE.format(queue=self.queue))
+                    )
+                )
+
+
+def installed(conn: Connection) -> bool:
+    """Whether the SQL of the queue is in a database."""
+    row = conn.execute("select pg_catalog.to_regnamespace('pgq') is not null").fetchone()
+    return row is not None and bool(row[0])
+
+
+def made_by_us(conn: Connection, queue: str) -> bool:
+    """Whether the schemas were made for this move."""
+    row = conn.execute(
+        "select pg_catalog.obj_description(pg_catalog.to_regnamespace('londiste')::oid,"
+        " 'pg_namespace')"
+    ).fetchone()
+    return row is not None and row[0] == MADE.format(queue=queue)
+
+
+def node(sites: Sites, side: Side, queue: str) -> NodeInfo | None:
+    """The node that a side is; None where it is none, or nothing of ours is there."""
+    conn = sites.at(side.dsn)
+    if not installed(conn):
+        return None
+    found = nodes.find_node_info(conn, queue)
+    if found is not None and found.name != side.name:
+        raise StateError(
+            f"{place(side.dsn)} is node {found.name} of queue {queue}, and not part of this move",
+            hint="are --from and --to the right way round? Another queue: --set queue_name=…",
+        )
+    return found
+
+
+def require_two(sites: Sites, pair: Pair) -> None:
+    """Raises BadOption when both connection strings lead to one database."""
+    try:
+        # A session of its own: for equal strings there is one only.
+        with session(pair.new.dsn, name="londiste migrate", autocommit=True) as other:
+            same = same_database(sites.at(pair.old.dsn), other)
+    except psycopg.Error as error:
+        raise from_database(error, where=place(pair.new.dsn)) from error
+    if same:
+        raise BadOption(
+            f"--from and --to lead to the same database, {place(pair.new.dsn)}",
+            hint="give the connection strings of two databases",
+        )
+
+
+def first(pair: Pair, structure: MakeStructure) -> list[Step]:
+    """The steps that do not depend on what others make."""
+    return [
+        Install(pair.old, pair.queue),
+        Install(pair.new, pair.queue),
+        structure,
+    ]
+
+
+def set_up(sites: Sites, pair: Pair, structure: MakeStructure, report: Report) -> int:
+    """Does what is left of the beginning; the number of steps.
+
+    Raises StateError once the new database is the root: then there is nothing to begin.
+    """
+    count = plan.execute(first(pair, structure), sites, report)
+    for stage in stages(pair):
+        count += plan.execute(stage(sites), sites, report)
+    return count
+
+
+def stages(pair: Pair) -> list[Callable[[Sites], list[Step]]]:
+    """The further steps, planned when those before them are done."""
+    return [
+        lambda sites: _root(sites, pair),
+        lambda sites: _branch(sites, pair),
+        lambda sites: _tables(sites, pair, pair.old),
+        lambda sites: _sequences(sites, pair, pair.old),
+        lambda sites: _tables(sites, pair, pair.new),
+        lambda sites: _sequences(sites, pair, pair.new),
+    ]
+
+
+def _new_node(pair: Pair, side: Side, kind: NodeType) -> NewNode:
+    return NewNode(pair.queue, kind, side.name, side.dsn, side.location, side.worker)
+
+
+def _root(sites: Sites, pair: Pair) -> list[Step]:
+    if node(sites, pair.old, pair.queue) is not None:
+        return []
+    return create.create_root(sites, _new_node(pair, pair.old, NodeType.ROOT))
+
+
+def _branch(sites: Sites, pair: Pair) -> list[Step]:
+    if node(sites, pair.new, pair.queue) is not None:
+        return []
+    new = _new_node(pair, pair.new, NodeType.BRANCH)
+    steps = create.create_branch(sites, new, pair.old.dsn)
+    steps.append(CopyRegistry(NEW, OLD, pair.old.dsn, pair.new.dsn, pair.queue))
+    return steps
+
+
+def not_replicated(conn: Connection, queue: str) -> list[TableName]:
+    """The tables of the root's database that the queue does not carry; not those of extensions."""
+    mine = {t.name for t in facts.tables(conn)}
+    missing = tables.local_show_missing(conn, queue)
+    names = [TableName.parse(m.name) for m in missing if m.kind == "r"]
+    return [name for name in names if name in mine]
+
+
+def _tables(sites: Sites, pair: Pair, side: Side) -> list[Step]:
+    patterns: list[str] = []
+    if side.name == OLD:
+        patterns = [str(name) for name in not_replicated(sites.at(side.dsn), pair.queue)]
+        if not patterns:
+            return []
+    # A table without key is found by its whole row; one that came later is made like the old one.
+    options = TableOptions(whole_row=True, create_full=side.name == NEW)
+    every = side.name == NEW
+    found = add_table.plan(sites, side.dsn, pair.queue, patterns, options, every=every)
+    return list(found.steps)
+
+
+def _sequences(sites: Sites, pair: Pair, side: Side) -> list[Step]:
+    found = sequences.plan_add(sites, side.dsn, pair.queue, (), every=True)
+    return list(found.steps)
+
+
+@dataclass(frozen=True)
+class Later:
+    """Steps for ``--explain`` that cannot be planned before others are done."""
+
+    text: str
+    sql: tuple[str, ...] = field(default=())
+
+    def describe(self) -> str:
+        return self.text
+
+
+LATER = (
+    Later("old: create root"),
+    Later("new: create branch, provider old"),
+    Later("old: add all tables and sequences"),
+    Later("new: add all tables, to be copied, and all sequences"),
+)

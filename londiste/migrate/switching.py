@@ -1,0 +1,151 @@
+"""The switch to the new database and the way back: the switchover of a cascade, and what is around.
+
+Before it: nothing of the root is missing below, materialized views are filled.  After it they are
+filled again, with the rows of the last tick, while writes go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from psycopg.errors import Error as DatabaseError
+
+from londiste.cascade import plan
+from londiste.cascade.plan import Sites, Step
+from londiste.cascade.switching import switchover
+from londiste.cascade.switching.scene import Scene, look
+from londiste.cascade.switching.steps import End
+from londiste.cascade.switching.switchover import Switchover
+from londiste.db.connection import place, use_own_names
+from londiste.errors import NodeBusy, StateError, from_database
+from londiste.migrate import facts, setup
+from londiste.migrate.pair import Pair, Side, secrets_of
+from londiste.replication import successor
+from londiste.replication.carry import carry
+
+
+@dataclass(frozen=True)
+class Refresh:
+    """The materialized views of a side hold what its tables do.
+
+    What cannot be refreshed is told: it must hold nothing else up.
+    """
+
+    side: Side = field(repr=False)
+    names: tuple[str, ...]
+    warn: Callable[[str], None] = field(repr=False)
+
+    def describe(self) -> str:
+        return f"{self.side.name}: refresh {len(self.names)} materialized views"
+
+    def done(self, sites: Sites) -> bool:
+        return not self.names
+
+    def run(self, sites: Sites) -> None:
+        for name in self.names:
+            with sites.transaction(self.side.dsn) as conn:
+                use_own_names(conn)
+                try:
+                    # From the catalog, quoted by it.
+                    with conn.transaction():
+                        conn.execute(f"refresh materialized view {name}".encode())
+                except DatabaseError as error:
+                    ours = from_database(error, where=place(self.side.dsn))
+                    self.warn(f"materialized view {name} is not refreshed: {ours.message}")
+        # Names mean the catalog's again.
+        sites.at(self.side.dsn).close()
+
+
+def scene(sites: Sites, pair: Pair, at: Side) -> Scene:
+    """The two nodes, asked from ``at``."""
+    return look(sites, at.dsn, pair.queue, secrets_of(pair.other(at).dsn))
+
+
+@dataclass(frozen=True)
+class Switch:
+    """What is to be done: ``before`` while writing goes on."""
+
+    before: Sequence[Step]
+    switch: Switchover
+
+    def steps(self) -> list[Step]:
+        """All in their order, for ``--explain``."""
+        return [*self.before, *self.switch.steps()]
+
+
+def prepare(
+    sites: Sites,
+    pair: Pair,
+    to: Side,
+    *,
+    timeout: float,
+    block: float,
+    force: bool,
+    warn: Callable[[str], None],
+) -> Switch | None:
+    """The switch that makes ``to`` the side that takes writes; None when it is.
+
+    Raises StateError when ``to`` does not have everything, or the move has not come so far.
+    """
+    here = pair.other(to)
+    for side in (here, to):
+        if setup.node(sites, side, pair.queue) is None:
+            raise StateError(
+                f"the move has not begun, or is over: {place(side.dsn)} is no node of queue"
+                f" {pair.queue}",
+                hint="londiste migrate start begins, londiste migrate status shows where it stands",
+            )
+    seen = scene(sites, pair, to)
+    switch = switchover.prepare(
+        sites,
+        seen,
+        to.name,
+        carry=lambda old, new: carry(pair.queue, old, new),
+        timeout=timeout,
+        block=block,
+        warn=warn,
+    )
+    if switch is None:
+        # The side may be closed already, by a switch to the other one that was interrupted.
+        for noted in seen.operations.values():
+            raise NodeBusy(
+                f"node {to.name}: {noted.describe()} is under way",
+                hint="finish it by giving its command again, or undo it with --rollback",
+            )
+        return None
+    if not switch.begun:
+        if not force:
+            _require_all(sites, pair, here)
+        successor.check(sites, seen, to.name, here.name, force=force, warn=warn)
+    views = tuple(
+        one.signature for one in facts.objects(sites.at(to.dsn)) if one.kind == "materialized view"
+    )
+    refresh = Refresh(to, views, warn)
+    # Before the notes are taken off: interrupted, it is part of what is left.
+    ends = [step for step in switch.after if isinstance(step, End)]
+    rest = [step for step in switch.after if not isinstance(step, End)]
+    whole = replace(switch, after=[*rest, refresh, *ends])
+    return Switch([] if switch.begun else [refresh], whole)
+
+
+def run(found: Switch, sites: Sites, report: Callable[[Step], None]) -> int:
+    """Does what is left; the number of steps.  What fails while nobody can write is undone."""
+    count = plan.execute(found.before, sites, report)
+    return count + switchover.execute(found.switch, sites, report)
+
+
+def rollback(sites: Sites, pair: Pair, to: Side) -> list[Step]:
+    """The steps that undo a switch to ``to`` that was begun.  Raises StateError."""
+    return switchover.rollback(sites, scene(sites, pair, to), to.name)
+
+
+def _require_all(sites: Sites, pair: Pair, root: Side) -> None:
+    left = setup.not_replicated(sites.at(root.dsn), pair.queue)
+    if left:
+        raise StateError(
+            f"{len(left)} tables of the {root.name} database are not part of the move:"
+            f" {', '.join(map(str, left[:5]))}",
+            detail="they were made after it had begun; nothing is changed",
+            hint="londiste migrate start adds them; or --force goes on without",
+        )

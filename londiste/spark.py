@@ -1,0 +1,42 @@
+"""The queue in programs of Spark: ``londiste.spark.register(spark)``, then ``format("pgq")``.
+
+    import londiste.spark
+
+    londiste.spark.register(spark)
+    changes = spark.readStream.format("pgq").options(service="shop", queue="shop",
+        tables="public.orders", consumer="orders_to_lake").load()
+
+docs/howto/spark-streams.md tells the options.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+
+def register(spark: Any) -> None:
+    """Makes ``format("pgq")`` known to a SparkSession; a second time changes nothing."""
+    source = importlib.import_module("londiste.engine.spark.source")
+    spark.dataSource.register(source.PgqDataSource)
+
+
+@contextlib.contextmanager
+def snapshot(dsn: str, *, password: str = "") -> Iterator[str]:
+    """Keeps a snapshot of a database for the length of a with block; its name.
+
+    For ``mode=snapshot`` with many partitions, and for several tables at one moment:
+
+        with londiste.spark.snapshot("service=shop") as name:
+            spark.read.format("pgq").options(mode="snapshot", snapshot=name, …).load()
+
+    All jobs that use it have to end inside.  It holds back VACUUM.
+    """
+    snapshots = importlib.import_module("londiste.engine.spark.stream.snapshots")
+    with snapshots.exported(dsn, password) as name:
+        yield name
+
+
+__all__ = ["register", "snapshot"]

@@ -1,0 +1,128 @@
+create or replace function londiste.merge_on_time(
+    fn_conf text,
+    tick_id int8,
+    ev_id int8,
+    ev_time timestamptz,
+    ev_txid int8,
+    ev_retry int4,
+    ev_type text,
+    ev_data text,
+    ev_extra1 text,
+    ev_extra2 text,
+    ev_extra3 text,
+    ev_extra4 text)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Merges one row event into a table that others write, too: the newest version stays.
+ *
+ * A row is written when it is not here, or when its time is later than that of the row that is; of
+ * two versions of one time the one whose text is greater, so that all nodes come to the same.  A
+ * DELETE takes the row away unless it was written later than the version that was deleted; where
+ * the event does not tell that version's time, later than the transaction began.
+ *
+ * fn_conf -- JSON: "table", and "timefield", the column with the time.
+ * ev_type, ev_data -- in the JSON form, one row.
+ *
+ * Returns written, deleted or older.  LD005 for a table without that column, without key, and for
+ * a TRUNCATE, which has no time.
+ */
+declare
+    v_conf jsonb := fn_conf::jsonb;
+    v_what jsonb := ev_type::jsonb;
+    v_op text := v_what->>'op';
+    v_time text := v_conf->>'timefield';
+    v_table text := londiste.quote_fqname(v_conf->>'table');
+    v_relid oid := to_regclass(v_table);
+    v_image jsonb;
+    v_key text[];
+    v_kinds text;
+    v_names text;
+    v_values text;
+    v_sets text;
+    v_here text;
+    v_new text;
+    v_equal text;
+    v_type text;
+    v_sql text;
+    v_count int8;
+begin
+    if v_op = 'TRUNCATE' then
+        raise exception using
+            errcode = 'LD005',
+            message = format('TRUNCATE of table %s, which is written on several nodes', v_table),
+            detail = 'it has no time, so nobody can say which rows are newer',
+            hint = 'delete the rows instead; pass over this event';
+    end if;
+    select format_type(a.atttypid, null) into v_type
+    from pg_attribute a
+    where a.attrelid = v_relid and a.attname = v_time and a.attnum > 0 and not a.attisdropped;
+    v_key := array(select jsonb_array_elements_text(v_what->'pkey'));
+    if v_type is null or cardinality(v_key) = 0 then
+        raise exception using
+            errcode = 'LD005',
+            message = format('table %s has no column %s, or no key', v_table, coalesce(v_time, 'NULL')),
+            detail = 'versions of a row are told by its key, and compared by that column',
+            hint = 'give timefield, a column that is set with every write';
+    end if;
+
+    v_image := ev_data::jsonb;
+    select
+        string_agg(format('%I %s', a.attname, k.kind), ', ' order by a.attnum),
+        string_agg(format('%I', a.attname), ', ' order by a.attnum),
+        string_agg(format('r.%I%s', a.attname, k.cast_to), ', ' order by a.attnum),
+        string_agg(format('%1$I = excluded.%1$I', a.attname), ', ' order by a.attnum)
+            filter (where a.attname <> all (v_key) and a.attidentity <> 'a'),
+        string_agg(format('t.%I', a.attname), ', ' order by a.attnum),
+        string_agg(format('excluded.%I', a.attname), ', ' order by a.attnum),
+        string_agg(format('t.%1$I = r.%1$I', a.attname), ' and ' order by a.attnum)
+            filter (where a.attname = any (v_key))
+    into v_kinds, v_names, v_values, v_sets, v_here, v_new, v_equal
+    from pg_attribute a
+        cross join lateral (
+            select format_type(a.atttypid, a.atttypmod) as name,
+                a.atttypid in ('json'::regtype, 'jsonb'::regtype) as is_json
+        ) n
+        -- A text of JSON is a string in the image.
+        cross join lateral (
+            select case when n.is_json then 'text' else n.name end as kind,
+                case when n.is_json then '::' || n.name else '' end as cast_to
+        ) k
+    where a.attrelid = v_relid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+        and v_image ? a.attname;
+
+    if v_op = 'DELETE' then
+        v_sql := format('delete from only %s t using json_to_record($1::json) r(%s) where %s and %s',
+            v_table, v_kinds, v_equal,
+            case when v_image ? v_time
+                then format('(t.%1$I <= r.%1$I or t.%1$I is null)', v_time)
+                else format('(t.%1$I <= $2::%2$s or t.%1$I is null)', v_time, v_type) end);
+        execute v_sql using ev_data, ev_time;
+        get diagnostics v_count = row_count;
+        return case when v_count > 0 then 'deleted' else 'older' end;
+    end if;
+
+    if not v_image ? v_time then
+        raise exception using
+            errcode = 'LD005',
+            message = format('event %s does not tell column %s', ev_id, v_time),
+            detail = format('table %s', v_table),
+            hint = 'capture the table on the root without ignore= for it';
+    end if;
+    v_sql := format(
+        'insert into %1$s as t (%2$s) overriding system value'
+        ' select %3$s from json_to_record($1::json) r(%4$s) on conflict (%5$s) do %6$s',
+        v_table, v_names, v_values, v_kinds,
+        (select string_agg(quote_ident(k), ', ') from unnest(v_key) k),
+        case when v_sets is null then 'nothing' else format(
+            'update set %1$s where case when excluded.%2$I is distinct from t.%2$I'
+            ' then coalesce(excluded.%2$I > t.%2$I, t.%2$I is null)'
+            ' else (row(%3$s)::text collate "C") > (row(%4$s)::text) end',
+            v_sets, v_time, v_new, v_here) end);
+    execute v_sql using ev_data;
+    get diagnostics v_count = row_count;
+    return case when v_count > 0 then 'written' else 'older' end;
+end;
+$$;

@@ -1,0 +1,65 @@
+create or replace function londiste._capture_emptied(
+    i_relid oid,
+    i_when text,
+    i_args text[])
+returns bool
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set DateStyle = 'ISO, YMD'
+set IntervalStyle = postgres
+set TimeZone = UTC
+set extra_float_digits = 1
+set bytea_output = hex
+set xmloption = content
+set lc_monetary = 'C'
+set standard_conforming_strings = on
+set quote_all_identifiers = off
+as $$
+/*
+ * Captures a TRUNCATE as far as it is one of a partition; true when nothing else is to be told of it.
+ *
+ * Called by the triggers of a partitioned table and of its partitions.  A partition that is emptied by itself
+ * has a DELETE for each of its rows told before, because other nodes may have other partitions, or none.
+ * With the whole table (the server fires the triggers of all its partitions then) one event says so.
+ */
+declare
+    v_root oid;
+    v_flag text;
+    v_options record := londiste._capture_options(i_args[3:]);
+    v_pieces record;
+begin
+    -- The table whose partition it is now: one that was detached has kept the trigger.
+    select t.tgrelid into v_root
+    from pg_partition_ancestors(i_relid) as a (relid)
+        join pg_trigger as t on t.tgrelid = a.relid
+    where t.tgname = londiste.trigger_name(i_args[1])
+        and t.tgparentid = 0
+        and londiste._trigger_args(t.tgargs) = i_args;
+    if not found then
+        return true;
+    end if;
+    v_flag := 'londiste.emptied_' || v_root;
+    if v_root = i_relid then
+        perform set_config(v_flag, case i_when when 'BEFORE' then '1' else '' end, true);
+        return i_when = 'BEFORE';
+    end if;
+    if current_setting(v_flag, true) = '1' then
+        return true;
+    end if;
+    if londiste._capture_key_columns(v_root, i_args) = '{}'
+        or v_options.condition is not null
+        or num_nonnulls(variadic v_options.extras) > 0
+    then
+        raise exception using
+            errcode = 'LD100',
+            message = format('TRUNCATE of partition %s cannot be replicated', i_relid::regclass),
+            detail = format('table %s of queue %s has no key, or expressions in its capture', i_args[2], i_args[1]),
+            hint = 'truncate the whole table, detach the partition, or delete its rows';
+    end if;
+    v_pieces := londiste._capture_pieces(v_root, i_args, 'n', 'o');
+    execute format('select pgq.insert_event(%L, e.a, e.b, e.c, e.d, e.e, e.f)'
+            || ' from only %s as o cross join lateral (%s) as e (a, b, c, d, e, f)',
+        i_args[1], i_relid::regclass, v_pieces.on_delete);
+    return true;
+end;
+$$;

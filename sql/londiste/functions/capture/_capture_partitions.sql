@@ -1,0 +1,53 @@
+create or replace function londiste._capture_partitions(
+    i_relid oid,
+    i_function text,
+    i_args text[],
+    i_wait bool)
+returns int4
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Puts the triggers that tell of TRUNCATE on the partitions of a captured table that have none yet; how many.
+ *
+ * i_function -- the quoted name of the capture's function.
+ * i_wait -- wait for who uses a partition; otherwise it is left for another time, and so is one of another owner.
+ *
+ * The server gives a new partition the triggers for rows, and no others.
+ */
+declare
+    v_name text := londiste.trigger_name(i_args[1], 'partition');
+    v_partition record;
+    v_count int4 := 0;
+begin
+    for v_partition in
+        select c.oid::regclass as relation
+        from pg_partition_tree(i_relid) as p
+            join pg_class as c on c.oid = p.relid
+        where p.isleaf
+            and p.relid <> i_relid
+            and c.relkind = 'r'
+            and (i_wait or pg_has_role(c.relowner, 'usage'))
+            and not exists (
+                select from pg_trigger as t where t.tgrelid = c.oid and t.tgname = v_name)
+        order by c.oid
+    loop
+        begin
+            if not i_wait then
+                execute format('lock table only %s in share row exclusive mode nowait', v_partition.relation);
+            end if;
+            execute format('create trigger %I before truncate on %s for each statement execute function %s(%s)',
+                v_name, v_partition.relation, i_function,
+                (select string_agg(quote_literal(a.value), ', ' order by a.place)
+                from unnest(i_args) with ordinality as a (value, place)));
+            v_count := v_count + 1;
+        exception when lock_not_available then
+            -- With NOWAIT only: maintenance comes again.
+            if i_wait then
+                raise;
+            end if;
+        end;
+    end loop;
+    return v_count;
+end;
+$$;

@@ -1,0 +1,31 @@
+create or replace function londiste.compare_begin(
+    i_queue_name text,
+    i_job text,
+    i_table_name text,
+    i_signature text,
+    i_conditions text[],
+    i_buckets int4[])
+returns void
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Remembers the ranges of a table that are to be compared; what was known of it is forgotten.
+ *
+ * i_job is compare or audit.  Raises LD003 when the queue is no node here.
+ */
+begin
+    perform londiste._require_node(i_queue_name);
+    delete from londiste.compare_range
+    where queue_name = i_queue_name and job = i_job and table_name = i_table_name;
+    insert into londiste.compare_range
+        (queue_name, job, table_name, number, signature, condition, buckets)
+    select i_queue_name, i_job, i_table_name, s.n - 1, i_signature, s.condition, s.buckets
+    from unnest(i_conditions, i_buckets) with ordinality as s(condition, buckets, n);
+end;
+$$;
+
+revoke all on function londiste.compare_begin(text, text, text, text, text[], int4[]) from public;
+grant execute on function londiste.compare_begin(text, text, text, text, text[], int4[])
+to londiste_writer;

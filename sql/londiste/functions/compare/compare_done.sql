@@ -1,0 +1,36 @@
+create or replace function londiste.compare_done(
+    i_queue_name text,
+    i_job text,
+    i_table_name text,
+    i_number int4,
+    i_tick_id int8,
+    i_rows int8,
+    i_differs int4,
+    i_findings jsonb)
+returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Remembers what came out for a range; false when somebody has cut the table anew meanwhile.
+ *
+ * i_tick_id -- the tick that both sides were read at.
+ * i_differs -- rows that differ, 0 when both sides are equal; i_findings -- the first of them.
+ */
+begin
+    update londiste.compare_range
+    set checked_tick = i_tick_id,
+        checked_at = now(),
+        rows = i_rows,
+        differs = i_differs,
+        findings = i_findings
+    where queue_name = i_queue_name and job = i_job and table_name = i_table_name
+        and number = i_number;
+    return found;
+end;
+$$;
+
+revoke all on function londiste.compare_done(text, text, text, int4, int8, int8, int4, jsonb) from public;
+grant execute on function londiste.compare_done(text, text, text, int4, int8, int8, int4, jsonb)
+to londiste_writer;

@@ -1,0 +1,28 @@
+create or replace function londiste.get_conflicts(
+    i_queue_name text,
+    out table_name text,
+    out kind text,
+    out policy text,
+    out times int8,
+    out first_seen timestamptz,
+    out last_seen timestamptz,
+    out last_event int8
+)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * How often policies of tables have decided about events that did not fit.
+ */
+select c.table_name, c.kind, c.policy, c.times, c.first_seen, c.last_seen, c.last_event
+from londiste.apply_conflict c
+where c.queue_name = i_queue_name
+order by c.table_name, c.kind, c.policy;
+$$;
+
+revoke all on function londiste.get_conflicts(text) from public;
+grant execute on function londiste.get_conflicts(text)
+to londiste_writer, pgq_reader, pgq_writer, londiste_reader;

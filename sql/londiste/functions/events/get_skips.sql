@@ -1,0 +1,29 @@
+create or replace function londiste.get_skips(
+    i_queue_name text,
+    i_consumer_name text,
+    out event_id int8,
+    out row_nr int4,
+    out dest_table text,
+    out tick_id int8,
+    out state text
+)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * What a consumer has to know of events that have halted it: which it shall leave out (state
+ * skip), and up to which tick it has to settle what became of them.
+ */
+select e.event_id, e.row_nr, e.dest_table, e.tick_id, e.state
+from londiste.apply_error e
+where e.queue_name = i_queue_name
+    and e.state in ('halted', 'skip')
+    and (e.state = 'skip' or e.consumer_name = i_consumer_name)
+order by e.error_id;
+$$;
+
+revoke all on function londiste.get_skips(text, text) from public;
+grant execute on function londiste.get_skips(text, text) to londiste_writer;

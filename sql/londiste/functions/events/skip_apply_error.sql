@@ -1,0 +1,62 @@
+create or replace function londiste.skip_apply_error(
+    i_queue_name text,
+    i_event_id int8,
+    i_row_nr int4,
+    i_by text,
+    i_reason text,
+    out ret_code int4,
+    out ret_note text
+)
+returns record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * A person wants one event, or one row of a packed one, left out on this node.  The worker does it
+ * with its next attempt at the batch.
+ *
+ * i_by -- who says so, besides the role; i_reason -- why.
+ *
+ * 200 noted; 304 it was decided already; 403 it cannot be left out; 404 it does not halt replication
+ * here, or no node here.
+ */
+declare
+    v_error londiste.apply_error;
+    v_address text := i_event_id || case when i_row_nr = 0 then '' else ':' || i_row_nr end;
+begin
+    perform londiste._require_node(i_queue_name);
+    select * into v_error
+    from londiste.apply_error e
+    where e.queue_name = i_queue_name
+        and e.event_id = i_event_id
+        and e.row_nr = i_row_nr
+        and e.state in ('halted', 'skip')
+    for update;
+    if not found then
+        select 404, format('Event %s does not halt replication of queue %s here', v_address, i_queue_name)
+            into ret_code, ret_note;
+        return;
+    end if;
+    if v_error.dest_table is null then
+        select 403, format('Event %s is about no table of this node, it cannot be left out', v_address)
+            into ret_code, ret_note;
+        return;
+    end if;
+    if v_error.state = 'skip' then
+        select 304, format('Event %s is to be left out already', v_address) into ret_code, ret_note;
+        return;
+    end if;
+    update londiste.apply_error e
+    set state = 'skip',
+        decided_at = now(),
+        decided_by = format('%s (role %s)', coalesce(i_by, '?'), session_user),
+        reason = i_reason
+    where e.error_id = v_error.error_id;
+    perform pg_notify('londiste_tables', left(i_queue_name, 1000));
+    select 200, format('Event %s is left out on this node', v_address) into ret_code, ret_note;
+end;
+$$;
+
+revoke all on function londiste.skip_apply_error(text, int8, int4, text, text) from public;
+grant execute on function londiste.skip_apply_error(text, int8, int4, text, text) to londiste_writer;

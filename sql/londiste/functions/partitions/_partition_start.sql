@@ -1,0 +1,31 @@
+create or replace function londiste._partition_start(i_partition text, i_period text)
+returns timestamptz
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * When the period of a partition begins, as its name says: <parent>_YYYY[_MM[_DD[_HH]]]; NULL
+ * when the name has no such ending.
+ */
+declare
+    v_period text := londiste._partition_period(i_period);
+    v_found text[];
+begin
+    v_found := regexp_match(i_partition,
+        case v_period
+            when 'year' then '_(\d{4})$'
+            when 'month' then '_(\d{4})_(\d\d)$'
+            when 'day' then '_(\d{4})_(\d\d)_(\d\d)$'
+            else '_(\d{4})_(\d\d)_(\d\d)_(\d\d)$'
+        end);
+    if v_found is null then
+        return null;
+    end if;
+    return make_timestamptz(v_found[1]::int, coalesce(v_found[2], '1')::int,
+        coalesce(v_found[3], '1')::int, coalesce(v_found[4], '0')::int, 0, 0);
+exception
+    when datetime_field_overflow then
+        return null;
+end;
+$$;

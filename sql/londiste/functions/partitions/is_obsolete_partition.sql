@@ -1,0 +1,23 @@
+create or replace function londiste.is_obsolete_partition(
+    i_partition_table text,
+    i_retention_period interval,
+    i_partition_period text)
+returns boolean
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * True when the youngest row that a partition can have is older than the retention period.
+ *
+ * The name tells the period: <parent>_YYYY[_MM[_DD[_HH]]], in the session's time zone.  False
+ * when it has no such ending, or no retention period is given.
+ *
+ * i_partition_period -- year, month, day or hour (or yearly, monthly, daily, hourly).
+ */
+select coalesce(
+    londiste._partition_start(i_partition_table, i_partition_period)
+        + ('1 ' || londiste._partition_period(i_partition_period))::interval
+        <= now() - i_retention_period,
+    false);
+$$;

@@ -1,0 +1,46 @@
+create or replace function londiste.forget_events(i_queue_name text, i_table_name text)
+returns int8
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Deletes the events of a table from the queue of a branch; their number.
+ *
+ * For tables of which the branch holds less from now on than its provider: what came before was
+ * handed on whole.  0 where the node has no queue of its own; LD003 when it is the root, or no
+ * node, LD004 when the table is not one of this node.
+ */
+declare
+    v_table text := londiste.make_fqname(i_table_name);
+    v_prefix text;
+    v_count int8;
+begin
+    perform londiste._require_node(i_queue_name);
+    if pgq_node.is_root_node(i_queue_name) then
+        raise exception using
+            errcode = 'LD003',
+            message = format('this is the root of queue %s', i_queue_name),
+            detail = 'its events are those of all nodes',
+            hint = 'call it on a branch';
+    end if;
+    if not exists (
+        select from londiste.table_info t
+        where t.queue_name = i_queue_name and t.table_name = v_table and t.local
+    ) then
+        raise exception using
+            errcode = 'LD004',
+            message = format('table %s is not replicated here', v_table),
+            detail = format('queue %s', i_queue_name),
+            hint = 'londiste tables lists those that are';
+    end if;
+    select q.queue_data_pfx into v_prefix from pgq.queue q where q.queue_name = i_queue_name;
+    if not found then
+        return 0;
+    end if;
+    -- The table of the queue and those that inherit from it.
+    execute format('delete from %s where ev_extra1 = $1', v_prefix) using v_table;
+    get diagnostics v_count = row_count;
+    return v_count;
+end;
+$$;

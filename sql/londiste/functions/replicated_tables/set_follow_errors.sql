@@ -1,0 +1,30 @@
+create or replace function londiste.set_follow_errors(
+    i_queue_name text,
+    i_names text[],
+    i_messages text[])
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes what a node follows and could not add, in the place of what was noted before; how many.
+ *
+ * i_names, i_messages -- tables and sequences by their names in the queue, and why, in one order.
+ */
+begin
+    delete from londiste.follow_error
+    where queue_name = i_queue_name and object_name <> all (i_names);
+    insert into londiste.follow_error as f (queue_name, object_name, message)
+    select i_queue_name, n.name, n.message
+    from unnest(i_names, i_messages) as n (name, message)
+    on conflict (queue_name, object_name) do update
+        set message = excluded.message, first_seen = now()
+        where f.message <> excluded.message;
+    return coalesce(array_length(i_names, 1), 0);
+end;
+$$;
+
+revoke all on function londiste.set_follow_errors(text, text[], text[]) from public;
+grant execute on function londiste.set_follow_errors(text, text[], text[])
+to londiste_writer;

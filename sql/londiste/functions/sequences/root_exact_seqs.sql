@@ -1,0 +1,47 @@
+create or replace function londiste.root_exact_seqs(
+    i_queue_name text,
+    out seq_name text,
+    out last_value int8)
+returns setof record
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Publishes where every sequence of a root stands, exactly: the sequences and their last values.
+ *
+ * For a switchover, after the last write: when a node has come to the next tick its sequences go
+ * on where those of the root have stopped, unless somebody has taken values there himself.  A
+ * sequence that was never used counts as used once.  The first value taken here afterwards
+ * publishes values ahead again (root_check_seqs).
+ *
+ * Error LD101 where the node is no root.
+ */
+declare
+    v_known record;
+begin
+    if not pgq_node.is_root_node(i_queue_name) then
+        perform londiste._require_node(i_queue_name);
+        raise exception 'only the root publishes sequences'
+            using errcode = 'LD101', hint = 'run it on the root, after the last write';
+    end if;
+    for v_known in
+        select s.seq_name as name
+        from londiste.seq_info s
+        where s.queue_name = i_queue_name
+            and s.local
+            and londiste.find_seq_oid(s.seq_name) is not null
+        order by s.nr
+        for update of s
+    loop
+        seq_name := v_known.name;
+        last_value := pgq.seq_getval(v_known.name);
+        update londiste.seq_info s
+        set last_value = root_exact_seqs.last_value,
+            exact = true
+        where s.queue_name = i_queue_name and s.seq_name = v_known.name;
+        perform pgq.insert_event(i_queue_name, 'londiste.update-seq', last_value::text, seq_name,
+            'exact', null, null);
+        return next;
+    end loop;
+end;
+$$;

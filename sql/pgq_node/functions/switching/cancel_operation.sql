@@ -1,0 +1,36 @@
+create or replace function pgq_node.cancel_operation(
+    i_queue_name text,
+    i_token uuid,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Forgets a change at the node that was to become the root, so that it cannot any more.
+ *
+ * 200 forgotten, or it was; 404 no node here; 405 the node is the root by this change.
+ */
+declare
+    v_type text;
+begin
+    -- promote_node() holds the note until it has committed.
+    perform 1
+    from pgq_node.operation o
+    where o.queue_name = i_queue_name and o.token = i_token
+    for update;
+    select n.node_type into v_type from pgq_node.node_info n where n.queue_name = i_queue_name;
+    if not found then
+        select 404, 'Unknown queue: ' || coalesce(i_queue_name, 'NULL') into ret_code, ret_note;
+        return;
+    end if;
+    if v_type = 'root' then
+        select 405, 'Node has become the root' into ret_code, ret_note;
+        return;
+    end if;
+    delete from pgq_node.operation o where o.queue_name = i_queue_name and o.token = i_token;
+    select 200, 'Cancelled' into ret_code, ret_note;
+end;
+$$;

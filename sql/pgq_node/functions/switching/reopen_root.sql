@@ -1,0 +1,53 @@
+create or replace function pgq_node.reopen_root(
+    i_queue_name text,
+    i_token uuid,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Undoes close_root(): the root takes events and ticks again, and the change is forgotten.
+ *
+ * Whoever calls it has made sure that no other node has become the root, and that none can: the
+ * change is ended there, so promote_node() refuses its token.
+ *
+ * 200 open; 201 it was; 301 not a root any more; 404 no node here; 405 another change is under way.
+ */
+declare
+    v_type text;
+    v_tick int8;
+begin
+    select n.node_type into v_type
+    from pgq_node.node_info n
+    where n.queue_name = i_queue_name
+    for no key update;
+    if not found then
+        select 404, 'Unknown queue: ' || coalesce(i_queue_name, 'NULL') into ret_code, ret_note;
+        return;
+    end if;
+    if v_type <> 'root' then
+        select 301, 'Node is not root: ' || v_type into ret_code, ret_note;
+        return;
+    end if;
+    delete from pgq_node.operation o
+    where o.queue_name = i_queue_name and o.token = i_token
+    returning o.last_tick into v_tick;
+    if not found then
+        select 405, 'The change is not under way here any more' into ret_code, ret_note;
+        return;
+    end if;
+    if v_tick is null then
+        select 201, 'Root was not closed' into ret_code, ret_note;
+        return;
+    end if;
+    update pgq.queue
+    set queue_disable_insert = false,
+        queue_external_ticker = false
+    where queue_name = i_queue_name;
+    perform pgq_node._fence(i_queue_name, false);
+    select 200, 'Root open' into ret_code, ret_note;
+end;
+$$;

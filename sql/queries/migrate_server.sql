@@ -1,0 +1,69 @@
+-- The database of this session and its server, as far as a move to or from it depends on them.
+select
+    pg_catalog.current_setting('server_version_num')::int as version,
+    pg_catalog.current_setting('server_version') as version_text,
+    pg_catalog.pg_encoding_to_char(d.encoding)::text as encoding,
+    d.datcollate::text as collate,
+    d.datctype::text as ctype,
+    pg_catalog.pg_database_size(d.oid)::int8 as bytes,
+    pg_catalog.pg_is_in_recovery() as standby,
+    pg_catalog.current_setting('default_transaction_read_only') = 'on' as read_only,
+    current_user::text as "user",
+    r.rolsuper as superuser,
+    r.rolsuper or r.rolcreaterole as makes_roles,
+    pg_catalog.has_database_privilege(d.oid, 'CREATE') as makes_schemas,
+    pg_catalog.has_schema_privilege('public', 'CREATE') as makes_in_public,
+    array(
+        select w.name from (values ('pgq_reader'), ('pgq_writer'), ('pgq_admin'),
+            ('londiste_reader'), ('londiste_writer')) as w (name)
+        where not exists (select from pg_catalog.pg_roles p where p.rolname = w.name)
+    ) as missing_roles,
+    array(
+        select n.nspname::text from pg_catalog.pg_namespace n
+        where n.nspname in ('pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste') order by 1
+    ) as installed,
+    array(select x.name::text from pg_catalog.pg_available_extensions x) as extensions,
+    array(select p.rolname::text from pg_catalog.pg_roles p where p.rolname !~ '^pg_') as roles,
+    (select pg_catalog.count(*) from pg_catalog.pg_largeobject_metadata)::int8 as large_objects,
+    (select pg_catalog.count(*) from pg_catalog.pg_publication)::int8 as publications,
+    (select pg_catalog.count(*) from pg_catalog.pg_prepared_xacts x
+     where x.database = d.datname)::int8 as prepared,
+    coalesce((
+        select pg_catalog.max(extract(epoch from pg_catalog.clock_timestamp() - a.xact_start))
+        from pg_catalog.pg_stat_activity a
+        where a.datname = d.datname and a.pid <> pg_catalog.pg_backend_pid()
+            and a.xact_start is not null and a.backend_xid is not null), 0)::float8
+        as oldest_transaction,
+    array(
+        select distinct pg_catalog.format('%I.%I', n.nspname, c.relname)
+        from pg_catalog.pg_trigger t
+        join pg_catalog.pg_proc p on p.oid = t.tgfoid
+        join pg_catalog.pg_namespace f on f.oid = p.pronamespace and f.nspname in ('pgq', 'londiste')
+        join pg_catalog.pg_class c on c.oid = t.tgrelid
+        join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+        where not t.tgisinternal and n.nspname not in ('pgq', 'pgq_node', 'londiste')
+    ) as captured,
+    array(
+        select pg_catalog.format('%I.%I', n.nspname, c.relname)
+        from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+        where c.relkind = 'S' and n.nspname !~ '^pg_'
+            and n.nspname not in ('pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste')
+            -- The planner asks in any order; the function fails for what is no sequence.
+            and case c.relkind when 'S'
+                then not pg_catalog.has_sequence_privilege(c.oid, 'SELECT') end
+    ) as hidden_sequences,
+    array(
+        select distinct pg_catalog.pg_get_userbyid(o.owner)::text
+        from (
+            select c.relowner as owner, c.relnamespace as space from pg_catalog.pg_class c
+            where c.relkind in ('r', 'p', 'v', 'm', 'S')
+            union select p.proowner, p.pronamespace from pg_catalog.pg_proc p
+            union select x.grantee, c.relnamespace
+            from pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) x where x.grantee <> 0
+        ) o
+        join pg_catalog.pg_namespace n on n.oid = o.space
+        where n.nspname !~ '^pg_' and n.nspname not in
+            ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste')
+    ) as named_roles
+from pg_catalog.pg_database d, pg_catalog.pg_roles r
+where d.datname = pg_catalog.current_database() and r.rolname = current_user

@@ -1,0 +1,62 @@
+/*
+ * Functions that objects of tables call and PostgreSQL does not bring.
+ *
+ * %(oids)s -- the tables.
+ * part -- defaults, checks, indexes, triggers, rules, policies or statistics.
+ * signature -- as to_regprocedure reads it; extension -- that the function belongs to.
+ */
+with objects as (
+    select 'pg_catalog.pg_attrdef'::pg_catalog.regclass as classid, d.oid, d.adrelid as of_table,
+        'defaults' as part, a.attname::text as object
+    from pg_catalog.pg_attrdef d
+    join pg_catalog.pg_attribute a on a.attrelid = d.adrelid and a.attnum = d.adnum
+    where d.adrelid = any(%(oids)s::oid[])
+    union all
+    select 'pg_catalog.pg_constraint'::pg_catalog.regclass, k.oid, k.conrelid,
+        case k.contype when 'c' then 'checks' else 'unique' end, k.conname::text
+    from pg_catalog.pg_constraint k
+    where k.conrelid = any(%(oids)s::oid[])
+    union all
+    select 'pg_catalog.pg_class'::pg_catalog.regclass, i.indexrelid, i.indrelid, 'indexes',
+        c.relname::text
+    from pg_catalog.pg_index i join pg_catalog.pg_class c on c.oid = i.indexrelid
+    where i.indrelid = any(%(oids)s::oid[])
+    union all
+    select 'pg_catalog.pg_trigger'::pg_catalog.regclass, t.oid, t.tgrelid, 'triggers',
+        t.tgname::text
+    from pg_catalog.pg_trigger t
+    where t.tgrelid = any(%(oids)s::oid[]) and not t.tgisinternal
+    union all
+    select 'pg_catalog.pg_rewrite'::pg_catalog.regclass, r.oid, r.ev_class, 'rules',
+        r.rulename::text
+    from pg_catalog.pg_rewrite r
+    where r.ev_class = any(%(oids)s::oid[])
+    union all
+    select 'pg_catalog.pg_policy'::pg_catalog.regclass, p.oid, p.polrelid, 'policies',
+        p.polname::text
+    from pg_catalog.pg_policy p
+    where p.polrelid = any(%(oids)s::oid[])
+    union all
+    select 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass, s.oid, s.stxrelid, 'statistics',
+        s.stxname::text
+    from pg_catalog.pg_statistic_ext s
+    where s.stxrelid = any(%(oids)s::oid[])
+)
+select distinct
+    o.of_table::int8 as oid,
+    o.part,
+    o.object,
+    f.oid::pg_catalog.regprocedure::text as signature,
+    x.extname::text as extension
+from objects o
+join pg_catalog.pg_depend d
+    on d.classid = o.classid and d.objid = o.oid
+        and d.refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+join pg_catalog.pg_proc f on f.oid = d.refobjid
+join pg_catalog.pg_namespace n on n.oid = f.pronamespace
+left join pg_catalog.pg_depend dx
+    on dx.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and dx.objid = f.oid
+        and dx.deptype = 'e' and dx.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
+left join pg_catalog.pg_extension x on x.oid = dx.refobjid
+where n.nspname not in ('pg_catalog', 'pgq', 'londiste')
+order by 1, 2, 3, 4

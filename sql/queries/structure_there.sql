@@ -1,0 +1,45 @@
+/*
+ * Which of the wanted things are in this database.
+ *
+ * %(schemas)s, %(roles)s -- names; %(types)s, %(relations)s -- [[schema, name], …] as json;
+ * %(functions)s -- signatures.
+ * kind, schema, name of each that is there; for a role ``detail`` is yes when this session may make
+ * it an owner.
+ */
+select 'schema' as kind, null::text as schema, n.nspname::text as name, null::text as detail
+from pg_catalog.pg_namespace n
+where n.nspname = any(%(schemas)s::text[])
+union all
+select 'role', null, r.rolname::text,
+    case when (select u.rolsuper from pg_catalog.pg_roles u where u.rolname = current_user)
+            or pg_catalog.pg_has_role(r.oid, 'MEMBER') then 'yes' else 'no' end
+from pg_catalog.pg_roles r
+where r.rolname = any(%(roles)s::text[])
+union all
+select 'type', n.nspname::text, t.typname::text, null
+from pg_catalog.jsonb_array_elements(%(types)s::jsonb) w
+join pg_catalog.pg_namespace n on n.nspname = w ->> 0
+join pg_catalog.pg_type t on t.typnamespace = n.oid and t.typname = w ->> 1
+union all
+select 'relation', n.nspname::text, c.relname::text, c.relkind::text
+from pg_catalog.jsonb_array_elements(%(relations)s::jsonb) w
+join pg_catalog.pg_namespace n on n.nspname = w ->> 0
+join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = w ->> 1
+union all
+select 'function', null, w, null
+from pg_catalog.unnest(%(functions)s::text[]) w
+where pg_catalog.to_regprocedure(w) is not null
+union all
+select 'taken', n.nspname::text, x.name::text, x.detail
+from pg_catalog.pg_namespace n
+cross join lateral (
+    select c.relname as name,
+        case when c.relkind = 'S' and not exists (
+            select from pg_catalog.pg_depend d
+            where d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass and d.objid = c.oid
+                and d.deptype in ('a', 'i')) then 'free sequence' end as detail
+    from pg_catalog.pg_class c where c.relnamespace = n.oid
+    union all
+    select s.stxname, 'statistics' from pg_catalog.pg_statistic_ext s where s.stxnamespace = n.oid
+) x
+where n.nspname = any(%(schemas)s::text[])

@@ -1,0 +1,71 @@
+-- What may surprise about replicated tables of this database: kind, table, detail.
+-- %(queue)s the queue.
+with kept as (
+    select coalesce(t.dest_table, t.table_name) as name,
+           londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) as oid
+    from londiste.table_info t
+    where t.queue_name = %(queue)s and t.local
+)
+select 'missing' as kind, k.name as table_name, '' as detail
+from kept k
+where k.oid is null
+    and not exists (select from londiste.table_info t
+                    where t.queue_name = %(queue)s and t.local
+                        and coalesce(t.dest_table, t.table_name) = k.name
+                        and t.table_attrs like '%%handler=%%')
+union all
+select 'sequence', k.name, n.nspname || '.' || s.relname
+from kept k
+join pg_catalog.pg_depend d
+    on d.refclassid = 'pg_catalog.pg_class'::regclass and d.refobjid = k.oid and d.refobjsubid > 0
+    and d.classid = 'pg_catalog.pg_class'::regclass and d.deptype in ('a', 'i')
+join pg_catalog.pg_class s on s.oid = d.objid and s.relkind = 'S'
+join pg_catalog.pg_namespace n on n.oid = s.relnamespace
+where not exists (select from londiste.seq_info i
+                  where i.queue_name = %(queue)s and i.local
+                      and i.seq_name = n.nspname || '.' || s.relname)
+union all
+select 'unlogged', k.name, ''
+from kept k
+join pg_catalog.pg_class c on c.oid = k.oid and c.relpersistence <> 'p'
+union all
+select 'large-objects', k.name, a.attname::text
+from kept k
+join pg_catalog.pg_attribute a on a.attrelid = k.oid and a.attnum > 0 and not a.attisdropped
+join pg_catalog.pg_type y on y.oid = a.atttypid
+where y.typname = 'lo' or a.atttypid = 'pg_catalog.oid'::regtype
+union all
+select 'referenced', k.name, n.nspname || '.' || c.relname
+from kept k
+join pg_catalog.pg_constraint f on f.confrelid = k.oid and f.contype = 'f' and f.conparentid = 0
+join pg_catalog.pg_class c on c.oid = f.conrelid
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where not exists (select from kept o where o.oid = f.conrelid)
+union all
+-- Triggers of somebody that fire for what the worker writes and for the application alike.
+select 'always', n.nspname || '.' || c.relname, g.tgname::text
+from kept k
+join pg_catalog.pg_trigger g
+    on (g.tgrelid = k.oid or g.tgrelid in (select r.relid from pg_catalog.pg_partition_tree(k.oid) r))
+    and g.tgenabled = 'A' and not g.tgisinternal and g.tgparentid = 0
+join pg_catalog.pg_class c on c.oid = g.tgrelid
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+join pg_catalog.pg_proc p on p.oid = g.tgfoid
+where p.pronamespace not in (select o.oid from pg_catalog.pg_namespace o
+                             where o.nspname in ('londiste', 'pgq'))
+union all
+-- Made before the compatible triggers were told the name of a partitioned table.
+select 'partition-names', k.name, p.proname::text
+from kept k
+join pg_catalog.pg_class c on c.oid = k.oid and c.relkind = 'p'
+join pg_catalog.pg_trigger g
+    on g.tgrelid = k.oid and not g.tgisinternal and g.tgtype::int4 & 1 = 1
+    and position('\x00'::bytea || 'ev_extra1='::bytea in g.tgargs) = 0
+    and position('\x00'::bytea || 'deny'::bytea || '\x00'::bytea in g.tgargs) = 0
+    and position('\x00'::bytea in g.tgargs) > 0
+    and substr(g.tgargs, 1, position('\x00'::bytea in g.tgargs) - 1)
+        = convert_to(%(queue)s, getdatabaseencoding())
+join pg_catalog.pg_proc p on p.oid = g.tgfoid
+where p.pronamespace = (select n.oid from pg_catalog.pg_namespace n where n.nspname = 'pgq')
+    and p.proname in ('logutriga', 'jsontriga', 'sqltriga')
+order by 1, 2, 3

@@ -1,0 +1,12 @@
+-- Ticks of a queue in their order.  %(queue)s, %(first)s, %(last)s (null: to the newest)
+select
+    t.tick_id,
+    t.tick_time,
+    t.tick_event_seq,
+    t.tick_snapshot::text
+from pgq.queue q
+join pgq.tick t on t.tick_queue = q.queue_id
+where q.queue_name = %(queue)s
+    and t.tick_id >= %(first)s
+    and (%(last)s::int8 is null or t.tick_id <= %(last)s)
+order by t.tick_id;

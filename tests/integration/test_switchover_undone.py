@@ -1,0 +1,96 @@
+"""A switchover whose new root is lost while nobody can write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import psycopg
+import pytest
+
+from londiste.cascade.plan import Sites
+from londiste.cascade.switching import operation, switchover
+from londiste.cascade.switching.operation import Kind
+from londiste.cascade.switching.steps import (
+    Begin,
+    Cancel,
+    CloseRoot,
+    Place,
+    Promote,
+    ReopenRoot,
+    Ticket,
+)
+from londiste.cascade.types import NodeType
+from londiste.errors import NodeUnreachable
+from tests.fix_cascade import QUEUE, Node, Nodes
+
+
+@dataclass(frozen=True)
+class LetNobodyIn:
+    """The server of a node is gone for this command."""
+
+    node: Node
+
+    def describe(self) -> str:
+        return "the node is lost"
+
+    def done(self, sites: Sites) -> bool:
+        return False
+
+    def run(self, sites: Sites) -> None:
+        name = self.node.db.name
+        with psycopg.connect(self.node.db.cluster.dsn("postgres"), autocommit=True) as conn:
+            conn.execute(f'alter database "{name}" with allow_connections false')
+            conn.execute(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s",
+                [name],
+            )
+        with sites.transaction(self.node.dsn) as conn:
+            conn.execute("select 1")
+
+
+def _write(root: Node) -> str | None:
+    try:
+        root.db.execute("select pgq.insert_event(%s, 'x', 'y')", QUEUE)
+    except psycopg.Error as error:
+        return error.sqlstate
+    return None
+
+
+def test_the_old_root_is_opened_when_the_new_one_is_lost_before_the_promotion(
+    nodes_of: Nodes,
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    old, new, ticket = Place("root", root.dsn), Place("branch", branch.dsn), Ticket()
+    begins = [
+        Begin(at, QUEUE, Kind.SWITCHOVER, "root", "branch", ticket, from_node="root")
+        for at in (old, new)
+    ]
+    switch = switchover.Switchover(
+        before=begins,
+        closing=[CloseRoot(old, QUEUE, ticket), LetNobodyIn(branch)],
+        promoting=Promote(new, QUEUE, ticket, lambda: 1),
+        after=(),
+        undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+        begun=False,
+    )
+    admin = branch.db.cluster.dsn("postgres")
+    with Sites(name="test") as sites:
+        for at in (old, new):
+            sites.alone(at.dsn, at.name, QUEUE)
+        with pytest.raises(NodeUnreachable) as told:
+            switchover.execute(switch, sites)
+        assert "the old root takes events again" in str(told.value.detail)
+        assert _write(root) is None
+        # Under way before: somebody else may be about to promote, so it stays closed.
+        with psycopg.connect(admin, autocommit=True) as conn:
+            conn.execute(f'alter database "{branch.db.name}" with allow_connections true')
+        with pytest.raises(NodeUnreachable) as told:
+            switchover.execute(replace(switch, begun=True), sites)
+        assert "could not be opened again" in str(told.value.detail)
+        assert _write(root) == "LD102"
+        with psycopg.connect(admin, autocommit=True) as conn:
+            conn.execute(f'alter database "{branch.db.name}" with allow_connections true')
+        switchover.plan.execute(switch.undo, sites)
+        assert _write(root) is None
+        assert operation.find(sites.at(branch.dsn), QUEUE) is None

@@ -1,0 +1,181 @@
+"""The original's programs on our schemas, ours beside them, and a cascade that is taken over."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+
+from tests.fix_cluster import Database
+from tests.fix_original import Original
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
+
+TABLES = """
+    create table t (id int primary key, v text);
+    create table u (id serial primary key, t_id int references t, n numeric);
+"""
+ROWS = """
+    insert into t select g, 'x' || g from generate_series(1, 500) g;
+    insert into u (t_id, n) select g, g * 1.5 from generate_series(1, 300) g
+"""
+CHANGES = """
+    insert into t values (2001, E'a''b&c=%\\\\'), (2002, null), (2003, '');
+    update t set v = 'é"' where id <= 10;
+    delete from u where id = 5;
+    insert into u (t_id, n) values (2001, 1e10)
+"""
+
+
+@pytest.mark.timeout(600)
+def test_their_programs_do_all_their_work_on_our_schemas(original: Original) -> None:
+    root, leaf = (original.node(name, ours=True) for name in ("root", "leaf"))
+    for database in (root, leaf):
+        database.execute(TABLES)
+    root.execute(ROWS)
+    original.theirs("root", "create-root", "root", root.dsn)
+    original.theirs("leaf", "create-leaf", "leaf", leaf.dsn, f"--provider={root.dsn}")
+    original.theirs("root", "add-table", "t", "u")
+    original.theirs("root", "add-seq", "public.u_id_seq")
+    original.theirs("leaf", "add-table", "t", "u")
+    original.theirs("leaf", "add-seq", "public.u_id_seq")
+    original.tick()
+    original.work("root")
+    original.work("leaf")
+    original.wait_copied("leaf", 2)
+    root.execute(CHANGES)
+    script = original.folder / "change.sql"
+    script.write_text(
+        "--*-- Need-Table: public.t\nalter table t add column x jsonb;\ncreate index on t (v);\n"
+    )
+    original.theirs("root", "execute", str(script))
+    root.execute("""insert into t values (3000, 'new', '{"a": [1, 2]}')""")
+    for table in ("t", "u"):
+        original.wait_equal("root", "leaf", table)
+    key = "select count(*) from pg_constraint where conname = 'u_t_id_fkey' and convalidated"
+    wait_for(lambda: leaf.value(key) == 1, what="the foreign key")
+    assert leaf.value("select last_value from u_id_seq") > root.value(
+        "select last_value from u_id_seq"
+    )
+    with pytest.raises(psycopg.Error, match="change not allowed"):
+        leaf.execute("insert into t values (9000)")
+
+    damage(leaf, "update t set v = 'damaged' where id = 20; delete from t where id = 21")
+    assert "do not match" in compare(original, "t")
+    original.theirs("leaf", "repair", "t", "--apply")
+    assert "do not match" not in compare(original, "t")
+
+    original.theirs("leaf", "remove-table", "u")
+    original.theirs("root", "remove-table", "t")
+    wait_for(
+        lambda: leaf.value("select count(*) from londiste.table_info where local") == 0,
+        what="the leaf to hear of it",
+    )
+    root.execute("drop table u, t cascade")
+
+
+def damage(database: Database, statements: str) -> None:
+    with psycopg.connect(database.dsn, autocommit=True) as conn:
+        conn.execute("set session_replication_role = replica")
+        conn.execute(statements.encode())
+
+
+def compare(original: Original, table: str) -> str:
+    """Their compare answers with the number of tables that differ."""
+    try:
+        return original.theirs("leaf", "compare", table)
+    except AssertionError as differing:
+        return str(differing)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("way", ["logutriga", "jsontriga", "sqltriga", "not packed"])
+def test_a_leaf_of_theirs_reads_from_our_root(original: Original, way: str) -> None:
+    root, leaf = original.node("root", ours=True), original.node("leaf", ours=False)
+    for database in (root, leaf):
+        database.execute("create table t (id int primary key, v text)")
+    root.execute("insert into t select g, 'x' || g from generate_series(1, 500) g")
+    original.ours("root", "create-root", "root", root.dsn)
+    if way == "not packed":
+        original.ours("root", "queue", "config", "q", "packed_events=false")
+        original.ours("root", "add-table", "t")
+    else:
+        original.ours("root", "add-table", "t", "--trigger", way)
+    original.theirs("leaf", "create-leaf", "leaf", leaf.dsn, f"--provider={root.dsn}")
+    original.theirs("leaf", "add-table", "t", "--expect-sync")
+    damage(leaf, "insert into t select g, 'x' || g from generate_series(1, 500) g")
+    original.tick()
+    original.work("root", ours=True)
+    original.work("leaf")
+    root.execute(
+        "insert into t values (1001, 'a&b'), (1002, null); update t set v = 'é\"' where id < 5;"
+        " delete from t where id = 7; insert into t select g from generate_series(2001, 2090) g"
+    )
+    original.wait_equal("root", "leaf", "t")
+    if way != "not packed":
+        # Their worker passes over what our own capture says of TRUNCATE.
+        root.execute("truncate t; insert into t values (1, 'again')")
+        original.wait_equal("root", "leaf", "t")
+
+
+@pytest.mark.timeout(600)
+def test_a_cascade_is_taken_over_while_it_works(original: Original) -> None:
+    """First the schemas, with their workers running; then the workers, from the leaf up."""
+    names = ("root", "branch", "leaf")
+    nodes = {name: original.node(name, ours=False) for name in names}
+    for database in nodes.values():
+        database.execute(TABLES)
+    nodes["root"].execute(ROWS)
+    original.theirs("root", "create-root", "root", nodes["root"].dsn)
+    for name, provider in (("branch", "root"), ("leaf", "branch")):
+        given = f"--provider={nodes[provider].dsn}"
+        original.theirs(name, f"create-{name}", name, nodes[name].dsn, given)
+        damage(nodes[name], ROWS)
+    original.theirs("root", "add-table", "t", "u")
+    for name in ("branch", "leaf"):
+        original.theirs(name, "add-table", "t", "u", "--expect-sync")
+    original.tick()
+    for name in names:
+        original.work(name)
+
+    # Before that our worker cannot work here, and says what is to be done.
+    refused = original.ours("leaf", "install", fails=4)
+    assert "belongs to the extension" in refused and "londiste install --adopt" in refused
+
+    stop, failure = threading.Event(), []
+
+    def write() -> None:
+        number = 10_000
+        with psycopg.connect(nodes["root"].dsn, autocommit=True) as conn:
+            while not stop.is_set():
+                number += 1
+                try:
+                    conn.execute("insert into t values (%s, 'w')", [number])
+                    conn.execute("update t set v = v || 'x' where id <= 3")
+                    conn.execute("delete from u where id = %s", [number - 10_000])
+                except psycopg.Error as error:
+                    failure.append(error)
+                    return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for name in names:
+            assert "not an extension any more" in original.ours(name, "install", "--adopt")
+        for name in reversed(names):
+            original.work(name, ours=True)
+        original.ours("leaf", "wait-root")
+    finally:
+        stop.set()
+        writer.join()
+    assert failure == []
+    for table in ("t", "u"):
+        original.wait_equal("root", "leaf", table)
+    script = original.folder / "change.sql"
+    script.write_text("alter table t add column more int;\n")
+    original.ours("root", "execute", str(script))
+    nodes["root"].execute("insert into t (id, more) values (5000, 7)")
+    original.wait_equal("root", "leaf", "t")
+    assert "ERR" not in original.ours("leaf", "status")

@@ -1,0 +1,64 @@
+"""``compare`` and ``repair`` on Spark, between servers of different releases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from londiste.cascade.types import NodeType
+from tests.fix_cluster import Server
+from tests.fix_line import Line, LineNode
+from tests.integration.test_compare import damage
+
+SCHEMA = """
+create table big (id int primary key, filler text);
+alter table big alter filler set storage plain;
+create table words (w text primary key, n numeric);
+"""
+FILL = """
+insert into big select i, repeat(md5(i::text), 200) from generate_series(1, 12000) i;
+insert into words select md5(i::text), i from generate_series(1, 20000) i;
+analyze;
+"""
+DAMAGE = """
+update big set filler = 'wrong' where id in (1, 6000);
+delete from big where id = 12000;
+insert into words values ('new', 1.0);
+update words set n = null where n = 7;
+"""
+#: Rows that differ.
+COUNTS = {"public.big": (1, 0, 2), "public.words": (0, 1, 1)}
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("old", "new"), [(15, 18), (18, 16)])
+def test_what_spark_finds_is_what_is_there_and_repair_mends_it(
+    line: Line, server_of: Callable[[int], Server], old: int, new: int
+) -> None:
+    settings = {"engine": "spark", "spark_from_bytes": 0}
+    root = line.node("root", NodeType.ROOT, on=server_of(old), schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, on=server_of(new), schema=SCHEMA, **settings)
+    with leaf.config.open("a") as file:
+        file.write('[spark]\n"spark.master" = "local[2]"\n')
+    for node in (root, leaf):
+        node.database.execute(FILL)
+        line.add(node, "big", "words", expect_sync=True)
+    line.start(leaf)
+    line.wait_position(leaf, line.tick())
+    assert found(line, leaf, code=0) == dict.fromkeys(COUNTS, (0, 0, 0))
+    damage(leaf, DAMAGE)
+    assert found(line, leaf, code=3) == COUNTS
+    done = line.processes.run(line._argv(leaf, "repair", "--apply"), None, seconds=300)
+    assert done.code == 0, str(done)
+    assert found(line, leaf, code=0) == dict.fromkeys(COUNTS, (0, 0, 0))
+
+
+def found(line: Line, node: LineNode, *, code: int) -> dict[str, tuple[int, int, int]]:
+    done = line.processes.run(line._argv(node, "compare", "--json"), None, seconds=300)
+    assert done.code == code, str(done)
+    tables = json.loads(done.out)["tables"]
+    return {t["table"]: (t["missing"], t["extra"], t["differs"]) for t in tables}

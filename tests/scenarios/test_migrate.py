@@ -1,0 +1,222 @@
+"""A database moves to another server while somebody writes, and back."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import conninfo, sql
+
+from londiste.embedded.binaries import available_versions
+from londiste.embedded.postgres import Cluster
+from tests.fix_cluster import Database, Server
+from tests.scenarios import oracles, relocation
+from tests.scenarios.harness import Cascade, shared_file
+from tests.scenarios.relocation import Application, Move, Proxy
+
+OURS = (
+    "select count(*) from pg_namespace"
+    " where nspname in ('pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste')"
+)
+CAPTURES = "select count(*) from pg_trigger where not tgisinternal"
+
+
+def _two(cascade: Cascade, cluster16: Server) -> tuple[Database, Database, Move]:
+    """An old database with rows, an empty new one."""
+    old, new = cascade.make_database(on=cluster16), cascade.make_database()
+    old.execute(relocation.SCHEMA)
+    return old, new, Move(cascade, old.dsn, new.dsn)
+
+
+@pytest.mark.timeout(300)
+def test_a_database_moves_while_somebody_writes_and_goes_back(
+    cascade: Cascade, cluster16: Server
+) -> None:
+    old, new, move = _two(cascade, cluster16)
+    daemon = move.start()
+    with Application([old.dsn, new.dsn]) as application:
+        move.wait_in_step(new, len(relocation.TABLES))
+        application.wait(20)
+        # What is wrong is found, and says where.
+        new.execute(
+            "set session_replication_role = replica; update app.line set quantity = 70 where id = 7"
+        )
+        wrong = move.json("verify", accept=[3])
+        assert [t["table"] for t in wrong["tables"] if not t["equal"]] == ["app.line"]
+        new.execute(
+            "set session_replication_role = replica; update app.line set quantity = 7 where id = 7"
+        )
+        move.run("switch", "--block", "60")
+        application.wait(20)
+        assert new.value("select count(*) from public.written where at = 'place 1'") > 0
+        seen = move.json("status")
+        assert (seen["phase"], seen["root"]) == ("switched", "new")
+        assert seen["missing"] == []
+        move.run("back", "--block", "60")
+        application.wait(20)
+        confirmed = application.stop()
+    application.assert_numbers_go_up()
+    assert move.json("verify")["equal"]
+    for database in (old, new):
+        assert database.value("select count(*) from public.written") == confirmed
+        assert database.value("select count(*) from app.totals") == 100
+    oracles.assert_same_rows(old, new, relocation.TABLES)
+    refused = move.run("finish", accept=[3])
+    assert "--abandon" in refused.err
+    move.run("finish", "--abandon")
+    assert daemon.wait() == 0, daemon.said()
+    for database in (old, new):
+        assert database.value(OURS) == 0
+        assert database.value(CAPTURES) == 1
+        assert database.value("select app.name_of(c) is not null from app.customer c limit 1")
+
+
+@pytest.mark.timeout(300)
+def test_a_beginning_and_an_end_that_are_killed_finish_when_given_again(
+    cascade: Cascade, cluster16: Server
+) -> None:
+    old, new, move = _two(cascade, cluster16)
+    begin = ("start", "--no-daemons", "--schema", "create")
+    assert move.to_the_end(*begin, steps=7) >= 2
+    assert "set up already" in move.run(*begin).err
+    added = "select count(*) from londiste.table_info where local"
+    for database in (old, new):
+        assert database.value(added) == len(relocation.TABLES)
+        assert database.value("select count(*) from londiste.seq_info where local") == 4
+        assert database.value("select app.next_ticket()") >= 100
+    assert new.value("select count(*) from pg_matviews") == 1
+    keys = (
+        "select count(*) from pg_constraint"
+        " where contype = 'f' and connamespace = 'app'::regnamespace"
+    )
+    assert new.value(keys) == 1
+    assert move.to_the_end("finish", "--abandon", steps=2) >= 2
+    assert "nothing to do" in move.run("finish").err
+    for database in (old, new):
+        assert database.value(OURS) == 0
+        assert database.value(CAPTURES) == 1
+    assert old.value("select count(*) from app.line") == 500
+
+
+def test_a_move_does_not_begin_where_rows_would_be_lost(
+    cascade: Cascade, cluster16: Server
+) -> None:
+    old, new, move = _two(cascade, cluster16)
+    new.execute("create schema app; create table app.line (id int); insert into app.line select 1")
+    refused = move.run("start", accept=[3])
+    assert "app.line" in refused.err
+    assert new.value(OURS) == old.value(OURS) == 0
+    same = Move(cascade, old.dsn, old.dsn).run("check", accept=[2])
+    assert "same database" in same.err
+    assert "londiste migrate check" in move.run("status").out
+
+
+def _owner(database: Database) -> str:
+    """A connection string of the owner of the database, who is no superuser."""
+    password = secrets.token_hex(12)
+    role = f"owner_of_{database.name}"
+    with psycopg.connect(database.dsn, autocommit=True) as conn:
+        conn.execute(
+            sql.SQL("create role {} login password {}").format(
+                sql.Identifier(role), sql.Literal(password)
+            )
+        )
+        conn.execute(
+            sql.SQL("alter database {} owner to {}").format(
+                sql.Identifier(database.name), sql.Identifier(role)
+            )
+        )
+    return conninfo.make_conninfo(database.dsn, user=role, password=password)
+
+
+def _do_what_is_asked_for(move: Move, old: Database, new: Database) -> None:
+    """As an administrator: what ``check`` says, until it finds nothing critical."""
+    found = move.json("check", accept=[2])["findings"]
+    remedies = [one for one in found if one["kind"] in ("roles", "replica")]
+    assert len(remedies) == 4
+    for one in remedies:
+        _, _, statements = one["do"].partition(": ")
+        (old if "the old" in one["what"] else new).execute(statements)
+    assert move.json("check", accept=[0, 1])["schema"] == "pg_dump"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("who", ["superuser", "owner"])
+def test_chinook_and_a_bank_are_upgraded_behind_a_proxy_and_go_back(
+    who: str, cascade: Cascade, new_cluster: Callable[..., Cluster]
+) -> None:
+    script = shared_file("chinook.sql")
+    if script is None:
+        pytest.skip("no ../shared/data/chinook.sql beside the repository")
+    oldest = 15 if 15 in available_versions() else 16
+    old = cascade.make_database(on=new_cluster("from", version=oldest, port=True))
+    new = cascade.make_database(on=new_cluster("to", version=18, port=True))
+    dsns = [_owner(d) if who == "owner" else d.dsn for d in (old, new)]
+    move = Move(cascade, dsns[0], dsns[1])
+    with psycopg.connect(dsns[0]) as conn:
+        conn.execute(Path(script).read_bytes())
+        conn.execute(relocation.SCHEMA.encode())
+        conn.execute(relocation.BANK.encode())
+    tables = [
+        f"{schema}.{name}"
+        for schema, name in old.execute(
+            "select schemaname, tablename from pg_tables where schemaname in ('app', 'public')"
+        )
+    ]
+    assert set(tables) >= {*relocation.BANK_TABLES, *relocation.TABLES, "public.track"}
+    if who == "owner":
+        _do_what_is_asked_for(move, old, new)
+    proxy = Proxy(dsns[0])
+    daemon = move.start()
+    places = [proxy.dsn(dsns[0])]
+    with Application(places, relocation.bank) as application:
+        move.wait_in_step(new, len(tables), seconds=300)
+        application.wait(50)
+        assert move.json("verify")["equal"]
+        # Killed behind every single step, and given again.
+        move.run("switch", accept=[-9], LONDISTE_CRASH="plan.after-step:2")
+        assert "is under way" in move.run("back", accept=[3]).err
+        # A busy machine may need long for the last tick.
+        assert move.to_the_end("switch", "--block", "60", steps=1) >= 10
+        places[0] = proxy.dsn(dsns[1])
+        application.follow(places)
+        proxy.move(dsns[1])
+        application.wait(50)
+        assert move.json("status")["phase"] == "switched"
+        move.run("back", "--block", "60")
+        application.follow([proxy.dsn(dsns[0])])
+        proxy.move(dsns[0])
+        application.wait(50)
+        confirmed = application.stop()
+    proxy.close()
+    application.assert_numbers_go_up()
+    answer = move.json("verify")
+    assert answer["equal"]
+    assert len(answer["tables"]) == len(tables)
+    oracles.assert_same_rows(old, new, tables)
+    for database in (old, new):
+        for table in ("written", "pgbench_history"):
+            assert database.value(f"select count(*) from {table}") == confirmed
+    _assert_no_password(cascade, old, dsns)
+    assert move.to_the_end("finish", "--abandon", steps=1) >= 3
+    assert daemon.wait() == 0, daemon.said()
+    for database in (old, new):
+        assert database.value(OURS) == 0
+        assert database.value(CAPTURES) == 1
+
+
+def _assert_no_password(cascade: Cascade, database: Database, dsns: list[str]) -> None:
+    """Not in a log, not among the arguments of a process, not on a node."""
+    said = [
+        cascade.processes.everything_said(),
+        *cascade.processes.living().values(),
+        *(text for (text,) in database.execute("select node_location from pgq_node.node_location")),
+    ]
+    assert len(said) > 4
+    for dsn in dsns:
+        password = str(conninfo.conninfo_to_dict(dsn)["password"])
+        assert not [text for text in said if password in text]

@@ -1,0 +1,166 @@
+"""What speaks against a move, by kind; facts of two databases in, findings out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from londiste.cascade.types import NodeType
+from londiste.db.names import TableName
+from londiste.migrate.facts import Facts, Object, Table
+from londiste.migrate.findings import findings, refusals
+from londiste.migrate.phase import NEXT, Phase, Seen, phase
+from londiste.migrate.structure import Way, for_any_release, missing_in
+
+T = Table(TableName("public", "t"))
+FACTS = Facts(tables=(T,))
+
+
+def kinds(
+    old: Facts = FACTS, new: Facts = FACTS, way: Way = Way.PG_DUMP, held: tuple[str, ...] = ()
+) -> set[tuple[str, str]]:
+    return {(f.kind, f.severity.word) for f in findings(old, new, way, held=held)} - {
+        ("space", "ok")
+    }
+
+
+def test_two_databases_that_fit_each_other_give_no_finding() -> None:
+    assert kinds() == set()
+    assert refusals(findings(FACTS, FACTS, Way.PG_DUMP)) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"version": 130000}, ("version", "critical")),
+        ({"standby": True}, ("standby", "critical")),
+        ({"read_only": True}, ("read-only", "critical")),
+        ({"missing_roles": ("pgq_reader",), "makes_roles": False}, ("roles", "critical")),
+        ({"makes_schemas": False}, ("create", "critical")),
+        ({"prepared": 2}, ("prepared", "warning")),
+    ],
+)
+def test_both_servers_are_looked_at(changed: dict[str, object], found: tuple[str, str]) -> None:
+    wrong = replace(FACTS, **changed)  # type: ignore[arg-type]
+    assert found in kinds(old=wrong)
+    assert found in kinds(new=wrong)
+
+
+def test_roles_are_no_finding_for_who_may_make_them_or_has_them() -> None:
+    lacking = replace(FACTS, missing_roles=("pgq_reader",))
+    assert kinds(old=lacking) == set()
+    installed = replace(lacking, makes_roles=False, installed=("pgq",))
+    assert kinds(old=installed) == set()
+
+
+def test_without_the_replica_role_there_is_no_move_and_no_way_back() -> None:
+    without = replace(FACTS, replica=False)
+    assert kinds(new=without) == {("replica", "critical")}
+    assert kinds(old=without) == {("replica", "warning")}
+
+
+@pytest.mark.parametrize(
+    ("table", "found"),
+    [
+        (replace(T, keyed=False), ("key", "ok")),
+        (replace(T, keyed=False, rows=200_000), ("key", "warning")),
+        (replace(T, persistence="u"), ("unlogged", "warning")),
+        (replace(T, mine=False), ("owner", "critical")),
+        (replace(T, name=TableName("a.b", "t")), ("name", "critical")),
+        (replace(T, always=("t1",)), ("always", "warning")),
+    ],
+)
+def test_tables_of_the_old_database_are_looked_at(table: Table, found: tuple[str, str]) -> None:
+    assert found in kinds(old=replace(FACTS, tables=(table,)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ({"encoding": "UTF8"}, {"encoding": "LATIN1"}, ("encoding", "critical")),
+        ({"encoding": "SQL_ASCII"}, {}, ("encoding", "warning")),
+        ({"collate": "de_DE.UTF-8"}, {}, ("collation", "warning")),
+        ({"version": 180000}, {"version": 160000}, ("older", "warning")),
+        ({"named_roles": frozenset({"boss"})}, {}, ("owners", "warning")),
+        ({"large_objects": 3}, {}, ("large-objects", "warning")),
+        ({"publications": 1}, {}, ("publications", "warning")),
+        ({"oldest_transaction": 100.0}, {}, ("transaction", "warning")),
+        ({"hidden_sequences": ("public.s",)}, {}, ("sequence", "critical")),
+    ],
+)
+def test_both_are_held_against_each_other(
+    old: dict[str, object], new: dict[str, object], found: tuple[str, str]
+) -> None:
+    assert found in kinds(replace(FACTS, **old), replace(FACTS, **new))  # type: ignore[arg-type]
+
+
+def test_rows_in_the_new_database_forbid_the_move() -> None:
+    assert kinds(held=("public.t",)) == {("rows", "critical")}
+
+
+def test_an_extension_has_to_be_to_be_had() -> None:
+    old = replace(FACTS, objects=(Object("extension", None, "hstore", "hstore", "create …"),))
+    assert ("extension", "critical") in kinds(old=old)
+    assert kinds(old=old, new=replace(FACTS, extensions=frozenset({"hstore"}))) == set()
+
+
+def test_what_nobody_makes_is_named() -> None:
+    function = Object("function", "public", "f", "public.f()", "create …")
+    aggregate = Object("aggregate", "public", "a", "public.a()", None)
+    old = replace(FACTS, objects=(function, aggregate))
+    assert kinds(old, way=Way.PG_DUMP) == set()
+    created = [f for f in findings(old, FACTS, Way.CREATE) if f.severity]
+    assert ["public.a()" in f.what for f in created] == [True]
+    existing = [f for f in findings(old, FACTS, Way.EXISTING) if f.severity]
+    assert len(existing) == 2
+    assert kinds(old, replace(FACTS, objects=old.objects), Way.EXISTING) == set()
+
+
+def test_existing_needs_all_tables() -> None:
+    assert kinds(new=replace(FACTS, tables=()), way=Way.EXISTING) == {("structure", "critical")}
+
+
+ROOT, BRANCH = NodeType.ROOT, NodeType.BRANCH
+
+
+@pytest.mark.parametrize(
+    ("seen", "now"),
+    [
+        (Seen({}), Phase.NOT_BEGUN),
+        (Seen({"old": ROOT}), Phase.SETTING_UP),
+        (Seen({"old": ROOT, "new": BRANCH}, left=2), Phase.SETTING_UP),
+        (Seen({"old": ROOT, "new": BRANCH}, states=["ok"], added=2), Phase.SETTING_UP),
+        (Seen({"old": ROOT, "new": BRANCH}, states=["ok", None], added=2), Phase.COPYING),
+        (Seen({"old": ROOT, "new": BRANCH}, states=["ok", "ok"], added=2), Phase.IN_STEP),
+        (Seen({"old": ROOT, "new": BRANCH}, to="new", states=["ok"], added=1), Phase.SWITCHING),
+        (Seen({"old": BRANCH, "new": ROOT}, to="new"), Phase.SWITCHING),
+        (Seen({"old": BRANCH, "new": ROOT}, states=["ok"], added=1), Phase.SWITCHED),
+        (Seen({"new": ROOT}), Phase.ENDING),
+    ],
+)
+def test_the_phase_follows_from_what_both_databases_say(seen: Seen, now: Phase) -> None:
+    assert phase(seen) is now
+    assert NEXT[now]
+
+
+def test_what_is_missing_is_what_is_replicated_and_what_we_can_make() -> None:
+    view = Object("view", "public", "v", "public.v", "create …")
+    operator = Object("operator", "public", "+", "+(int,int)", None)
+    scratch = Table(TableName("public", "scratch"), persistence="u")
+    old = Facts(tables=(T, scratch), objects=(view, operator))
+    assert missing_in(old, Facts()) == ["table public.t", "view public.v"]
+    assert missing_in(old, FACTS) == ["view public.v"]
+    assert missing_in(old, old) == []
+
+
+def test_the_text_of_pg_dump_is_made_fit_for_any_release() -> None:
+    text = [
+        r"\restrict abc",
+        "SET transaction_timeout = 0;",
+        "SET client_encoding = 'UTF8';",
+        "create table t (a text default '",
+        r"\unrestricted');",
+        r"\unrestrict abc",
+    ]
+    assert list(for_any_release(text)) == [text[2], text[3], text[4]]

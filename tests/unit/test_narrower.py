@@ -1,0 +1,53 @@
+"""Which columns do not take every value of their source."""
+
+from __future__ import annotations
+
+import pytest
+
+from londiste.replication.narrower import narrower
+
+STOPS, ROUNDS = "stops the worker", "rounded"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        ("character varying(10)", "character varying(20)", STOPS),
+        ("character varying(10)", "text", STOPS),
+        ("character(3)", "character varying", STOPS),
+        ("character varying(3)[]", "text[]", STOPS),
+        ("bit varying(3)", "bit varying(9)", STOPS),
+        ("integer", "bigint", STOPS),
+        ("smallint", "integer", STOPS),
+        ("bigint", "numeric", STOPS),
+        ("bigint", "numeric(12,2)", ROUNDS),
+        ("numeric(4,0)", "integer", STOPS),
+        ("numeric(10,2)", "numeric", ROUNDS),
+        ("numeric(10,2)", "numeric(12,4)", ROUNDS),
+        ("numeric(5)", "numeric(7)", STOPS),
+        ("real", "double precision", ROUNDS),
+        ("double precision", "numeric", ROUNDS),
+        ("timestamp(0) without time zone", "timestamp without time zone", ROUNDS),
+        ("timestamp(3) with time zone", "timestamp with time zone", ROUNDS),
+        ("time(0) without time zone", "time(3) without time zone", ROUNDS),
+        ("interval(0)", "interval", ROUNDS),
+        # Room enough, or nothing to be said.
+        ("text", "character varying(20)", ""),
+        ("character varying(20)", "character varying(10)", ""),
+        ("bigint", "integer", ""),
+        ("numeric", "bigint", ""),
+        ("numeric(10,0)", "integer", ""),
+        ("numeric(12,4)", "numeric(10,2)", ""),
+        ("timestamp(6) with time zone", "timestamp with time zone", ""),
+        ("timestamp without time zone", "timestamp with time zone", ""),
+        ("app.kind", "text", ""),
+        ('"Odd type"(3)', "text", ""),
+        ("interval day to second(3)", "interval", ""),
+        ("jsonb", "json", ""),
+        ("uuid", "text", ""),
+    ],
+)
+def test_what_a_column_has_no_room_for(ours: str, theirs: str, said: str) -> None:
+    found = narrower(ours, theirs)
+    assert (said in found) if said else (found == ""), found
+    assert narrower(theirs, theirs) == ""

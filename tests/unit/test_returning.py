@@ -1,0 +1,99 @@
+"""What a row was before the lost events, and what is done about each table."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from londiste.changes.decode import decode
+from londiste.changes.types import Op, RowChange
+from londiste.db.names import TableName
+from londiste.db.shape import ColumnShape, TableShape
+from londiste.errors import StateError
+from londiste.pgq.types import Event
+from londiste.replication.returning.lost import Firsts, Lost, TableLoss
+from londiste.replication.returning.plan import Choice, decide
+
+NAME = TableName("public", "t")
+SHAPE = TableShape(
+    NAME, 1, False, (ColumnShape("id", "integer"), ColumnShape("v", "text")), ("id",)
+)
+
+
+def before(*events: tuple[str, str, str | None]) -> list[tuple[Op, dict[str, str | None]] | str]:
+    """What is told of the rows of some events: (type, data, old row)."""
+    firsts, found = Firsts(), []
+    for number, (kind, data, old) in enumerate(events, 1):
+        event = Event(number, datetime.now(UTC), 7, None, kind, data, "public.t", old, None, None)
+        change = decode(event)
+        assert isinstance(change, RowChange)
+        answer = firsts.before(event, change, SHAPE)
+        if answer is not None:
+            found.append(answer if isinstance(answer, str) else (answer.op, answer.image))
+    return found
+
+
+def test_the_first_event_of_a_row_tells_what_it_was() -> None:
+    told = before(
+        ("I:id", "id=1&v=new", None),
+        ("U:id", "id=1&v=newer", None),
+        ("D:id", "id=2&v=old", None),
+        ("I:id", "id=2&v=again", None),
+        ("U:id", "id=3&v=new", "id=3&v=old"),
+    )
+    assert told == [
+        (Op.DELETE, {"id": "1"}),
+        (Op.INSERT, {"id": "2", "v": "old"}),
+        (Op.INSERT, {"id": "3", "v": "old"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "old", "why"),
+    [
+        ("U:id", "id=1&v=a", None, "option backup"),
+        ("U:id", "id=1&v=a", "id=2&v=a", "something else in the place"),
+        ("U:id", "id=1&v=a", "%%", "something else in the place"),
+        ("D:id", "id=1", None, "does not keep column v"),
+        ("D:id", "id=1&v=a&x=1", None, "column x, which the table does not have"),
+        (
+            '{"op":"DELETE","table":["public","t"],"pkey":["id"],"row":"00000000","state":true}',
+            '{"id":1}',
+            None,
+            "its key was changed",
+        ),
+        (
+            '{"op":"DELETE","table":["public","t"],"pkey":[],"row":"00000000"}',
+            '{"id":1,"v":"a"}',
+            None,
+            "it has no key",
+        ),
+    ],
+)
+def test_a_row_that_is_not_told_is_not_guessed(
+    kind: str, data: str, old: str | None, why: str
+) -> None:
+    (told,) = before((kind, data, old))
+    assert isinstance(told, str) and why in told
+
+
+def test_every_table_needs_a_choice() -> None:
+    can = TableLoss(NAME, NAME, inserts=1)
+    cannot = TableLoss(TableName("public", "c"), NAME, updates=2, obstacle="why")
+    gone = TableLoss(TableName("public", "g"), None, inserts=1, obstacle="why")
+    queue = TableLoss(TableName("public", "q"), NAME, inserts=1, obstacle="why", stored=False)
+    found = Lost(4, {t.name: t for t in (can, cannot, gone, queue)})
+    with pytest.raises(StateError, match="rows of 2 tables"):
+        decide("n", found, Choice())
+    with pytest.raises(StateError, match=r"cannot be undone: public\.c"):
+        decide("n", found, Choice(undo=True))
+    both = decide("n", found, Choice(undo=True, resync=True))
+    assert (both.undo, both.resync) == ((can,), (cannot,))
+    assert decide("n", found, Choice(resync=True)).resync == (can, cannot)
+    cannot.copied_beside = True
+    with pytest.raises(StateError, match="--skip-truncate"):
+        decide("n", found, Choice(undo=True, resync=True))
+    assert decide("n", Lost(), Choice()).undo == ()
+    with pytest.raises(StateError, match=r"scripts have run on n only: a\.sql"):
+        decide("n", Lost(1, scripts=["a.sql"]), Choice(resync=True))
