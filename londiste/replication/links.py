@@ -114,7 +114,7 @@ def prove_continuity(
                 "node %s takes this node to be at tick %s, it is at tick %d: told again",
                 state.provider,
                 facts.finished_tick,
-                stands,
+                told,
             )
             batches.register_consumer_at(source, queue, worker, told)
 

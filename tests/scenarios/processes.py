@@ -21,6 +21,9 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 #: In the environment of every process of a scenario and, by inheritance, of all its descendants.
 _MARK = "LONDISTE_SCENARIO"
 
+#: What ``logging`` writes when a message and its arguments do not go together.
+_NOT_LOGGED = "--- Logging error ---"
+
 
 @dataclass(frozen=True)
 class Done:
@@ -137,12 +140,14 @@ class Processes:
             raise AssertionError(
                 f"`{' '.join(argv)}` still runs after {seconds:g} s:\n{tail(said)}\n{self.report()}"
             ) from None
-        return Done(
+        ended = Done(
             tuple(argv),
             done.returncode,
             done.stdout.decode(errors="replace"),
             done.stderr.decode(errors="replace"),
         )
+        assert _NOT_LOGGED not in ended.err, str(ended)
+        return ended
 
     def living(self) -> dict[int, str]:
         """Every living process that descends from this scenario, with its command line."""
@@ -175,7 +180,11 @@ class Processes:
         return "\n".join(parts)
 
     def close(self) -> list[str]:
-        """Ends everything; the command lines of descendants that outlived their parents."""
+        """Ends everything; what must not be left.
+
+        The command lines of descendants that outlived their parents, and the names of logs with a
+        line that could not be put together.
+        """
         for process in self._all:
             if process.running():
                 with contextlib.suppress(ProcessLookupError):
@@ -193,7 +202,12 @@ class Processes:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        return list(left.values())
+        wrong = [
+            f"a wrong line in {path.name}:\n{tail(path.read_text(errors='replace'), 60)}"
+            for path in sorted(self.directory.glob("*.log"))
+            if _NOT_LOGGED in path.read_text(errors="replace")
+        ]
+        return [*left.values(), *wrong]
 
     def clean_environment(self) -> dict[str, str]:
         """What every process of the scenario starts with."""
