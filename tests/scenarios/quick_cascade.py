@@ -50,6 +50,9 @@ class QuickCascade:
     nodes: dict[str, QuickNode] = field(default_factory=dict)
     ticker: Fork | None = None
     saved: bool = False
+    #: What the databases hold, and which of it is replicated.
+    schema: str = SCHEMA
+    tables: tuple[str, ...] = (TABLE,)
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.directory, {"LONDISTE_TRACEBACK": "1"})
@@ -63,7 +66,7 @@ class QuickCascade:
 
     def make(self, name: str, kind: NodeType, database: Database, provider: str | None) -> None:
         """The same in a database that is there."""
-        database.execute(SCHEMA)
+        database.execute(self.schema)
         new = NewNode(QUEUE, kind, name, database.dsn, database.dsn, f"{name}_worker")
         with Sites(name="test") as sites:
             if provider is None:
@@ -73,7 +76,7 @@ class QuickCascade:
                 steps = create(sites, new, self.nodes[provider].database.dsn)
             execute(steps, sites)
             options = TableOptions(expect_sync=kind is not NodeType.ROOT)
-            execute(add_table.plan(sites, database.dsn, QUEUE, [TABLE], options).steps, sites)
+            execute(add_table.plan(sites, database.dsn, QUEUE, self.tables, options).steps, sites)
         config = self.directory / f"{name}.toml"
         keys = {
             "db": quoted(database.dsn),

@@ -165,6 +165,30 @@ class TestRefused:
         with refused_like("LD201", r"Invalid PgQ state: old xmin=9000000000, cur txid=\d+"):
             queue.execute("select pgq.ticker()")
 
+    def test_a_tick_that_somebody_else_makes_meanwhile_is_not_of_the_future(
+        self, queue: Database
+    ) -> None:
+        one, other = queue.connect(), queue.connect(autocommit=False)
+        look = "select pgq._tick_due(q) is not null from pgq.queue q"
+        # Once before, so that the session knows the table and stops at nothing but its rows.
+        assert value(one, look) is True
+        other.execute("lock table pgq.tick in access exclusive mode")
+        with ThreadPoolExecutor() as pool:
+            looks = pool.submit(value, one, look)
+            wait_for(
+                lambda: queue.value("select count(*) from pg_locks where not granted"),
+                what="the look at the last tick",
+            )
+            for _ in range(3):
+                queue.execute("select txid_current()")
+            other.execute(
+                "insert into pgq.tick (tick_queue, tick_id, tick_event_seq, tick_snapshot)"
+                " select queue_id, 1000, 1, format('%1$s:%1$s:', txid_snapshot_xmax("
+                "txid_current_snapshot()))::txid_snapshot from pgq.queue"
+            )
+            other.commit()
+            assert looks.result(30) is True
+
     def test_doubts_are_warnings(self, queue: Database) -> None:
         conn = queue.connect()
         notices: list[str] = []

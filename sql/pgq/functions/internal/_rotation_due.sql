@@ -14,7 +14,7 @@ declare
     v_queue pgq.queue;
     v_tick_id int8;
     v_snapshot txid_snapshot;
-    v_xmax int8 := txid_snapshot_xmax(txid_current_snapshot());
+    v_xmax int8;
 begin
     select *
     into v_queue
@@ -30,6 +30,8 @@ begin
         return false;
     end if;
     perform pgq._require_home();
+    -- Behind the queue's row, which somebody else may have written a moment ago.
+    v_xmax := txid_snapshot_xmax(txid_current_snapshot());
     if v_xmax < v_queue.queue_switch_step1 then
         raise exception using
             errcode = 'LD201',

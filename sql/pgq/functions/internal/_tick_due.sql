@@ -16,7 +16,7 @@ as $$
 declare
     v_last pgq.tick;
     v_before timestamptz;
-    v_xmax int8 := txid_snapshot_xmax(txid_current_snapshot());
+    v_xmax int8;
     v_new_events int8;
     v_age interval;
     v_gap interval;
@@ -31,6 +31,9 @@ begin
         return true;
     end if;
 
+    -- Behind the tick, which somebody else may have made a moment ago: a snapshot of before could
+    -- be older than the tick's.
+    v_xmax := txid_snapshot_xmax(txid_current_snapshot());
     if txid_snapshot_xmin(v_last.tick_snapshot) > v_xmax then
         raise exception using
             errcode = 'LD201',
