@@ -184,7 +184,16 @@ def read(
     conn: Connection, query: str, *, block_bytes: int = BLOCK_BYTES
 ) -> Generator[EventBlock, None, None]:
     """What a query of events answers, as ``stream`` does it."""
-    statement = f"copy (\n{query}\n) to stdout"
+    yield from copied(conn, f"copy (\n{query}\n) to stdout", block_bytes=block_bytes)
+
+
+def copied(
+    conn: Connection, statement: str, *, block_bytes: int = BLOCK_BYTES
+) -> Generator[EventBlock, None, None]:
+    """What a ``copy … to stdout`` writes, as ``stream`` does it.
+
+    Of a form other than text only length, number of lines and ``data`` mean something.
+    """
     try:
         with _undone_together(conn):
             yield from _copy(conn, statement.encode(conn.info.encoding), block_bytes)
@@ -337,4 +346,4 @@ def _escaped(found: re.Match[str]) -> str:
     return _LETTERS.get(sign, sign)
 
 
-__all__ = ["BLOCK_BYTES", "Alone", "EventBlock", "escaped", "read", "stream", "unescaped"]
+__all__ = ["BLOCK_BYTES", "Alone", "EventBlock", "copied", "escaped", "read", "stream", "unescaped"]

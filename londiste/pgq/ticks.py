@@ -45,9 +45,15 @@ def tick_events(
         yield from read_cursor(conn, name, chunk, chunk_bytes)
 
 
-def tick_event_sql(conn: Connection, queue: str, from_tick: int, to_tick: int) -> str:
-    """The query behind ``tick_events``, for COPY and the like; good in this transaction."""
-    return str(call.value(conn, "pgq.tick_event_sql", queue, from_tick, to_tick))
+def tick_event_sql(
+    conn: Connection, queue: str, from_tick: int, to_tick: int, *, ordered: bool = True
+) -> str:
+    """The query behind ``tick_events``, for COPY and the like; good in this transaction.
+
+    ordered -- by id; without it nobody sorts the events of a backlog on the server's disk.
+    """
+    found = str(call.value(conn, "pgq.tick_event_sql", queue, from_tick, to_tick))
+    return found if ordered else found.removesuffix("\norder by 1")
 
 
 def between(conn: Connection, queue: str, first: int, last: int | None = None) -> list[Tick]:

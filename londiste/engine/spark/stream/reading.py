@@ -6,19 +6,21 @@ rotation has removed in between is missing without a word.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
 from londiste.changes.decode import decode_all
-from londiste.changes.types import ExecuteScript, Op, RowChange, SystemEvent, Truncate
+from londiste.changes.types import ExecuteScript, Op, RowChange, SystemEvent, Truncate, address
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
-from londiste.engine.spark.stream import schema
+from londiste.engine.spark.stream import schema, vector
 from londiste.engine.spark.stream.offsets import Slice, TickOf
 from londiste.engine.spark.stream.options import Options, Payload, Policy
 from londiste.engine.spark.stream.values import Column, Shape, Unfit, converter
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 #: A record batch ends with the row that makes it this large.
 BATCH_ROWS = 10_000
 BATCH_CHARACTERS = 8 << 20
+#: Bytes of events that are made into columns at a time.
+BLOCK_BYTES = 2 << 20
 
 _CHANGE_TYPES = {Op.INSERT: "insert", Op.UPDATE: "update_postimage", Op.DELETE: "delete"}
 
@@ -45,7 +49,7 @@ def changes(options: Options, part: Slice, shape: Shape, result: Any) -> Iterato
     """
     rows = _rows_of(options, part, shape)
     with session(options.conninfo, name=f"londiste-spark {options.queue}", autocommit=True) as conn:
-        yield from batches(rows.read(conn), result)
+        yield from rows.batches(conn, result)
 
 
 def batches(rows: Iterator[tuple[int, Sequence[Any]]], result: Any) -> Iterator[pa.RecordBatch]:
@@ -93,23 +97,37 @@ class _Rows:
         self._tick_of = TickOf(part.ticks)
         self._seen = Snapshot.parse(part.seen) if part.seen else None
 
-    def read(self, conn: Connection) -> Iterator[tuple[int, Sequence[Any]]]:
+    def batches(self, conn: Connection, result: Any) -> Iterator[pa.RecordBatch]:
+        """All rows, as record batches."""
+        return batches(self._read(conn), result)
+
+    def _read(self, conn: Connection) -> Iterator[tuple[int, Sequence[Any]]]:
         """All rows, each with its size."""
-        queue, from_tick = self.options.queue, self._part.ticks[0].id
-        to_tick = self._part.ticks[-1].id
-        with conn.transaction():
-            query = ticks.tick_event_sql(conn, queue, from_tick, to_tick)
+        with self._query(conn) as query:
             where = self.condition()
             if where:
-                query = "\n".join(["select * from (", query, ") as ev where", where, "order by 1"])
+                query = "\n".join(["select * from (", query, ") as ev where", where])
             for block in blocks.read(conn, query):
                 for event in block:
-                    if self._seen is not None and self._seen.sees(event.txid):
-                        # Its change is in the rows that came first.
-                        continue
-                    yield from self.of(event, self._tick_of(event.txid))
+                    yield from self.rows(event)
+
+    @contextlib.contextmanager
+    def _query(self, conn: Connection) -> Iterator[str]:
+        """The query of the events, in a transaction; raises when any of them is gone."""
+        given = conn, self.options.queue, self._part.ticks[0].id, self._part.ticks[-1].id
+        with conn.transaction():
+            yield ticks.tick_event_sql(*given, ordered=False)
         # Raises when rotation has removed any of them meanwhile.
-        ticks.tick_event_sql(conn, queue, from_tick, to_tick)
+        ticks.tick_event_sql(*given)
+
+    def is_seen(self, txid: int) -> bool:
+        """Whether what a transaction did is in the rows that came first."""
+        return self._seen is not None and self._seen.sees(txid)
+
+    def rows(self, event: Event) -> Iterator[tuple[int, Sequence[Any]]]:
+        """The rows that an event tells, and that are not known."""
+        if not self.is_seen(event.txid):
+            yield from self.of(event, self._tick_of(event.txid))
 
     def condition(self) -> str:
         """Which events of the ticks, as SQL."""
@@ -159,7 +177,7 @@ class _ChangeRows(_Rows):
                     meta = _meta("execute", tick, event, 0, None)
                     yield size, self.other(meta, change.script)
                 continue
-            if self.options.tables and change.table not in self.options.tables:
+            if not self.wants(change.table):
                 continue
             if isinstance(change, Truncate):
                 if self._wanted(self.options.truncate, "onTruncate", _truncate(change)):
@@ -169,6 +187,10 @@ class _ChangeRows(_Rows):
             meta = _meta(kind, tick, event, change.row, change.table)
             yield max(1, size), self.row(meta, event, change)
             size = 0
+
+    def wants(self, table: TableName) -> bool:
+        """Whether the changes of a table are read."""
+        return not self.options.tables or table in self.options.tables
 
     def _wanted(self, policy: Policy, option: str, what: EventError) -> bool:
         if policy is Policy.FAIL:
@@ -247,11 +269,57 @@ class _TypedRows(_ChangeRows):
 
     def __init__(self, options: Options, part: Slice, shape: Shape) -> None:
         super().__init__(options, part)
+        self._shape = shape
         self._typed = Typed(options.table, shape.columns, options.values)
         self._convert = [(c.name, converter(c)) for c in shape.columns]
         self._known = {c.name for c in shape.columns} | shape.unread
         self._count = len(shape.columns)
         self._fitting: set[tuple[str, ...]] = set()
+
+    def batches(self, conn: Connection, result: Any) -> Iterator[pa.RecordBatch]:
+        parser = self.parser(result)
+        with self._query(conn) as query:
+            statement = vector.statement(query, self.condition())
+            for block in blocks.copied(conn, statement, block_bytes=BLOCK_BYTES):
+                yield from self.block(block.data, parser, result)
+
+    def parser(self, result: Any) -> vector.Parser:
+        """What makes rows of many events at a time."""
+        return vector.Parser(
+            self._shape,
+            schema.arrow(result),
+            self._values,
+            wanted=self.wants,
+            new_columns=self.options.new_columns,
+            missing_columns=self.options.missing_columns,
+        )
+
+    def block(self, data: bytes, parser: vector.Parser, result: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of events as ``vector.statement`` has written them."""
+        events = vector.table(data)
+        if self._seen is not None:
+            events = vector.without(events, self.is_seen)
+        made, others = parser.divide(events, self._tick_of)
+        if made is not None:
+            yield made
+        if others.num_rows:
+            yield from batches(self._one_by_one(others), result)
+
+    def _one_by_one(self, events: pa.RecordBatch) -> Iterator[tuple[int, Sequence[Any]]]:
+        """The rows of events that are not of the common form."""
+        for id, txid, type, data, extra1 in zip(*[c.to_pylist() for c in events], strict=True):
+            # Nothing else in an event tells of a change.
+            event = Event(id, datetime.min, txid, None, type, data, extra1, None, None, None)
+            yield from self.rows(event)
+
+    def _values(self, number: int, texts: pa.Array, ids: pa.Array, rows: pa.Array) -> Sequence[Any]:
+        """The values of one column, one by one."""
+        convert, value = self._convert[number][1], self._typed.value
+        found = []
+        for text, id, row in zip(*[a.to_pylist() for a in (texts, ids, rows)], strict=True):
+            where = f"event {address(id, row)}"
+            found.append(None if text is None else value(number, convert, text, where, id))
+        return found
 
     def row(self, meta: Sequence[Any], event: Event, change: RowChange) -> Sequence[Any]:
         image = change.image

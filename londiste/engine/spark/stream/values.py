@@ -47,6 +47,11 @@ class Column:
         """The type of Spark in words."""
         return f"decimal({self.digits},{self.scale})" if self.kind == "decimal" else self.kind
 
+    @property
+    def is_time(self) -> bool:
+        """Whether JSON has its texts in another form than PostgreSQL prints."""
+        return self.type == "date" or _STAMP.fullmatch(self.type) is not None
+
 
 _EXACT = {
     "boolean": "boolean",
@@ -130,7 +135,7 @@ def converter(column: Column) -> Callable[[str], Any]:
         digits, scale = column.digits, column.scale
         return lambda text: _decimal(text, digits, scale)
     if column.kind == "string":
-        if column.type == "date" or _STAMP.fullmatch(column.type):
+        if column.is_time:
             return _plain_time
         return str
     return _CONVERTERS[column.kind]
