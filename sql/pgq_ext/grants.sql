@@ -8,7 +8,9 @@ revoke all on
     pgq_ext.completed_event,
     pgq_ext.partial_batch,
     pgq_ext.returned_event,
-    pgq_ext.known_source
+    pgq_ext.known_source,
+    pgq_ext.sink,
+    pgq_ext.sink_stage
 from public;
 
 revoke all on all functions in schema pgq_ext from public;
@@ -34,5 +36,13 @@ grant execute on function
     pgq_ext.set_last_tick(text, text, int8),
     pgq_ext.get_known_source(text, text),
     pgq_ext.note_known_source(text, text, text, uuid, int4, int8, timestamptz),
-    pgq_ext.forget_known_source(text, text)
+    pgq_ext.forget_known_source(text, text),
+    pgq_ext.lock_sink(text, text),
+    pgq_ext.set_sink_epoch(text, text, int8, int8),
+    pgq_ext.is_sink_done(text),
+    pgq_ext.make_sink_stage(text, uuid),
+    pgq_ext.sink_stages(text),
+    pgq_ext.drop_sink_stage(int8),
+    pgq_ext.get_sinks(),
+    pgq_ext.forget_sink(text)
 to pgq_writer;

@@ -12,6 +12,7 @@ import pytest
 import londiste
 from londiste.daemon import crash
 from tests.fix_cluster import Server
+from tests.fix_sinks import SINK_POINTS
 from tests.integration import test_compare_audit, test_repair
 from tests.scenarios import (
     oracles,
@@ -91,6 +92,8 @@ COMMANDS = {
     "repair.mid-plan": test_repair,
     "resurrect.before-commit": test_resurrect,
 }
+#: Killed in queries of Spark, by tests/engine/test_sink_killed.py.
+SINK = SINK_POINTS
 #: Killed in the middle of commands, by a test of their own.
 STEP = test_interrupted.POINTS
 TABLES = (*writers.KEYED, *writers.KEYLESS, "scenario.bulk")
@@ -101,7 +104,7 @@ def _chosen(points: tuple[str, ...]) -> list[object]:
 
 
 def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> None:
-    tested = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER, SCRIPT, tuple(COMMANDS), STEP)
+    tested = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER, SCRIPT, SINK, tuple(COMMANDS), STEP)
     for point, module in COMMANDS.items():
         text = Path(module.__file__).read_text("utf-8")
         assert re.search(f'LONDISTE_CRASH(": |=)"{re.escape(point)}[:"]', text), point

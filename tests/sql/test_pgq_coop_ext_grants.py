@@ -42,6 +42,14 @@ WRITER_DEFINER = {
     "pgq_ext.get_known_source(text,text)",
     "pgq_ext.note_known_source(text,text,text,uuid,integer,bigint,timestamp with time zone)",
     "pgq_ext.forget_known_source(text,text)",
+    "pgq_ext.lock_sink(text,text)",
+    "pgq_ext.set_sink_epoch(text,text,bigint,bigint)",
+    "pgq_ext.is_sink_done(text)",
+    "pgq_ext.make_sink_stage(text,uuid)",
+    "pgq_ext.sink_stages(text)",
+    "pgq_ext.drop_sink_stage(bigint)",
+    "pgq_ext.get_sinks()",
+    "pgq_ext.forget_sink(text)",
 }
 WRITER = WRITER_DEFINER | {
     "pgq_ext.is_batch_done(text,bigint)",

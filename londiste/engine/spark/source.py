@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
 
 from londiste.db import catalog
 from londiste.db.connection import session
+from londiste.engine.spark.sink.queue import QueueBatchWriter, QueueStreamWriter
 from londiste.engine.spark.stream import offsets, reading, snapshots
 from londiste.engine.spark.stream import schema as schemas
 from londiste.engine.spark.stream.driver import Driver, lost, starting_tick
@@ -58,7 +59,7 @@ class Part(InputPartition):  # type: ignore[misc]
 
 
 class PgqDataSource(DataSource):  # type: ignore[misc]
-    """The queue as a source; see docs/howto/spark-streams.md for its options."""
+    """The queue as a source and as a sink: docs/howto/spark-streams.md and spark-enqueue.md."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
@@ -81,6 +82,14 @@ class PgqDataSource(DataSource):  # type: ignore[misc]
     def streamReader(self, schema: Any) -> StreamReader:  # noqa: N802
         """For ``spark.readStream``."""
         return StreamReader(parse(self._given, stream=True), schema)
+
+    def writer(self, schema: Any, overwrite: bool) -> QueueBatchWriter:
+        """For ``df.write``."""
+        return QueueBatchWriter(self._given, schema, overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> QueueStreamWriter:  # noqa: N802
+        """For ``df.writeStream``."""
+        return QueueStreamWriter(self._given, schema, overwrite)
 
 
 class _Reader:

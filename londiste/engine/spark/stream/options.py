@@ -154,19 +154,10 @@ def parse(given: Mapping[str, str], *, stream: bool | None = None) -> Options:
 
     Raises BadOption, with what to write instead.
     """
-    options = {}
-    for name, value in given.items():
-        known = _KNOWN.get(name.lower())
-        if known is None:
-            near = difflib.get_close_matches(name.lower(), _KNOWN, 1)
-            raise BadOption(
-                f"unknown option {name}",
-                hint=f"did you mean {_KNOWN[near[0]]}?" if near else _HOWTO,
-            )
-        options[known] = str(value)
-    reader = _Reader(options)
+    options = read_names(given, _KNOWN, _HOWTO)
+    reader = Reader(options)
     found = Options(
-        dsn=_dsn(options),
+        dsn=read_dsn(options),
         password=options.get("password", ""),
         queue=reader.required("queue", "the queue to read: .option('queue', 'shop')"),
         consumer=options.get("consumer", "").strip(),
@@ -190,6 +181,26 @@ def parse(given: Mapping[str, str], *, stream: bool | None = None) -> Options:
     )
     _check(found, options, stream)
     return found
+
+
+def read_names(given: Mapping[str, str], known: Mapping[str, str], howto: str) -> dict[str, str]:
+    """The options under their own names.
+
+    known -- names by themselves in lower case; howto -- what lists them.
+
+    Raises BadOption for one that is unknown.
+    """
+    options = {}
+    for name, value in given.items():
+        own = known.get(name.lower())
+        if own is None:
+            near = difflib.get_close_matches(name.lower(), known, 1)
+            raise BadOption(
+                f"unknown option {name}",
+                hint=f"did you mean {known[near[0]]}?" if near else howto,
+            )
+        options[own] = str(value)
+    return options
 
 
 def _check(found: Options, given: Mapping[str, str], stream: bool | None) -> None:
@@ -249,7 +260,8 @@ def _check(found: Options, given: Mapping[str, str], stream: bool | None) -> Non
                 raise BadOption(f"{name} is for spark.readStream", hint="leave it out")
 
 
-def _dsn(options: Mapping[str, str]) -> str:
+def read_dsn(options: Mapping[str, str]) -> str:
+    """The connection string of ``dsn`` or ``service``.  Raises BadOption for a password in it."""
     dsn, service = options.get("dsn", ""), options.get("service", "")
     if bool(dsn) == bool(service):
         raise BadOption(
@@ -284,7 +296,7 @@ def _list(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _start(reader: _Reader) -> Start:
+def _start(reader: Reader) -> Start:
     given = [
         n for n in ("startingOffsets", "startingTick", "startingTimestamp") if n in reader.options
     ]
@@ -297,19 +309,21 @@ def _start(reader: _Reader) -> Start:
     )
 
 
-class _Reader:
+class Reader:
     """Values of options by their kind; every method raises BadOption."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options = options
 
     def required(self, name: str, hint: str) -> str:
+        """The text of an option that has to be there."""
         value = self.options.get(name, "").strip()
         if not value:
             raise BadOption(f"the option {name} is missing", hint=hint)
         return value
 
     def number(self, name: str, least: int) -> int | None:
+        """A whole number from ``least`` on; None: not given."""
         text = self.options.get(name)
         if text is None:
             return None
@@ -325,9 +339,11 @@ class _Reader:
         return value
 
     def flag(self, name: str, otherwise: bool) -> bool:
+        """Whether it is true."""
         return self.choice(name, ["true", "false"], str(otherwise).lower()) == "true"
 
     def choice(self, name: str, choices: list[str], otherwise: str) -> str:
+        """One of several words, in lower case."""
         text = self.options.get(name)
         if text is None:
             return otherwise
@@ -340,6 +356,7 @@ class _Reader:
         return Policy(self.choice(name, [*choices], choices[0]))
 
     def time(self, name: str) -> datetime | None:
+        """A time; UTC where it has no zone."""
         text = self.options.get(name)
         if text is None:
             return None
@@ -353,4 +370,15 @@ class _Reader:
         return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
-__all__ = ["NAMES", "Mode", "Options", "Payload", "Policy", "Start", "parse"]
+__all__ = [
+    "NAMES",
+    "Mode",
+    "Options",
+    "Payload",
+    "Policy",
+    "Reader",
+    "Start",
+    "parse",
+    "read_dsn",
+    "read_names",
+]

@@ -1,0 +1,1 @@
+"""Rows of Spark into a queue, ``format("pgq")``, and into tables, ``format("pgq_table")``."""

@@ -1,0 +1,40 @@
+create or replace function pgq_ext.make_sink_stage(a_sink text, a_attempt uuid)
+returns int8
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Makes the table in which the tasks of an attempt stage their rows, unless it is there; returns
+ * the number in its name, pgq_ext.staged_NUMBER.
+ *
+ * Call it in a transaction of its own: other tasks wait for its end.  The table has the columns
+ * part (uuid, of one run of a task), chunk (int4, from 0 on) and rows (text).  It is not logged: a
+ * crash of the server empties it, so whoever reads it has to know how much is in it.
+ */
+declare
+    v_stage int8;
+begin
+    insert into pgq_ext.sink_stage as s (sink_id, attempt)
+    values (a_sink, a_attempt)
+    on conflict on constraint sink_stage_attempt_key do nothing
+    returning s.stage_id into v_stage;
+    if not found then
+        select s.stage_id into strict v_stage
+        from pgq_ext.sink_stage s
+        where s.attempt = a_attempt;
+        return v_stage;
+    end if;
+    execute format(
+        'create unlogged table pgq_ext.%I'
+        ' (part uuid not null, chunk int4 not null, rows text not null, primary key (part, chunk))',
+        'staged_' || v_stage
+    );
+    -- Each chunk is read once: compressing costs more than it saves.
+    execute format(
+        'alter table pgq_ext.%I alter column rows set storage external', 'staged_' || v_stage
+    );
+    execute format('grant select, insert on pgq_ext.%I to pgq_writer', 'staged_' || v_stage);
+    return v_stage;
+end;
+$$;
