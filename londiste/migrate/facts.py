@@ -35,6 +35,18 @@ class Object:
 
 
 @dataclass(frozen=True)
+class Column:
+    """A column; fields as in ``migrate_tables``."""
+
+    name: str
+    type: str = "integer"
+    required: bool = False
+    generated: str = ""
+    identity: bool = False
+    key: int | None = None
+
+
+@dataclass(frozen=True)
 class Table:
     """A table of the user; fields as in ``migrate_tables``."""
 
@@ -48,12 +60,20 @@ class Table:
     mine: bool = True
     owner: str = ""
     always: tuple[str, ...] = ()
+    forced: bool = False
+    columns: tuple[Column, ...] = (Column("id"),)
+
+    @property
+    def replicated(self) -> bool:
+        """Whether a queue can carry it."""
+        return self.persistence == "p" and bool(self.columns) and "." not in self.name.schema
 
 
 @dataclass(frozen=True)
 class Facts:
     """One database; fields as in ``migrate_server``.
 
+    bypasses -- row-level security does not hold for this user, even where it is forced.
     replica -- this user may set session_replication_role.
     """
 
@@ -68,6 +88,7 @@ class Facts:
     user: str = ""
     superuser: bool = True
     makes_roles: bool = True
+    bypasses: bool = True
     makes_schemas: bool = True
     makes_in_public: bool = True
     missing_roles: tuple[str, ...] = ()
@@ -109,7 +130,11 @@ def tables(conn: Connection) -> tuple[Table, ...]:
     return tuple(
         Table(
             TableName(row.pop("schema"), row.pop("name")),
-            **{**row, "always": tuple(row["always"])},
+            **{
+                **row,
+                "always": tuple(row["always"]),
+                "columns": tuple(Column(**column) for column in row["columns"]),
+            },
         )
         for row in _rows(conn, "migrate_tables")
     )
@@ -118,6 +143,13 @@ def tables(conn: Connection) -> tuple[Table, ...]:
 def objects(conn: Connection) -> tuple[Object, ...]:
     """What there is besides tables, in the order of making."""
     return tuple(Object(**row) for row in _rows(conn, "migrate_objects"))
+
+
+def materialized_views(conn: Connection) -> tuple[str, ...]:
+    """The materialized views of the user, as SQL writes them: each behind those that it reads."""
+    mine = {one.signature for one in objects(conn) if one.kind == "materialized view"}
+    names = (row["name"] for row in _rows(conn, "migrate_refreshed"))
+    return tuple(name for name in names if name in mine)
 
 
 def with_rows(conn: Connection, names: list[TableName]) -> list[TableName]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+from londiste.db.names import quote
+from londiste.db.structure.tables import PARTITIONED_IDENTITY
+from londiste.migrate.differing import differing
 from londiste.migrate.facts import Facts, Object, Table
 from londiste.migrate.structure import Way
 from londiste.monitor.queue_types import Finding, Severity
@@ -16,17 +20,22 @@ _LARGE = 100_000
 _SHOWN = 5
 
 
-def findings(old: Facts, new: Facts, way: Way, *, held: Sequence[str] = ()) -> list[Finding]:
+def findings(
+    old: Facts, new: Facts, way: Way, *, held: Sequence[str] = (), begun: bool = False
+) -> list[Finding]:
     """All there is to say, the worst first.
 
     way -- how the structure of the new database is made.
     held -- tables of the new database that hold rows, before the move has begun.
+    begun -- it has: a script may be on its way that makes the tables equal again.
     """
     found = [
         *_server("old", old),
         *_server("new", new),
         *_both(old, new),
         *_tables(old),
+        *_rows_apart(old, new),
+        *([] if begun else differing(old.tables, new.tables)),
         *_source(old),
         *_target(old, new, way, held),
         *left_out(old, new, way),
@@ -167,6 +176,13 @@ def _tables(old: Facts) -> Iterator[Finding]:
                 "its rows stay behind; the table is not replicated",
                 f"alter table {table.name.quoted} set logged, or fill it after the switch",
             )
+        elif not table.columns:
+            yield _warn(
+                "columns",
+                f"table {table.name} has no columns",
+                "there is nothing in its rows; it is not replicated",
+                "leave it so, or add a column",
+            )
         elif not table.keyed and not table.partition:
             large = f"; about {table.rows} rows: each batch with such a change reads them all"
             yield Finding(
@@ -178,13 +194,37 @@ def _tables(old: Facts) -> Iterator[Finding]:
                 f"alter table {table.name.quoted} add primary key (…), or leave it so",
                 "",
             )
+
+
+def _rows_apart(old: Facts, new: Facts) -> Iterator[Finding]:
+    """Triggers and policies, which both sides have or will have."""
+    tables = {table.name: table for table in old.tables}
+    for table in new.tables:
+        mine = tables.get(table.name, table)
+        tables[table.name] = replace(
+            mine,
+            always=tuple(sorted({*mine.always, *table.always})),
+            forced=mine.forced or table.forced,
+        )
+    for table in tables.values():
         for trigger in table.always:
             yield _warn(
                 "always",
-                f"trigger {trigger} of table {table.name} fires in every session",
-                "on the new side it also acts on replicated rows, which bring its effects already",
-                f'alter table {table.name.quoted} enable trigger "{trigger}"',
+                f"trigger {trigger} of table {table.name} fires for replicated rows, too",
+                "on the side that follows it acts on rows that bring its effects already, or fails",
+                f"in both databases, until the move is over: alter table {table.name.quoted}"
+                f" enable trigger {quote(trigger)} (or disable, if it was ENABLE REPLICA)",
             )
+        for side, facts in (("old", old), ("new", new)):
+            if table.forced and not facts.bypasses:
+                yield _bad(
+                    "policies",
+                    f"table {table.name} forces row-level security upon its owner,"
+                    f" and {facts.user} is not above it in the {side} database",
+                    "rows that a policy hides could be neither copied nor compared nor written",
+                    f"until the move is over: alter table {table.name.quoted} no force row level"
+                    f" security; or as an administrator: alter role {quote(facts.user)} bypassrls",
+                )
 
 
 def _source(old: Facts) -> Iterator[Finding]:
@@ -241,7 +281,11 @@ def _target(old: Facts, new: Facts, way: Way, held: Sequence[str]) -> Iterator[F
                 "install its package on the new server",
             )
     names = {table.name for table in new.tables}
-    missing = [table for table in old.tables if table.name not in names and not table.partition]
+    missing = [
+        table
+        for table in old.tables
+        if table.name not in names and table.replicated and not table.partition
+    ]
     if way is Way.EXISTING and missing:
         yield _bad(
             "structure",
@@ -249,6 +293,16 @@ def _target(old: Facts, new: Facts, way: Way, held: Sequence[str]) -> Iterator[F
             "--schema existing makes none",
             "make them, or choose --schema create or --schema pg_dump",
         )
+    if way is Way.CREATE and new.version < PARTITIONED_IDENTITY:
+        for table in missing:
+            identities = [column.name for column in table.columns if column.identity]
+            if table.kind == "p" and identities:
+                yield _bad(
+                    "structure",
+                    f"partitioned table {table.name} has the identity column {identities[0]}",
+                    f"PostgreSQL has that from 17 on, and the new server is {new.version_text}",
+                    "make it there with partitions, a sequence of that name and default nextval(…)",
+                )
     if not new.makes_in_public and any(t.name.schema == "public" for t in missing):
         yield _bad(
             "create",
@@ -285,6 +339,15 @@ def left_out(old: Facts, new: Facts, way: Way) -> Iterator[Finding]:
             f"{len(ones)} of kind {kind} will not be made: {names}{more}",
             f"--schema {way.value} cannot or does not",
             "make them in the new database first, or have them made by pg_dump: --schema pg_dump",
+        )
+    made = {table.name for table in new.tables}
+    tables = [t for t in old.tables if t.name not in made and not t.replicated]
+    if tables:
+        yield _warn(
+            "left-out",
+            f"{len(tables)} tables that are not replicated will not be made: {_named(tables)}",
+            f"--schema {way.value} makes what the move carries",
+            "make them in the new database, or have them made by pg_dump: --schema pg_dump",
         )
     if way is Way.CREATE:
         yield Finding(

@@ -159,8 +159,11 @@ def _branch(sites: Sites, pair: Pair) -> list[Step]:
 
 
 def not_replicated(conn: Connection, queue: str) -> list[TableName]:
-    """The tables of the root's database that the queue does not carry; not those of extensions."""
-    mine = {t.name for t in facts.tables(conn)}
+    """The tables of the root's database that the queue does not carry and could.
+
+    Not those of extensions, and not those without columns.
+    """
+    mine = {t.name for t in facts.tables(conn) if t.replicated}
     missing = tables.local_show_missing(conn, queue)
     names = [TableName.parse(m.name) for m in missing if m.kind == "r"]
     return [name for name in names if name in mine]

@@ -8,11 +8,12 @@ asked at any time, and the step is done when nothing is.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -40,6 +41,8 @@ from londiste.migrate import facts
 from londiste.migrate.facts import Facts, Object
 from londiste.migrate.pair import Pair
 
+log = logging.getLogger(__name__)
+
 _OURS = ("pgq", "pgq_ext", "pgq_coop", "pgq_node", "londiste")
 _SHOWN = 5
 #: Seconds for pg_dump; it reads the catalog only.
@@ -64,6 +67,8 @@ class Dumper:
 
 def choose(asked: str, old: Facts, new: Facts, *, begun: bool = False) -> tuple[Way, Dumper | None]:
     """The way for ``--schema``; ``auto`` is pg_dump where it can be had, else create.
+
+    Not into an older release: what pg_dump writes is for its own and later ones.
 
     begun -- the new database is part of the move: what has come since is made by create, as
         pg_dump would meet what is there.
@@ -98,7 +103,8 @@ def choose(asked: str, old: Facts, new: Facts, *, begun: bool = False) -> tuple[
                 hint="--schema create leaves them out",
             )
         return Way.PG_DUMP, dumper
-    usable = dumper is not None and not new.tables and not old.captured
+    older = new.version // 10000 < old.version // 10000
+    usable = dumper is not None and not new.tables and not old.captured and not older
     if asked == "auto" and usable:
         return Way.PG_DUMP, dumper
     return Way.CREATE, None
@@ -124,8 +130,8 @@ def find_dumper(oldest: int) -> Dumper | None:
 def missing_in(old: Facts, new: Facts) -> list[str]:
     """What the new database lacks of what can be made, as words."""
     names = {table.name for table in new.tables}
-    # Unlogged ones are not replicated, and by ourselves not made.
-    found = [f"table {t.name}" for t in old.tables if t.name not in names and t.persistence == "p"]
+    # Those that are not replicated are by ourselves not made.
+    found = [f"table {t.name}" for t in old.tables if t.name not in names and t.replicated]
     known = {(o.kind, o.signature) for o in new.objects}
     return found + [
         str(o)
@@ -139,12 +145,14 @@ class MakeStructure:
     """The new database has the tables of the old one, and what else there is.
 
     roles -- the new server lacks roles that the old one names: owners and grants are left out.
+    warn -- is told what could not be made as it is in the old database.
     """
 
     pair: Pair = field(repr=False)
     way: Way
     dumper: Dumper | None = None
     roles: bool = False
+    warn: Callable[[str], None] = field(default=log.warning, repr=False)
 
     def describe(self) -> str:
         how = {
@@ -166,7 +174,8 @@ class MakeStructure:
             # What the text has set stays behind a transaction that went well.
             sites.at(self.pair.new.dsn).close()
         else:
-            create(sites, self.pair)
+            for note in create(sites, self.pair):
+                self.warn(note)
         missing = self._missing(sites)
         if missing and self.way is Way.CREATE:
             raise StateError(
@@ -245,8 +254,11 @@ def for_any_release(lines: Sequence[str]) -> Iterator[str]:
         yield line
 
 
-def create(sites: Sites, pair: Pair) -> None:
-    """Makes what is missing and PostgreSQL can tell the text of, in one transaction."""
+def create(sites: Sites, pair: Pair) -> Sequence[str]:
+    """Makes what is missing and PostgreSQL can tell the text of, in one transaction.
+
+    What of the tables could not be made as it is there, in words.
+    """
     old = sites.at(pair.old.dsn)
     wanted = [o for o in facts.objects(old) if o.definition is not None]
     with sites.transaction(pair.new.dsn) as conn:
@@ -255,22 +267,24 @@ def create(sites: Sites, pair: Pair) -> None:
         left = [o for o in wanted if (o.kind, o.signature) not in known]
         # What needs no table first: tables may need it.
         left = _make_what_goes(conn, left, last="function")
-        _make_tables(old, conn)
+        notes = _make_tables(old, conn)
         left = _make_what_goes(conn, left)
         if left:
             _fail(conn, left, place(pair.new.dsn))
+    return notes
 
 
-def _make_tables(old: Connection, conn: Connection) -> None:
+def _make_tables(old: Connection, conn: Connection) -> Sequence[str]:
     names = {t.name for t in facts.tables(conn)}
-    missing = [t.name for t in facts.tables(old) if t.name not in names and t.persistence == "p"]
+    missing = [t.name for t in facts.tables(old) if t.name not in names and t.replicated]
     if not missing:
-        return
+        return ()
     found = read(old, missing)
     relations = {t.name for t in found.tables} | others(found)
     made = make_tables(found, there(conn, found, relations), {}, WHOLE)
     for statement in made.statements:
         _execute(conn, statement, place(conn.info.dsn))
+    return made.notes
 
 
 def _make_what_goes(conn: Connection, wanted: Sequence[Object], *, last: str = "") -> list[Object]:

@@ -118,10 +118,7 @@ def prepare(
         if not force:
             _require_all(sites, pair, here)
         successor.check(sites, seen, to.name, here.name, force=force, warn=warn)
-    views = tuple(
-        one.signature for one in facts.objects(sites.at(to.dsn)) if one.kind == "materialized view"
-    )
-    refresh = Refresh(to, views, warn)
+    refresh = Refresh(to, facts.materialized_views(sites.at(to.dsn)), warn)
     # Before the notes are taken off: interrupted, it is part of what is left.
     ends = [step for step in switch.after if isinstance(step, End)]
     rest = [step for step in switch.after if not isinstance(step, End)]

@@ -87,6 +87,15 @@ join pg_catalog.pg_class c on c.oid = t.tgrelid and c.relkind = 'v'
 join spaces s on s.oid = c.relnamespace
 where not t.tgisinternal
 union all
+-- Rules of tables are made with them.
+select 5, 'rule of a view', s.name, r.rulename::text,
+    pg_catalog.format('%I on %I.%I', r.rulename, s.name, c.relname),
+    pg_catalog.pg_get_ruledef(r.oid)
+from pg_catalog.pg_rewrite r
+join pg_catalog.pg_class c on c.oid = r.ev_class and c.relkind = 'v'
+join spaces s on s.oid = c.relnamespace
+where r.rulename <> '_RETURN'
+union all
 select 9, 'operator', s.name, o.oprname::text, o.oid::pg_catalog.regoperator::text, null
 from pg_catalog.pg_operator o join spaces s on s.oid = o.oprnamespace
 where (o.tableoid, o.oid) not in (select * from members)
@@ -96,6 +105,10 @@ select 9, 'cast', null, null,
         pg_catalog.format_type(k.casttarget, null)), null
 from pg_catalog.pg_cast k
 where k.oid >= 16384 and (k.tableoid, k.oid) not in (select * from members)
+    -- Of a range type, made with it.
+    and not exists (
+        select from pg_catalog.pg_depend d
+        where d.classid = k.tableoid and d.objid = k.oid and d.deptype = 'i')
 union all
 select 9, 'collation', s.name, c.collname::text, pg_catalog.format('%I.%I', s.name, c.collname), null
 from pg_catalog.pg_collation c join spaces s on s.oid = c.collnamespace

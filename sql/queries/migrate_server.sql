@@ -11,6 +11,7 @@ select
     current_user::text as "user",
     r.rolsuper as superuser,
     r.rolsuper or r.rolcreaterole as makes_roles,
+    r.rolsuper or r.rolbypassrls as bypasses,
     pg_catalog.has_database_privilege(d.oid, 'CREATE') as makes_schemas,
     pg_catalog.has_schema_privilege('public', 'CREATE') as makes_in_public,
     array(

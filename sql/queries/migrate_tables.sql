@@ -3,7 +3,10 @@
  *
  * kind -- r, p partitioned; persistence -- p, u unlogged; partition -- of another one.
  * keyed -- has a primary key, or another unique index that is its replica identity.
- * mine -- this session may act as its owner; always -- triggers that fire in every session.
+ * mine -- this session may act as its owner; always -- triggers that fire for replicated rows, too.
+ * forced -- row-level security holds for its owner, too.
+ * columns -- as json: name, type, required (must be given: not null, and nothing fills it),
+ * generated (s or v, empty for none), identity, key (its place in the primary key, null for none).
  */
 select
     n.nspname::text as schema,
@@ -24,7 +27,21 @@ select
         join pg_catalog.pg_namespace f on f.oid = p.pronamespace
         where t.tgrelid = c.oid and not t.tgisinternal and t.tgenabled in ('A', 'R')
             and f.nspname not in ('pgq', 'londiste')
-        order by 1) as always
+        order by 1) as always,
+    c.relrowsecurity and c.relforcerowsecurity as forced,
+    coalesce((
+        select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
+            'name', a.attname,
+            'type', pg_catalog.format_type(a.atttypid, a.atttypmod),
+            'required', a.attnotnull and not a.atthasdef and a.attidentity = ''
+                and y.typdefault is null,
+            'generated', a.attgenerated,
+            'identity', a.attidentity <> '',
+            'key', pg_catalog.array_position(i.indkey::int2[], a.attnum)) order by a.attnum)
+        from pg_catalog.pg_attribute a
+        join pg_catalog.pg_type y on y.oid = a.atttypid
+        left join pg_catalog.pg_index i on i.indrelid = a.attrelid and i.indisprimary
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped), '[]') as columns
 from pg_catalog.pg_class c
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where c.relkind in ('r', 'p') and c.relpersistence <> 't'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import select
 import socket
 import threading
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, sql
 
 from tests.fix_cluster import Database
 from tests.scenarios.harness import Cascade
@@ -32,6 +33,24 @@ insert into pgbench_accounts select g, 1, 0, '' from generate_series(1, 20000) g
 BANK_TABLES = tuple(
     f"public.pgbench_{name}" for name in ("branches", "tellers", "accounts", "history")
 )
+
+
+def owner(database: Database) -> str:
+    """A connection string of the owner of the database, who is no superuser."""
+    password = secrets.token_hex(12)
+    role = f"owner_of_{database.name}"
+    with psycopg.connect(database.dsn, autocommit=True) as conn:
+        conn.execute(
+            sql.SQL("create role {} login password {}").format(
+                sql.Identifier(role), sql.Literal(password)
+            )
+        )
+        conn.execute(
+            sql.SQL("alter database {} owner to {}").format(
+                sql.Identifier(database.name), sql.Identifier(role)
+            )
+        )
+    return conninfo.make_conninfo(database.dsn, user=role, password=password)
 
 
 def bank(conn: psycopg.Connection, n: int) -> None:

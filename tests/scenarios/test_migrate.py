@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import conninfo, sql
+from psycopg import conninfo
 
 from londiste.embedded.binaries import available_versions
 from londiste.embedded.postgres import Cluster
@@ -114,24 +113,6 @@ def test_a_move_does_not_begin_where_rows_would_be_lost(
     assert "londiste migrate check" in move.run("status").out
 
 
-def _owner(database: Database) -> str:
-    """A connection string of the owner of the database, who is no superuser."""
-    password = secrets.token_hex(12)
-    role = f"owner_of_{database.name}"
-    with psycopg.connect(database.dsn, autocommit=True) as conn:
-        conn.execute(
-            sql.SQL("create role {} login password {}").format(
-                sql.Identifier(role), sql.Literal(password)
-            )
-        )
-        conn.execute(
-            sql.SQL("alter database {} owner to {}").format(
-                sql.Identifier(database.name), sql.Identifier(role)
-            )
-        )
-    return conninfo.make_conninfo(database.dsn, user=role, password=password)
-
-
 def _do_what_is_asked_for(move: Move, old: Database, new: Database) -> None:
     """As an administrator: what ``check`` says, until it finds nothing critical."""
     found = move.json("check", accept=[2])["findings"]
@@ -155,7 +136,7 @@ def test_chinook_and_a_bank_are_upgraded_behind_a_proxy_and_go_back(
     oldest = 15 if 15 in available_versions() else 16
     old = cascade.make_database(on=new_cluster("from", version=oldest, port=True))
     new = cascade.make_database(on=new_cluster("to", version=18, port=True))
-    dsns = [_owner(d) if who == "owner" else d.dsn for d in (old, new)]
+    dsns = [relocation.owner(d) if who == "owner" else d.dsn for d in (old, new)]
     move = Move(cascade, dsns[0], dsns[1])
     with psycopg.connect(dsns[0]) as conn:
         conn.execute(Path(script).read_bytes())

@@ -8,10 +8,10 @@ import pytest
 
 from londiste.cascade.types import NodeType
 from londiste.db.names import TableName
-from londiste.migrate.facts import Facts, Object, Table
+from londiste.migrate.facts import Column, Facts, Object, Table
 from londiste.migrate.findings import findings, refusals
 from londiste.migrate.phase import NEXT, Phase, Seen, phase
-from londiste.migrate.structure import Way, for_any_release, missing_in
+from londiste.migrate.structure import Way, choose, for_any_release, missing_in
 
 T = Table(TableName("public", "t"))
 FACTS = Facts(tables=(T,))
@@ -69,6 +69,7 @@ def test_without_the_replica_role_there_is_no_move_and_no_way_back() -> None:
         (replace(T, mine=False), ("owner", "critical")),
         (replace(T, name=TableName("a.b", "t")), ("name", "critical")),
         (replace(T, always=("t1",)), ("always", "warning")),
+        (replace(T, columns=()), ("columns", "warning")),
     ],
 )
 def test_tables_of_the_old_database_are_looked_at(table: Table, found: tuple[str, str]) -> None:
@@ -115,6 +116,69 @@ def test_what_nobody_makes_is_named() -> None:
     existing = [f for f in findings(old, FACTS, Way.EXISTING) if f.severity]
     assert len(existing) == 2
     assert kinds(old, replace(FACTS, objects=old.objects), Way.EXISTING) == set()
+
+
+def columns(*found: Column) -> Facts:
+    return Facts(tables=(replace(T, columns=found),))
+
+
+ID = Column("id", key=1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "severities"),
+    [
+        ((ID, Column("a")), (ID, Column("a")), []),
+        ((ID, Column("a")), (ID,), ["critical"]),
+        ((ID,), (ID, Column("a")), ["warning"]),
+        ((ID,), (ID, Column("a", required=True)), ["critical"]),
+        ((ID, Column("a", generated="s")), (ID,), []),
+        ((ID, Column("a", generated="s")), (ID, Column("a")), ["critical"]),
+        ((ID, Column("a")), (ID, Column("a", generated="s")), ["critical"]),
+        ((ID, Column("a", "bigint")), (ID, Column("a")), ["critical"]),
+        ((ID, Column("a")), (ID, Column("a", "bigint")), ["warning"]),
+        ((ID, Column("a")), (ID, Column("a", "text")), ["warning"]),
+        ((ID,), (Column("id"),), ["critical"]),
+        ((Column("b", key=2), Column("a", key=1)), (Column("a", key=1), Column("b", key=2)), []),
+    ],
+)
+def test_tables_of_both_sides_take_the_same_rows(
+    old: tuple[Column, ...], new: tuple[Column, ...], severities: list[str]
+) -> None:
+    found = [
+        f.severity.word
+        for f in findings(columns(*old), columns(*new), Way.EXISTING)
+        if f.kind == "structure"
+    ]
+    assert found == severities
+    begun = findings(columns(*old), columns(*new), Way.EXISTING, begun=True)
+    assert [f for f in begun if f.kind == "structure"] == []
+
+
+def test_an_unlogged_table_stands_for_no_logged_one() -> None:
+    new = Facts(tables=(replace(T, persistence="u"),))
+    assert kinds(new=new) == {("structure", "critical")}
+
+
+def test_what_is_not_replicated_need_not_be_there_and_is_told() -> None:
+    old = Facts(tables=(replace(T, persistence="u"),))
+    assert kinds(old, Facts(), Way.EXISTING) == {("unlogged", "warning"), ("left-out", "warning")}
+    assert missing_in(old, Facts()) == []
+
+
+def test_a_forced_policy_needs_a_user_above_it_on_both_sides() -> None:
+    forced = Facts(tables=(replace(T, forced=True),))
+    assert kinds(forced, forced) == set()
+    for side in ({"old": replace(forced, bypasses=False)}, {"new": Facts(bypasses=False)}):
+        assert ("policies", "critical") in kinds(**{"old": forced, "new": forced, **side})
+
+
+def test_an_older_server_is_not_given_what_pg_dump_or_it_cannot() -> None:
+    table = replace(T, kind="p", columns=(Column("id", identity=True, key=1),))
+    old, new = Facts(tables=(table,)), Facts(version=160000)
+    assert ("structure", "critical") in kinds(old, new, Way.CREATE)
+    assert ("structure", "critical") not in kinds(old, replace(new, version=170000), Way.CREATE)
+    assert choose("auto", old, new) == (Way.CREATE, None)
 
 
 def test_existing_needs_all_tables() -> None:

@@ -27,9 +27,9 @@ def examine(sites: Sites, pair: Pair, way: str) -> tuple[list[Finding], structur
     new = facts.collect(conn, pair.new.dsn)
     chosen, dumper = structure.choose(way, old, new, begun=begun)
     held = [] if begun else structure.rows_in_the_way(conn, old)
-    found = findings(old, new, chosen, held=held)
+    found = findings(old, new, chosen, held=held, begun=begun)
     roles = bool((old.named_roles - new.roles) - {old.user}) or not new.superuser
-    return found, structure.MakeStructure(pair, chosen, dumper, roles)
+    return found, structure.MakeStructure(pair, chosen, dumper, roles, output.warning)
 
 
 def rows(found: list[Finding]) -> list[dict[str, str]]:
