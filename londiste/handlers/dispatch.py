@@ -11,11 +11,11 @@ becomes of an event.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from londiste.changes.decode import decode_all
 from londiste.changes.types import Op, RowChange, Truncate
@@ -61,6 +61,25 @@ class LoadMode(StrEnum):
     BULK = "bulk"
 
 
+class Place(NamedTuple):
+    """Where a row goes.
+
+    time, key -- of a partition: the time that it is found by, and the key of the row, by its names
+        here; None for a table that is no partition.
+    """
+
+    table: TableName
+    time: datetime | None = None
+    key: tuple[str, ...] = ()
+
+
+class Told(NamedTuple):
+    """A change as the table of this node is to have it."""
+
+    place: Place
+    change: RowChange | Truncate
+
+
 @dataclass(frozen=True)
 class Dispatching(EventWork):
     """The work: which partition, and which change of it.
@@ -83,18 +102,51 @@ class Dispatching(EventWork):
     def work(self, at: At, events: Sequence[Event]) -> None:
         known: dict[TableName, Made] = {}
         waiting: list[tuple[TableName, RowChange | Truncate]] = []
+        for told in self.told(at.dest, at.tick_time, events):
+            if isinstance(told.change, Truncate):
+                at.write(waiting)
+                waiting = []
+                self.truncate(at)
+            elif self.is_there(at.conn, at.dest, told.place, known):
+                waiting.append((told.place.table, told.change))
+        at.write(waiting)
+        self.drop_old(at.conn, at.dest, known)
+
+    def told(self, dest: TableName, tick_time: datetime, events: Iterable[Event]) -> Iterator[Told]:
+        """What is to be written of some events of one table, in their order.
+
+        dest -- the table of this node.
+        tick_time -- of the batch.
+
+        Asks no database.  Raises EventError, naming the event that does not fit.
+        """
         for event in events:
             for change in decode_all(event):
                 if isinstance(change, Truncate):
                     if not self.ignore_truncate:
-                        at.write(waiting)
-                        waiting = []
-                        self._truncate(at)
+                        yield Told(Place(dest), change)
                 elif isinstance(change, RowChange):
-                    waiting += self._row(at, event, change, known)
-        at.write(waiting)
+                    yield from self._row(dest, tick_time, event, change)
+
+    def is_there(
+        self, conn: Connection, dest: TableName, place: Place, known: dict[TableName, Made]
+    ) -> bool:
+        """Whether a row may be written there; makes a partition that is missing.
+
+        known -- the partitions of the batch that were asked for already.
+        """
+        if self.parts is None or place.time is None:
+            return True
+        if place.table not in known:
+            known[place.table] = self.parts.make(
+                conn, dest, place.table, place.time, place.key, self._field
+            )
+        return known[place.table] is not Made.TOO_OLD
+
+    def drop_old(self, conn: Connection, dest: TableName, known: Mapping[TableName, Made]) -> None:
+        """Behind the rows: drops what is too old, if a partition was made."""
         if self.parts is not None and Made.NOW in known.values():
-            self.parts.drop_old(at.conn, at.dest)
+            self.parts.drop_old(conn, dest)
 
     def check(self, conn: Connection, queue: str, dest: TableName) -> None:
         here = {column.name for column in catalog.columns(conn, dest)}
@@ -113,15 +165,16 @@ class Dispatching(EventWork):
         """The name here of the column with the time; '' when another time decides."""
         return self._name(self.part_field) if self.part_mode is PartMode.FIELD else ""
 
-    def _truncate(self, at: At) -> None:
+    def truncate(self, at: At) -> None:
+        """Empties the table, and its partitions."""
         if self.parts is None:
             at.write([(at.dest, Truncate(0, 0, at.dest))])
         else:
             self.parts.truncate(at.conn, at.dest)
 
     def _row(
-        self, at: At, event: Event, change: RowChange, known: dict[TableName, Made]
-    ) -> Iterator[tuple[TableName, RowChange]]:
+        self, dest: TableName, tick_time: datetime, event: Event, change: RowChange
+    ) -> Iterator[Told]:
         if change.op not in self.ops:
             return
         if change.partial:
@@ -135,21 +188,13 @@ class Dispatching(EventWork):
             )
         if self.row_mode is RowMode.ALL and change.op is Op.DELETE:
             return
-        dest = at.dest
+        place = Place(dest)
         if self.parts is not None:
-            dest = self.parts.of(at.dest, self._time(at, event, change))
-            if dest not in known:
-                known[dest] = self.parts.make(
-                    at.conn,
-                    at.dest,
-                    dest,
-                    self._time(at, event, change),
-                    [self._name(name) for name in change.key],
-                    self._field,
-                )
-            if known[dest] is Made.TOO_OLD:
-                return
-        yield dest, self._told(change)
+            time = self._time(tick_time, event, change)
+            place = Place(
+                self.parts.of(dest, time), time, tuple(self._name(name) for name in change.key)
+            )
+        yield Told(place, self._told(change))
 
     def _told(self, change: RowChange) -> RowChange:
         """The change as the destination is to have it."""
@@ -173,12 +218,12 @@ class Dispatching(EventWork):
     def _name(self, name: str) -> str:
         return dict(self.names or ()).get(name, name)
 
-    def _time(self, at: At, event: Event, change: RowChange) -> datetime:
+    def _time(self, tick_time: datetime, event: Event, change: RowChange) -> datetime:
         match self.part_mode:
             case PartMode.EVENT:
                 return event.time
             case PartMode.BATCH:
-                return at.tick_time
+                return tick_time
             case PartMode.CURRENT:
                 return datetime.now(UTC)
         text = change.image.get(self.part_field)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,14 +28,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
 from londiste.engine.base import Engine
-from londiste.errors import (
-    EventError,
-    LondisteError,
-    SparkUnavailable,
-    Superseded,
-    TransientError,
-)
-from londiste.pgq import batches
+from londiste.errors import LondisteError
 from londiste.pgq.batches import Stretch
 from londiste.pgq.types import Batch
 from londiste.replication import attempts, slices
@@ -44,15 +36,10 @@ from londiste.replication.merge import MergeFailed, Merger
 from londiste.replication.plan import Interest
 from londiste.replication.slices import Staged
 from londiste.replication.stage import stage
+from londiste.replication.staging import ATTEMPTS, GiveUp, Tasks, spread
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks for slices that are ready.
-LOOK = 0.1
-#: Stretches of ids of which a batch's events are counted.
-STRETCHES = 4096
-#: A job that fails so often for the same batch, for reasons that may go away, is given up.
-ATTEMPTS = 3
 #: Estimated size of the changes that a task folds together.
 FLUSH_BYTES = 64 << 20
 
@@ -69,10 +56,6 @@ class Merged:
     applied: int
     messages: tuple[SystemEvent, ...]
     left: Mapping[TableName, str]
-
-
-class GiveUp(Exception):
-    """The whole batch has to go the ordinary way; the text says why."""
 
 
 @dataclass
@@ -98,18 +81,6 @@ class LargeBatches:
     flush_bytes: int = FLUSH_BYTES
     _failed: dict[int, int] = field(default_factory=dict)
 
-    def _spread(self, source: Connection, batch: Batch) -> Sequence[Stretch]:
-        """Where the events of the batch lie; empty when a job is not worth its start.
-
-        What ticks say of the number of events is an upper bound, and costs nothing; only a batch
-        that may be large is counted.
-        """
-        if not 0 < self.threshold <= batch.size_estimate:
-            return ()
-        width = max(1, batch.size_estimate // STRETCHES)
-        spread = batches.batch_event_spread(source, batch.id, width)
-        return spread if sum(stretch.events for stretch in spread) >= self.threshold else ()
-
     @contextlib.contextmanager
     def carried(
         self,
@@ -128,17 +99,17 @@ class LargeBatches:
         forwards -- the node hands every event on: then the worker has to read them all anyway.
         """
         started = time.monotonic()
-        spread = self._spread(source, batch)
-        if not spread:
+        stretches = spread(source, batch, self.threshold)
+        if not stretches:
             yield None
             return
-        count = sum(stretch.events for stretch in spread)
+        count = sum(stretch.events for stretch in stretches)
         large = LargeBatch(self, conn, batch, interest, count, started)
         if forwards:
             large.reason = "a branch reads every event to hand it on"
         else:
             try:
-                large.job = self._begin(conn, batch, interest, shapes(), spread)
+                large.job = self._begin(conn, batch, interest, shapes(), stretches)
             except GiveUp as why:
                 large.reason = str(why)
                 log.warning("batch %d is applied in the ordinary way: %s", batch.id, why)
@@ -157,13 +128,13 @@ class LargeBatches:
         batch: Batch,
         interest: Interest,
         shapes: Mapping[TableName, TableShape],
-        spread: Sequence[Stretch],
+        stretches: Sequence[Stretch],
     ) -> Job:
         """Starts the tasks; ``conn`` is in autocommit mode.  Raises GiveUp, TransientError."""
         failures = self._failed.get(batch.id, 0)
         if failures >= ATTEMPTS:
             raise GiveUp(f"the job failed {failures} times")
-        count = sum(stretch.events for stretch in spread)
+        count = sum(stretch.events for stretch in stretches)
         attempt = attempts.apply_start(
             conn, self.queue, batch, events=count, threshold=self.threshold, engine=self.name
         )
@@ -178,7 +149,7 @@ class LargeBatches:
             shapes,
             self.flush_bytes,
         )
-        parts = slices.cut(spread, self.parallel, self.slice_events)
+        parts = slices.cut(stretches, self.parallel, self.slice_events)
         log.info(
             "batch %d: %d events, staged by %d tasks of engine %s",
             batch.id,
@@ -252,17 +223,17 @@ class Job:
         parts: list[slices.Slice],
         parallel: int,
     ) -> None:
-        self._engine = engine
         self._spec = spec
         self._parts = parts
-        self._parallel = parallel
-        self._changed = threading.Event()
-        self._over = False
-        self._stopped = False
-        self._error: Exception | None = None
         self._staged: list[Staged] = []
-        self._thread = threading.Thread(target=self._run, name="londiste job", daemon=True)
-        self._thread.start()
+        self._tasks = Tasks(
+            engine,
+            stage,
+            [slices.StageTask(spec, part) for part in parts],
+            parallel,
+            queue=spec.queue,
+            attempt=spec.attempt,
+        )
 
     def merge(self, conn: Connection) -> Merged:
         """Writes the slices in their order, as they become ready, in the open transaction.
@@ -291,8 +262,8 @@ class Job:
         )
 
     def stop(self) -> None:
-        """Nobody wants the rest of the tasks; those that run end by themselves."""
-        self._stopped = True
+        """Nobody wants the rest of the tasks."""
+        self._tasks.stop()
 
     def _merge(self, conn: Connection, left: dict[TableName, str]) -> None:
         merger = Merger(conn, self._spec.attempt, self._spec.shapes, self._spec.node)
@@ -315,35 +286,9 @@ class Job:
 
     def _ready(self, conn: Connection, number: int) -> Staged:
         """What the task of a slice has staged; waits for it."""
-        while number >= len(self._staged):
-            self._changed.clear()
-            over, error = self._over, self._error
-            for found, result in attempts.apply_slices(
-                conn, self._spec.queue, self._spec.attempt, len(self._staged)
-            ):
-                if found != len(self._staged):
-                    break
-                self._staged.append(Staged.load(result))
-            if number < len(self._staged):
-                break
-            if error is not None:
-                raise error
-            if over:
-                raise GiveUp("a task has ended and staged nothing")
-            self._changed.wait(LOOK)
+        if number == len(self._staged):
+            self._staged.append(Staged.load(self._tasks.result(conn, number)))
         return self._staged[number]
-
-    def _run(self) -> None:
-        tasks = [slices.StageTask(self._spec, part) for part in self._parts]
-        try:
-            for _ in self._engine().run(stage, tasks, self._parallel):
-                self._changed.set()
-                if self._stopped:
-                    break
-        except Exception as error:
-            self._error = _translated(error)
-        self._over = True
-        self._changed.set()
 
 
 def _sweep(conn: Connection, queue: str) -> None:
@@ -352,17 +297,3 @@ def _sweep(conn: Connection, queue: str) -> None:
         attempts.apply_sweep(conn, queue)
     except LondisteError as error:
         log.warning("staged rows are not swept yet: %s", error)
-
-
-def _translated(error: Exception) -> Exception:
-    if isinstance(error, SparkUnavailable):
-        return GiveUp(f"{error.message}: {error.detail}")
-    if isinstance(error, TransientError):
-        return error
-    if isinstance(error, Superseded):
-        # Whether another worker is at work the position decides, not a task.
-        return TransientError(error.message, detail=error.detail)
-    if isinstance(error, LondisteError):
-        text = error.message if isinstance(error, EventError) else f"the job failed: {error}"
-        return GiveUp(": ".join(filter(None, [text, error.detail])))
-    return GiveUp(f"the job failed: {type(error).__name__}: {error}")

@@ -8,26 +8,23 @@ not touched; the worker writes it from what is staged here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
-import psycopg
 from psycopg import sql
 
 from londiste.changes.decode import decode_all
 from londiste.changes.types import SystemEvent
-from londiste.daemon import crash
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
 from londiste.engine.applyspec import RowSet, TableChange, TablePlan, Verb
 from londiste.engine.local import statements
-from londiste.errors import EventError, Superseded, from_database
+from londiste.errors import EventError
 from londiste.pgq import batches
-from londiste.replication import attempts
 from londiste.replication.accumulate import Accumulator, Part
 from londiste.replication.plan import plan, plan_folded
 from londiste.replication.slices import TRUNCATE, Chunk, Staged, StageTask
+from londiste.replication.staging import mapped, stage_slice
 
 #: Characters of the rows of one chunk, which is the parameter of one statement.
 CHUNK_CHARACTERS = 4 << 20
@@ -48,32 +45,24 @@ def stage(task: StageTask) -> int:
     have to be written event by event, are no error here: the result says so, and the worker writes
     them in the ordinary way, which names the event.
     """
-    spec, part = task.spec, task.slice
-    with session(spec.target, name=attempts.task_name(spec.queue), autocommit=True) as target:
-        with _mapped(spec.target):
-            target.execute("begin")
-        todo = attempts.apply_slice_start(target, spec.queue, spec.attempt, part.number)
-        if todo == "superseded":
-            raise Superseded(
-                f"attempt {spec.attempt} at batch {spec.batch.id} is superseded",
-                detail=f"queue {spec.queue}: a newer one has begun, or the batch is written",
-            )
-        if todo == "done":
-            return part.number
+    spec = task.spec
+
+    def fill(source: Connection, target: Connection) -> str:
         stager = _Stager(task, target)
-        with session(spec.source, name="londiste worker read", autocommit=True) as source:
-            try:
-                stager.take_all(source)
-            except EventError as error:
-                stager.refuse(error.message)
-        attempts.apply_slice_end(
-            target, spec.queue, spec.attempt, part.number, stager.staged.dump()
-        )
-        crash.point("large.mid-slice")
-        with _mapped(spec.target):
-            target.execute("commit")
-        crash.point("large.after-slice")
-    return part.number
+        try:
+            stager.take_all(source)
+        except EventError as error:
+            stager.refuse(error.message)
+        return stager.staged.dump()
+
+    return stage_slice(
+        spec.queue,
+        spec.attempt,
+        task.slice.number,
+        source=spec.source,
+        target=spec.target,
+        fill=fill,
+    )
 
 
 class _Stager:
@@ -130,7 +119,7 @@ class _Stager:
             raise EventError(f"there are more than {MOST_MESSAGES} messages of the cascade")
         for route, _ in part.handed:
             staged.left[route.dest] = "its handler takes every event"
-        with _mapped(self._spec.target), self._target.cursor() as cursor:
+        with mapped(self._spec.target), self._target.cursor() as cursor:
             with cursor.copy(self._copy) as copy:
                 for chunk, rows in self._chunks(part):
                     if rows:
@@ -189,11 +178,3 @@ def unfit(shape: TableShape, rows: RowSet) -> str:
     if rows.verb is not Verb.INSERT and not set(rows.key) <= set(rows.columns):
         return "an event has no value for a key column"
     return ""
-
-
-@contextmanager
-def _mapped(dsn: str) -> Iterator[None]:
-    try:
-        yield
-    except psycopg.Error as error:
-        raise from_database(error, where=place(dsn)) from error
