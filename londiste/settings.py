@@ -25,6 +25,9 @@ log = logging.getLogger(__name__)
 
 _ENV_PREFIX = "LONDISTE_"
 
+#: Sections of single tables begin with it, where a kind has the setting ``tables``.
+TABLE_SECTION = "table "
+
 #: Keys of earlier versions whose purpose another setting serves.
 _INSTEAD = {
     "use_skylog": "log_config",
@@ -124,6 +127,16 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         # load() has merged everything in its order already.
         return (init_settings,)
+
+
+def spark_texts(value: Any) -> Any:
+    """Settings of Spark as texts, as Spark wants them."""
+    if isinstance(value, dict):
+        return {
+            k: ("true" if v is True else "false" if v is False else str(v))
+            for k, v in value.items()
+        }
+    return value
 
 
 class DatabaseSettings(Settings):
@@ -312,12 +325,7 @@ class WorkerSettings(NodeSettings):
     @field_validator("spark", mode="before")
     @classmethod
     def _as_text(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {
-                k: ("true" if v is True else "false" if v is False else str(v))
-                for k, v in value.items()
-            }
-        return value
+        return spark_texts(value)
 
 
 class ConsumerSettings(DatabaseSettings):
@@ -490,7 +498,7 @@ def load(
             found[key] = value
     for key in kind.model_fields:
         variable = _ENV_PREFIX + key.upper()
-        if key != "spark" and variable in os.environ:
+        if key not in {"spark", "tables"} and variable in os.environ:
             found[key] = _Value(os.environ[variable], variable)
     for key, value in (given or {}).items():
         key = _OTHER_NAMES.get(key, key)
@@ -516,6 +524,10 @@ def annotated(kind: type[Settings]) -> str:
         if key == "spark":
             lines += ['#"spark.master" = "local[*]"', ""]
             continue
+        if key == "tables":
+            # In sections of their own.
+            lines.append("")
+            continue
         if field.is_required():
             lines.append(f'{key} = ""')
         else:
@@ -537,13 +549,17 @@ def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
     text, sections = configfile.read(file)
     known = {name for cls in (*_kinds(), kind) for name in cls.sections} | {"spark"}
     for section in sections:
-        if section and section not in known:
+        if section and section not in known and not _of_a_table(kind, section):
             raise BadOption(
                 f"{file}:{configfile.line(text, section, None)}: unknown section [{section}]",
                 hint=f"the sections are {', '.join(sorted(known))}",
             )
     spark: dict[str, str] = {}
+    tables: dict[str, dict[str, Any]] = {}
     for section, keys in sections.items():
+        if section not in known and _of_a_table(kind, section):
+            tables[section.removeprefix(TABLE_SECTION).strip()] = dict(keys)
+            continue
         own = not section or section in kind.sections
         for key, value in keys.items():
             where = f"{file}:{configfile.line(text, section, key)}"
@@ -571,6 +587,13 @@ def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
             yield "base_connstr", _Value("", str(file))
     if spark and "spark" in kind.model_fields:
         yield "spark", _Value(spark, str(file))
+    if tables:
+        yield "tables", _Value(tables, str(file))
+
+
+def _of_a_table(kind: type[Settings], section: str) -> bool:
+    """Whether a section has the settings of one table."""
+    return section.startswith(TABLE_SECTION) and "tables" in kind.model_fields
 
 
 def _kinds() -> list[type[Settings]]:

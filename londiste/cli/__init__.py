@@ -68,6 +68,7 @@ COMMANDS: dict[str, Entry] = {
     "ticker": Entry("ticker", "Cut queues into ticks and clean them.", DAEMONS),
     "tick": Entry("ticker", "Make a tick now.", DAEMONS),
     "worker": Entry("worker", "Apply the provider's batches to this node.", DAEMONS),
+    "dispatch": Entry("dispatch", "Write a queue's rows into tables and partitions.", DAEMONS),
     "copy": Entry(
         "copy", "Copy tables (the worker does it by itself); watch and steer it.", DAEMONS
     ),

@@ -291,6 +291,10 @@ class Consumer:
         }
         return {key: value for key, value in given.items() if value}
 
+    def condition(self) -> sql.Composed | None:
+        """Which events of a batch the settings ask for, as SQL over their columns; None: all."""
+        return self._running().source.wish.where
+
     # -- inside ----------------------------------------------------------------------------
 
     def _bound(self) -> Any:

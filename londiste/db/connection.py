@@ -148,6 +148,9 @@ class _Patient(psycopg.Connection[TupleRow]):
             return end.value
 
 
+_ACTING = "without it the triggers and foreign keys of the target act on replicated rows"
+
+
 def set_replica_role(conn: Connection) -> None:
     """Ordinary triggers and foreign-key checks stay silent in this session.
 
@@ -163,7 +166,7 @@ def set_replica_role(conn: Connection) -> None:
         user = conn.info.user
         raise AccessDenied(
             f"user {user} may not set session_replication_role",
-            detail="without it the triggers and foreign keys of the target act on replicated rows",
+            detail=_ACTING,
             hint=f'as an administrator: GRANT SET ON PARAMETER session_replication_role TO "{user}"'
             " (PostgreSQL 15 or later)",
         ) from error
@@ -174,16 +177,32 @@ def use_script_role(conn: Connection) -> None:
 
     For scripts that every node runs by itself.  Inside a transaction.  Raises AccessDenied.
     """
+    _use_role(
+        conn,
+        "local",
+        "without it the changes of a script would be captured, and made twice elsewhere",
+    )
+
+
+def use_replica_role(conn: Connection) -> None:
+    """Until the transaction ends, ordinary triggers and foreign-key checks stay silent.
+
+    Inside a transaction.  Raises AccessDenied.
+    """
+    _use_role(conn, "replica", _ACTING)
+
+
+def _use_role(conn: Connection, role: str, without: str) -> None:
     with contextlib.suppress(psycopg.errors.InsufficientPrivilege), conn.transaction():
-        conn.execute("set local session_replication_role = local")
+        conn.execute("select pg_catalog.set_config('session_replication_role', %s, true)", [role])
         return
     try:
-        conn.execute("select londiste.set_session_replication_role('local', true)")
+        conn.execute("select londiste.set_session_replication_role(%s, true)", [role])
     except psycopg.errors.InsufficientPrivilege as error:
         user = conn.info.user
         raise AccessDenied(
             f"user {user} may not set session_replication_role",
-            detail="without it the changes of a script would be captured, and made twice elsewhere",
+            detail=without,
             hint=f'as an administrator: GRANT SET ON PARAMETER session_replication_role TO "{user}"'
             " (PostgreSQL 15 or later)",
         ) from error

@@ -191,9 +191,9 @@ class Dispatching(EventWork):
         place = Place(dest)
         if self.parts is not None:
             time = self._time(tick_time, event, change)
-            place = Place(
-                self.parts.of(dest, time), time, tuple(self._name(name) for name in change.key)
-            )
+            # Every version of a row is kept: the source's key is none here.
+            key = () if self.row_mode is RowMode.ALL else change.key
+            place = Place(self.parts.of(dest, time), time, tuple(map(self._name, key)))
         yield Told(place, self._told(change))
 
     def _told(self, change: RowChange) -> RowChange:

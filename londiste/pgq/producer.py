@@ -131,6 +131,30 @@ def insert_events(
     return count
 
 
+def insert_selected(
+    conn: Connection, queue: str, query: sql.Composable, parameters: Sequence[Any] = ()
+) -> int:
+    """Inserts the events that a query in this database answers, in its order; their number.
+
+    query -- of the columns ev_time, ev_type, ev_data, ev_extra1 to ev_extra4.
+
+    Rows do not leave the server.  Rights and errors are those of ``insert_events``.
+    """
+    try:
+        with conn.transaction():
+            table = TableName.parse(queues.current_event_table(conn, queue))
+            _count(conn, queue, 0)
+            statement = sql.SQL(
+                "insert into {} (ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3,"
+                " ev_extra4) {}"
+            ).format(table.sql, query)
+            count = conn.execute(statement, parameters).rowcount
+            _count(conn, queue, count)
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    return count
+
+
 class _TooMany(Exception):
     """More events than the queue takes from one transaction."""
 
@@ -179,4 +203,11 @@ def _rows(
         yield [now if time is None else time, *values]
 
 
-__all__ = ["FIELDS", "insert_event", "insert_event_arrays", "insert_event_once", "insert_events"]
+__all__ = [
+    "FIELDS",
+    "insert_event",
+    "insert_event_arrays",
+    "insert_event_once",
+    "insert_events",
+    "insert_selected",
+]

@@ -86,6 +86,11 @@ def apply_start(
                 raise
 
 
+def apply_stage_events(conn: Connection, queue: str, attempt: int) -> str:
+    """Makes the table in which tasks of an attempt stage events as they are; its name."""
+    return str(call.value(conn, "londiste.apply_stage_events", queue, attempt))
+
+
 def apply_sweep(conn: Connection, queue: str) -> int | None:
     """Drops what is staged; the number of its attempt if there was any.  Raises LockTimeout."""
     found = call.value(conn, "londiste.apply_sweep", queue)

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from psycopg import sql
 from pydantic import Field
 
 from londiste.consumer import (
     EXACTLY_ONCE_ELSEWHERE,
     Batch,
-    Consumer,
-    ConsumerSettings,
     Context,
     Delivery,
     Events,
 )
-from londiste.tools import moving
+from londiste.tools import moving, staged_events
+from londiste.tools.jobs import JobConsumer, JobSettings
 
 
-class MoverSettings(ConsumerSettings):
+class MoverSettings(JobSettings):
     """The queue mover."""
 
     sections: ClassVar[tuple[str, ...]] = ("queue_mover", "queue_mover3")
@@ -29,7 +29,7 @@ class MoverSettings(ConsumerSettings):
     dst_queue_name: str = Field(description="The queue that gets the events (required).")
 
 
-class QueueMover(Consumer):
+class QueueMover(JobConsumer):
     """Moves the events of a queue into another one, in their order, exactly once.
 
     Type, data, extra fields and time stay; ids are the target queue's.
@@ -41,8 +41,18 @@ class QueueMover(Consumer):
 
     def startup(self) -> None:
         """Refuses a target that is not there, or is the source."""
+        super().startup()
         moving.check(self.settings, self.settings.dst_queue_name)
 
     def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
-        """One COPY for the batch."""
-        moving.put(ctx.db, self.settings.dst_queue_name, events)
+        """One COPY for the batch, or a job for a large one."""
+        queue = self.settings.dst_queue_name
+        if not staged_events.move(
+            self,
+            batch,
+            events,
+            ctx,
+            queue=sql.Literal(queue),
+            check=lambda group: queue,
+        ):
+            moving.put(ctx.db, queue, events)

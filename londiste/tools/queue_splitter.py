@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+from psycopg import sql
 from pydantic import Field, field_validator
 
 from londiste.changes.decode import shown
 from londiste.consumer import (
     EXACTLY_ONCE_ELSEWHERE,
     Batch,
-    Consumer,
-    ConsumerSettings,
     Context,
     Delivery,
     Event,
     Events,
 )
 from londiste.errors import EventError, UnknownQueue
-from londiste.tools import moving
+from londiste.tools import moving, staged_events
+from londiste.tools.jobs import JobConsumer, JobSettings
+from londiste.tools.staged_events import Group
 
 
-class SplitterSettings(ConsumerSettings):
+class SplitterSettings(JobSettings):
     """The queue splitter."""
 
     sections: ClassVar[tuple[str, ...]] = ("queue_splitter", "queue_splitter3")
@@ -39,7 +40,7 @@ class SplitterSettings(ConsumerSettings):
         return value.removeprefix("ev_") if isinstance(value, str) else value
 
 
-class QueueSplitter(Consumer):
+class QueueSplitter(JobConsumer):
     """Distributes the events of a queue to the queues that they name, exactly once.
 
     All queues of a batch get their events, and the position moves, in one transaction.
@@ -51,11 +52,21 @@ class QueueSplitter(Consumer):
 
     def startup(self) -> None:
         """Refuses a target without the schemas that it needs, or without the default queue."""
+        super().startup()
         moving.check(self.settings, self.settings.default_queue or None)
         self._same_database: bool | None = None
 
     def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
-        """One COPY for each queue of each chunk."""
+        """One COPY for each queue of each chunk, or a job for a large batch."""
+        if staged_events.move(
+            self,
+            batch,
+            events,
+            ctx,
+            queue=sql.Identifier(f"ev_{self.settings.queue_field}"),
+            check=lambda group: self._of_group(group, batch, ctx),
+        ):
+            return
         for chunk in events.chunks():
             parts: dict[str, list[Event]] = {}
             for event in chunk:
@@ -67,6 +78,12 @@ class QueueSplitter(Consumer):
                     raise self._refused(
                         part[0], batch, moving.unknown(queue, self.settings)
                     ) from error
+
+    def _of_group(self, group: Group, batch: Batch, ctx: Context) -> str:
+        """As ``_target``, of the first event of a group; an error need not show all of it."""
+        blank = Event(group.first, batch.tick_time, 0, None, *[None] * 6)
+        named: dict[str, Any] = {self.settings.queue_field: group.queue}
+        return self._target(blank._replace(**named), batch, ctx)
 
     def _target(self, event: Event, batch: Batch, ctx: Context) -> str:
         """The queue of an event.  Raises EventError when it names none, or the one it is in."""

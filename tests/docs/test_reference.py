@@ -12,6 +12,7 @@ import pytest
 from londiste import errors, settings
 from londiste.cli import COMMANDS, cli
 from londiste.cli.lazy import LazyGroup
+from londiste.tools.dispatch.settings import DispatchSettings
 from londiste.tools.queue_mover import MoverSettings
 from londiste.tools.queue_splitter import SplitterSettings
 from londiste.tools.simple_consumer import SimpleSettings
@@ -85,6 +86,7 @@ def test_every_setting_is_documented_with_its_description() -> None:
         MoverSettings,
         SplitterSettings,
         SimpleSettings,
+        DispatchSettings,
     ):
         for key, field in kind.model_fields.items():
             assert f"| `{key}` |" in page, key

@@ -16,6 +16,9 @@ begin
     from londiste.large_batch b
     where b.queue_name = i_queue_name
     for update;
+    if to_regclass('londiste.staged_events_' || v_attempt) is not null then
+        execute format('drop table londiste.%I', 'staged_events_' || v_attempt);
+    end if;
     if to_regclass('londiste.staged_' || v_attempt) is null then
         v_attempt := null;
     else

@@ -1,0 +1,161 @@
+"""The table dispatcher: row changes of a queue into tables and partitions, exactly once.
+
+Rows are written as the handler ``dispatch`` writes them on a node, in the transaction that has the
+position; no node is needed.  A large batch may be a job of the engine (``staged``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+
+import psycopg
+
+from londiste.changes.types import RowChange, Truncate
+from londiste.consumer import (
+    EXACTLY_ONCE_ELSEWHERE,
+    Batch,
+    Consumer,
+    ConsumerSettings,
+    Context,
+    Delivery,
+    Event,
+    Events,
+)
+from londiste.consumer.parts import Parts
+from londiste.db.connection import Connection, place, session, use_replica_role
+from londiste.db.names import TableName
+from londiste.engine.local.apply import Applier
+from londiste.errors import BadOption, EventError, from_database
+from londiste.handlers.events import At
+from londiste.install import compat
+from londiste.replication.known_shapes import KnownShapes
+from londiste.replication.plan import Pending, plan
+from londiste.tools.dispatch.rules import Route, Rules, rules, said
+from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
+from londiste.tools.dispatch.staged import FLUSH_BYTES, TableTask, Writing, stage_rows
+from londiste.tools.jobs import JobConsumer
+
+
+class _Parts(Parts):
+    """``event_types`` are the handler's letters here, and no types of events."""
+
+    def __init__(
+        self, kind: type[Consumer], settings: ConsumerSettings, stopping: Callable[[], bool]
+    ) -> None:
+        super().__init__(kind, settings.model_copy(update={"event_types": ()}), stopping)
+
+
+class Dispatcher(JobConsumer):
+    """Writes the row changes of a queue into tables and partitions by time, exactly once."""
+
+    delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
+    settings_class = DispatchSettings
+    settings: DispatchBase
+    parts_class = _Parts
+
+    def startup(self) -> None:
+        """Refuses options that do not fit, and what is not there."""
+        super().startup()
+        self.rules = self._rules()
+        settings = self.settings
+        with session(settings.target, name="londiste dispatch", autocommit=True) as conn:
+            compat.check(conn, "pgq_ext")
+            compat.check(conn, "londiste")
+            for source in {*self.rules.own, *map(TableName.parse, settings.table_filter)}:
+                rule = self.rules.of(source)
+                if rule.work is not None:
+                    dest = TableName.parse(rule.table) if rule.table else source
+                    try:
+                        rule.work.check(conn, settings.queue_name, dest)
+                    except BadOption as error:
+                        raise said(error, f"[table {source}]: ") from error
+
+    def reload(self) -> None:
+        """Takes new options."""
+        super().reload()
+        self.rules = self._rules()
+
+    def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
+        """The whole batch in the transaction of the position."""
+        use_replica_role(ctx.db)
+        if not self._as_job(batch, events, ctx):
+            _Here(batch, ctx.db, self.rules).write(events, ctx)
+
+    def _as_job(self, batch: Batch, events: Events, ctx: Context) -> bool:
+        if not self.jobs.wanted:
+            return False
+        writing = Writing(ctx.db, self.rules, batch)
+        done = self.jobs.carry(
+            batch,
+            events,
+            ctx,
+            where=self.condition(),
+            task=stage_rows,
+            item=lambda common, part: TableTask(common, part, self.rules),
+            merge=writing.write,
+            finish=writing.finish,
+        )
+        if done and writing.left_out:
+            ctx.stats["left out"] += writing.left_out
+        return done
+
+    def _rules(self) -> Rules:
+        settings = self.settings
+        found = rules(settings.handler, settings.options, settings.tables)
+        if found.usual.table and len(settings.table_filter) != 1:
+            raise BadOption(
+                f"table = {found.usual.table} for all tables of the queue",
+                hint="write it into a section [table schema.name], or name one table_filter",
+            )
+        return found
+
+
+class _Here:
+    """Writes a batch in this process."""
+
+    def __init__(self, batch: Batch, conn: Connection, rules: Rules) -> None:
+        self._batch = batch
+        self._conn = conn
+        self._rules = rules
+        self._shapes = KnownShapes(conn)
+        self._applier = Applier(conn, node=batch.consumer, queue=batch.queue)
+
+    def write(self, events: Events, ctx: Context) -> None:
+        """All events, a list of them after the other.  Raises EventError."""
+        try:
+            for chunk in events.chunks():
+                routes: dict[TableName, tuple[Route, list[Event]]] = {}
+                for event in chunk:
+                    route = self._rules.route(event)
+                    if route is None:
+                        ctx.stats["left out"] += 1
+                        continue
+                    routes.setdefault(route.source, (route, []))[1].append(event)
+                for route, mine in routes.values():
+                    route.work.work(self._at(route), mine)
+            self._applier.apply([])
+        except EventError as error:
+            error.queue, error.batch_id = self._batch.queue, self._batch.id
+            raise
+        except psycopg.Error as error:
+            raise from_database(error, where=place(self._conn.info.dsn)) from error
+
+    def _at(self, route: Route) -> At:
+        batch = self._batch
+        return At(
+            self._conn, batch.queue, batch.tick_id, batch.tick_time, route.dest, self._changes
+        )
+
+    def _changes(self, changes: Iterable[tuple[TableName, RowChange | Truncate]]) -> None:
+        pending = Pending()
+        for dest, change in changes:
+            pending.add(dest, change)
+            if pending.bytes >= FLUSH_BYTES:
+                self._flush(pending)
+        self._flush(pending)
+
+    def _flush(self, pending: Pending) -> None:
+        found = self._shapes.of(pending.changes)
+        self._applier.apply(plan(pending.changes, found, node=self._batch.consumer), more=True)
+        pending.clear()

@@ -1,0 +1,164 @@
+"""Which events of a queue are dispatched, and how: the settings as rules.  Pure, and pickles.
+
+The options are those of the handler ``dispatch``.  Those of the section are for all tables; a
+section ``[table schema.name]`` has those of one table on top of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from londiste.changes.decode import decode_all
+from londiste.changes.types import RowChange, Truncate
+from londiste.db.names import TableName
+from londiste.errors import BadOption, LondisteError
+from londiste.handlers import registry
+from londiste.handlers.dispatch import PRESETS, Dispatch, Dispatching
+from londiste.pgq.types import Event
+from londiste.replication.accumulate import is_message, is_truncate
+
+#: The handlers that dispatch.
+HANDLERS: tuple[type[Dispatch], ...] = (Dispatch, *PRESETS)
+#: What a section of a table may have beside options of the handler.
+HANDLER = "handler"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What becomes of the events of a table.
+
+    work -- how they are dispatched; None: they are passed over.
+    table -- the table that gets the rows; '' for one of the same name.
+    """
+
+    work: Dispatching | None
+    table: str = ""
+
+
+class Route(NamedTuple):
+    """Where the events of a table go, and how."""
+
+    source: TableName
+    dest: TableName
+    work: Dispatching
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of a queue: that of most tables, and those of some."""
+
+    usual: Rule
+    own: Mapping[TableName, Rule]
+
+    def of(self, table: TableName) -> Rule:
+        """The rule of a table of the queue."""
+        return self.own.get(table, self.usual)
+
+    def route(self, event: Event) -> Route | None:
+        """How an event is dispatched; None for one that is no row change, or is passed over.
+
+        Raises EventError for a row change that names no table.
+        """
+        if not is_change(event.type):
+            return None
+        source = _named(event.extra1) or _told(event)
+        rule = self.of(source)
+        if rule.work is None:
+            return None
+        return Route(source, TableName.parse(rule.table) if rule.table else source, rule.work)
+
+
+def rules(
+    handler: str, options: Mapping[str, Any], tables: Mapping[str, Mapping[str, Any]]
+) -> Rules:
+    """The rules that settings say.
+
+    handler, options -- for all tables; tables -- those of single ones.
+
+    Raises BadOption for what is not known, or does not fit together.
+    """
+    if options.get("table") and tables:
+        raise BadOption(
+            f"table = {options['table']} for all tables",
+            hint="write it into the section of one table",
+        )
+    own: dict[TableName, Rule] = {}
+    for name, given in tables.items():
+        table = TableName.parse(name)
+        given = {key: text(value) for key, value in given.items() if value is not None}
+        mine = given.pop(HANDLER, "")
+        # Another handler begins with defaults of its own.
+        above = options if mine in {"", handler} else {}
+        own[table] = _rule(mine or handler, {**above, **given}, f"[table {name}]: ")
+    usual = _rule(handler, options, "")
+    return Rules(usual, own)
+
+
+def _rule(handler: str, options: Mapping[str, str], where: str) -> Rule:
+    try:
+        kind = registry.find(handler)
+        if kind not in HANDLERS:
+            raise BadOption(
+                f"handler {handler} does not dispatch",
+                hint=f"one of {', '.join(kind.NAME for kind in HANDLERS)}",
+            )
+        arguments = [f"{key}={value}" for key, value in options.items()]
+        made = registry.make(registry.parse(handler, arguments))
+        work = made.wants().events
+    except LondisteError as error:
+        raise said(error, where) from error
+    assert work is None or isinstance(work, Dispatching)
+    return Rule(work, made.dest)
+
+
+def said(error: LondisteError, where: str = "") -> BadOption:
+    """What a handler says of its options, for somebody who writes them into a file."""
+
+    def plain(words: str) -> str:
+        words = re.sub(r"--handler-arg (\'?)([^',]*)\1", r"set \2", words)
+        return re.sub(r": londiste change-handler$", "", words)
+
+    return BadOption(
+        where + plain(error.message), detail=plain(error.detail), hint=plain(error.hint)
+    )
+
+
+def text(value: Any) -> str:
+    """A value of a file as options of handlers are written."""
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_change(kind: str | None) -> bool:
+    """Whether an event of this type tells of rows, in one of the forms of the triggers."""
+    if kind is None or is_message(kind):
+        return False
+    if kind.startswith("{"):
+        return '"op"' in kind
+    return is_truncate(kind) or kind in {"I", "U", "D"} or kind[:2] in {"I:", "U:", "D:"}
+
+
+@functools.lru_cache(maxsize=4096)
+def _named(name: str | None) -> TableName | None:
+    try:
+        return None if name is None else TableName.parse(name)
+    except BadOption:
+        return None
+
+
+def _told(event: Event) -> TableName:
+    """The table of an event whose field for it has none."""
+    (change, *_) = decode_all(event)
+    assert isinstance(change, RowChange | Truncate)
+    return change.table
+
+
+__all__ = ["HANDLER", "HANDLERS", "Route", "Rule", "Rules", "is_change", "rules", "said", "text"]

@@ -1,0 +1,74 @@
+"""The settings of ``londiste dispatch``: those of a consumer, and the options of the handler."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field, create_model, field_validator, model_validator
+
+from londiste.handlers import registry
+from londiste.handlers.dispatch import Dispatch
+from londiste.tools.dispatch.rules import text
+from londiste.tools.jobs import JobSettings
+
+#: The options of the handler, by name; ``event_types`` is also a setting of consumers.
+OPTIONS = {option.name: option for option in registry.options(Dispatch)}
+_SHARED = "event_types"
+
+
+class DispatchBase(JobSettings):
+    """The table dispatcher."""
+
+    sections: ClassVar[tuple[str, ...]] = ("dispatch",)
+
+    event_types: tuple[str, ...] = Field(
+        (), description="Of I, U and D, the changes that are looked at; all if empty."
+    )
+    handler: str = Field(
+        "dispatch", description="dispatch, or one of its presets (daily_event, bulk_direct, …)."
+    )
+    tables: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Handler and options of one table, in a section of its own:"
+        " [table schema.name].",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _options(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        return {
+            key: text(value) if key in OPTIONS and key != _SHARED and value is not None else value
+            for key, value in values.items()
+        }
+
+    @field_validator("handler")
+    @classmethod
+    def _some_handler(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("the handler needs a name")
+        return value
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of the handler that are given for all tables."""
+        found = {name: getattr(self, name) for name in OPTIONS if name != _SHARED}
+        if self.event_types:
+            found[_SHARED] = text(self.event_types)
+        return {name: str(value) for name, value in found.items() if value is not None}
+
+
+_fields: dict[str, Any] = {
+    name: (str | None, Field(None, description=option.help))
+    for name, option in OPTIONS.items()
+    if name != _SHARED
+}
+#: With a field for each option of the handler.
+DispatchSettings: type[DispatchBase] = create_model(
+    "DispatchSettings",
+    __base__=DispatchBase,
+    __module__=__name__,
+    __doc__=DispatchBase.__doc__,
+    **_fields,
+)

@@ -1,0 +1,37 @@
+create or replace function londiste.apply_stage_events(i_queue_name text, i_attempt int8)
+returns text
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Makes the table in which tasks of an attempt stage events as they are; its name.
+ *
+ * For programs that put events into queues.  It is swept with the attempt, and not logged.  Raises
+ * if the attempt is not the current one of its queue.
+ */
+declare
+    v_table text := format('londiste.%I', 'staged_events_' || i_attempt);
+begin
+    perform 1
+    from londiste.large_batch b
+    where b.queue_name = i_queue_name
+        and b.attempt = i_attempt
+    for key share;
+    if not found then
+        raise exception 'attempt % of queue % is superseded', i_attempt, i_queue_name
+            using errcode = 'object_not_in_prerequisite_state';
+    end if;
+    execute 'create unlogged table ' || v_table
+        || ' (slice int4 not null, ev_id int8 not null, ev_time timestamptz not null,'
+        || ' ev_type text, ev_data text,'
+        || ' ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)';
+    -- Rows of a slice are read in their order.
+    execute 'create index on ' || v_table || ' (slice, ev_id)';
+    execute 'grant select, insert on ' || v_table || ' to londiste_writer';
+    return v_table;
+end;
+$$;
+
+revoke all on function londiste.apply_stage_events(text, int8) from public;
+grant execute on function londiste.apply_stage_events(text, int8) to londiste_writer;
