@@ -328,6 +328,26 @@ def test_options_that_can_never_work_are_refused(
     assert "--handler-arg" not in caught.value.hint
 
 
+@pytest.mark.parametrize("engine", ["process", "local"])
+def test_a_row_that_does_not_fit_halts_until_it_is_left_out(engine: str, ends: Ends) -> None:
+    ends.table("t")
+    dispatcher = ends.dispatcher(engine=engine, handler="direct", part_field=None)
+    ends.target.execute("insert into t values (30, now(), 'in the way')")
+    ends.source.execute("insert into t select g, now(), 'v' from generate_series(1, 50) g")
+    ends.tick()
+    with pytest.raises(EventError, match="cannot be applied") as caught:
+        dispatcher.run_once()
+    assert ends.rows("t") == {("t", 30, "in the way"): 1}
+    filter = f"ev_id <> {caught.value.event_id}"
+    assert filter in caught.value.hint
+    again = ends.dispatcher(
+        engine=engine, handler="direct", part_field=None, consumer_filter=filter
+    )
+    again.run_once()
+    assert sum(ends.rows("t").values()) == 50
+    assert ends.rows("t")["t", 30, "in the way"] == 1
+
+
 def test_a_table_that_is_not_there_is_named(ends: Ends) -> None:
     ends.table("t")
     ends.target.execute("drop table t")

@@ -36,6 +36,9 @@ from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
 from londiste.tools.dispatch.staged import FLUSH_BYTES, TableTask, Writing, stage_rows
 from londiste.tools.jobs import JobConsumer
 
+#: Where an error tells of commands that decide about events on a node.
+_FOR_NODES = "londiste events"
+
 
 class _Parts(Parts):
     """``event_types`` are the handler's letters here, and no types of events."""
@@ -137,6 +140,11 @@ class _Here:
             self._applier.apply([])
         except EventError as error:
             error.queue, error.batch_id = self._batch.queue, self._batch.id
+            if _FOR_NODES in error.hint:
+                error.hint = (
+                    "correct the table or the row in the target; or leave the event out:"
+                    f" --set 'consumer_filter=ev_id <> {error.event_id}'"
+                )
             raise
         except psycopg.Error as error:
             raise from_database(error, where=place(self._conn.info.dsn)) from error
