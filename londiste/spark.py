@@ -6,7 +6,8 @@
     changes = spark.readStream.format("pgq").options(service="shop", queue="shop",
         tables="public.orders", consumer="orders_to_lake").load()
 
-docs/howto/spark-streams.md tells the options.
+docs/howto/spark-streams.md tells the options, spark-enqueue.md and spark-tables.md those of what
+writes.
 """
 
 from __future__ import annotations
@@ -18,9 +19,14 @@ from typing import Any
 
 
 def register(spark: Any) -> None:
-    """Makes ``format("pgq")`` known to a SparkSession; a second time changes nothing."""
+    """Makes our formats known to a SparkSession; a second time changes nothing.
+
+    ``pgq`` is a queue, read and written; ``pgq_table`` are tables, written.
+    """
     source = importlib.import_module("londiste.engine.spark.source")
     spark.dataSource.register(source.PgqDataSource)
+    table = importlib.import_module("londiste.engine.spark.sink.table")
+    spark.dataSource.register(table.TableSink)
 
 
 @contextlib.contextmanager

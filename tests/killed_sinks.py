@@ -12,6 +12,7 @@ import os
 from typing import Any
 
 from londiste.engine.spark.sink.queue import QueueStreamWriter
+from londiste.engine.spark.sink.table import TableSink, TableStreamWriter
 from londiste.engine.spark.source import PgqDataSource
 
 
@@ -45,4 +46,51 @@ class KilledQueueWriter(QueueStreamWriter):
 
     def write(self, iterator: Any) -> Any:
         arm(*self.crash)
-        return super().write(iterator)
+        try:
+            return super().write(iterator)
+        finally:
+            arm("", "")
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        try:
+            super().commit(messages, batchId)
+        finally:
+            # The process lives on, and may serve another query.
+            arm("", "")
+
+
+class KilledTable(TableSink):
+    """``format("pgq_table")``, killed."""
+
+    def __init__(self, options: Any) -> None:
+        given = dict(options.items())
+        self._crash = (given.pop("crash", ""), given.pop("mark", ""))
+        super().__init__(given)
+
+    @classmethod
+    def name(cls) -> str:
+        return "pgq_table_killed"
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> TableStreamWriter:  # noqa: N802
+        arm(*self._crash)
+        made = KilledTableWriter(self._given, schema, overwrite)
+        made.crash = self._crash
+        return made
+
+
+class KilledTableWriter(TableStreamWriter):
+    crash = ("", "")
+
+    def write(self, iterator: Any) -> Any:
+        arm(*self.crash)
+        try:
+            return super().write(iterator)
+        finally:
+            arm("", "")
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        try:
+            super().commit(messages, batchId)
+        finally:
+            # The process lives on, and may serve another query.
+            arm("", "")

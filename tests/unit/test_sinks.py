@@ -13,8 +13,10 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql import types as t
 
+from londiste.db.shape import ColumnShape
 from londiste.engine.spark.sink import events, texts
-from londiste.engine.spark.sink.options import parse_queue
+from londiste.engine.spark.sink.fitting import fits
+from londiste.engine.spark.sink.options import parse_queue, parse_tables
 from londiste.engine.spark.sink.staging import CHUNK_ROWS, Chunk, Cutter
 from londiste.errors import BadOption, EventError, LondisteError, NodeBusy, StateError
 from londiste.pgq.sinks import Written, is_new
@@ -186,3 +188,40 @@ def lines(schema: Any, rows: list[list[Any]], **options: str) -> list[dict[str, 
     assert chunk.count == len(rows)
     found: list[dict[str, Any]] = json.loads(f"[{chunk.rows}]")
     return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_name", "base", "good"),
+    [
+        (t.LongType(), "integer", None, True),
+        (t.LongType(), "numeric(10,2)", None, True),
+        (t.DecimalType(10, 2), "numeric(10,2)", None, True),
+        (t.DecimalType(10, 3), "numeric(10,2)", None, False),
+        (t.DecimalType(38, 0), "bigint", None, True),
+        (t.DecimalType(10, 2), "bigint", None, False),
+        (t.DoubleType(), "real", None, False),
+        (t.FloatType(), "double precision", None, True),
+        (t.TimestampType(), "timestamp(3) with time zone", None, False),
+        (t.TimestampType(), "timestamp with time zone", None, True),
+        (t.TimestampNTZType(), "timestamp with time zone", None, False),
+        (t.IntegerType(), "s.number", "smallint", True),
+        (t.IntegerType(), "text", None, False),
+        (t.StringType(), "uuid", None, True),
+        (t.ArrayType(t.StringType()), "text[]", None, True),
+        (t.ArrayType(t.StringType()), "text", None, False),
+        (t.MapType(t.StringType(), t.StringType()), "jsonb", None, True),
+    ],
+)
+def test_a_type_fits_where_no_value_is_changed(
+    kind: Any, type_name: str, base: str | None, good: bool
+) -> None:
+    assert fits(kind, ColumnShape("c", type_name, base_type=base)) is good
+
+
+def test_tables_are_mapped_by_name() -> None:
+    given = {"service": "mart", "payload": "json", "tables": "a, public.b=s.b, c=s.b"}
+    options = parse_tables(given, stream=True)
+    assert [str(table) for table in options.targets] == ["public.a", "s.b"]
+    assert options.by_name == {"public.a": 0, "public.b": 1, "public.c": 1}
+    with pytest.raises(BadOption, match=r"tables names public\.a twice"):
+        parse_tables({**given, "tables": "a, public.a=b"}, stream=True)

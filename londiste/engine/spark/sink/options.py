@@ -85,6 +85,17 @@ class TableOptions(Common):
     fill: bool = False
     replica: bool = False
 
+    @property
+    def targets(self) -> list[TableName]:
+        """The tables that are written, each once."""
+        return list(dict.fromkeys(target for _, target in self.tables))
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        """The place in ``targets`` of a name in ``_table``."""
+        places = {target: place for place, target in enumerate(self.targets)}
+        return {name: places[target] for name, target in self.tables}
+
 
 _COMMON = ("service", "dsn", "password", "sinkId", "writeId", "onOtherRows")
 #: As Spark's users write them; what they are for is in the pages of docs/howto.

@@ -1,0 +1,122 @@
+"""A stream is merged into tables: each epoch once, whatever is killed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import killed_sinks
+from tests.fix_cluster import Database
+from tests.fix_sinks import SINK_POINTS, Sink
+from tests.fix_stream import Stream
+
+pytestmark = pytest.mark.spark
+
+FEED = "id int, v string, _change_type string, _commit_version long, _event_id long"
+
+
+@pytest.fixture
+def sink(spark: Any, new_database: Callable[..., Database], tmp_path: Path) -> Sink:
+    from pyspark import cloudpickle
+
+    # The processes of Spark need not find the tests.
+    cloudpickle.register_pickle_by_value(killed_sinks)
+    spark.dataSource.register(killed_sinks.KilledTable)
+    made = Sink(spark, new_database(pgq=True), tmp_path, FEED)
+    # A second merge of an epoch would be seen by the number of writes.
+    made.database.execute(
+        "create table t (id int primary key, v text); create table writes (id int, v text);"
+        " create function noted() returns trigger language plpgsql as 'begin"
+        " insert into writes values (new.id, new.v); return null; end';"
+        " create trigger noted after insert or update on t for each row execute function noted()"
+    )
+    return made
+
+
+class Writer:
+    """Random changes of the rows of a source, told as a feed."""
+
+    def __init__(self, sink: Sink, seed: int) -> None:
+        self.sink, self.chance = sink, random.Random(seed)
+        self.state: dict[int, str] = {}
+        self.event = self.writes = 0
+
+    def feed(self) -> None:
+        """An epoch."""
+        told: dict[int, tuple[Any, ...]] = {}
+        rows = []
+        for _ in range(self.chance.randint(1, 30)):
+            self.event += 1
+            key = self.chance.randint(1, 20)
+            text = f"{self.event} {'x' * self.chance.choice((1, 4_000))}"
+            kind = "update_postimage" if key in self.state else "insert"
+            if key in self.state and self.chance.random() < 0.4:
+                del self.state[key]
+                kind, text = "delete", ""
+            else:
+                self.state[key] = text
+            told[key] = (key, text or None, kind, self.sink.fed, self.event)
+            rows.append(told[key])
+        self.writes += sum(row[2] != "delete" for row in told.values())
+        self.chance.shuffle(rows)
+        self.sink.feed(rows)
+
+    def check(self) -> None:
+        """Every epoch was merged once."""
+        assert dict(self.sink.database.execute("select * from t")) == self.state
+        assert self.sink.database.value("select count(*) from writes") == self.writes
+        assert self.sink.staged() == []
+
+
+def test_a_stream_is_merged_once_whatever_is_killed(sink: Sink) -> None:
+    writer = Writer(sink, 1)
+    for point in ("sink.mid-commit", "sink.after-commit"):
+        writer.feed()
+        assert sink.run_killed(point, sink.frame(), format="pgq_table_killed", table="t")
+        writer.check()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_fifty_random_kills_lose_no_change_and_double_none(sink: Sink) -> None:
+    writer = Writer(sink, 2)
+    killed = 0
+    for _ in range(50):
+        for _ in range(writer.chance.randint(1, 2)):
+            writer.feed()
+        point = f"{writer.chance.choice(SINK_POINTS)}:{writer.chance.randint(1, 2)}"
+        killed += sink.run_killed(point, sink.frame(), format="pgq_table_killed", table="t")
+        writer.check()
+    assert killed >= 15
+
+
+@pytest.mark.slow
+def test_a_table_is_followed_from_its_queue_into_another(
+    spark: Any, new_database: Callable[..., Database], tmp_path: Path
+) -> None:
+    stream = Stream(spark, new_database(pgq=True), tmp_path)
+    stream.table("id int primary key, n numeric(9,2), j jsonb, at timestamptz")
+    target = new_database(pgq=True)
+    target.execute("create table t (id int primary key, n numeric(9,2), j jsonb, at timestamptz)")
+    stream.write("insert into t select i, i, '{\"a\": 1}', now() from generate_series(1, 500) i")
+    for statement in (
+        "update t set id = id + 1000, n = n / 3 where id % 2 = 0",
+        "delete from t where id % 3 = 0",
+    ):
+        query = (
+            stream.load(payload="typed", tables="t")
+            .writeStream.format("pgq_table")
+            .options(dsn=target.dsn, table="t", sinkId="t")
+            .option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(300)
+        assert target.execute("select * from t order by 1") == stream.database.execute(
+            "select * from t order by 1"
+        )
+        stream.write(statement)
