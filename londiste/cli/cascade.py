@@ -227,6 +227,12 @@ def _switch_over(
     explain: bool,
     as_json: bool,
 ) -> None:
+    away = switchover.begun_away_from(scene, new)
+    if away is not None:
+        # Who wants the old root to be the root wants the other one not to be.
+        output.message(f"{away.describe()} is not finished")
+        _roll_back(where, scene, away.new, explain, as_json)
+        return
     switch = switchover.prepare(
         where,
         scene,

@@ -4,7 +4,7 @@ At the n-th pass (first by default) through the named point the process kills it
 SIGKILL, so nothing of its own can clean up.  Without the variable a point costs one look into
 an empty dictionary.
 
-``LONDISTE_CRASH=point,point:2`` arms several.
+``LONDISTE_CRASH=point,point:2`` arms several; ``point:*`` is every pass through one, mark or not.
 
 ``LONDISTE_CRASH_MARK=FILE`` makes it happen once: the process makes the file before it dies,
 and where the file is already, the point is passed.  A child that is started again with the
@@ -86,6 +86,9 @@ POINTS: dict[str, str] = {
 }
 
 
+_EVERY = -1
+
+
 def _parse(setting: str) -> dict[str, int]:
     found = {}
     for one in filter(None, setting.split(",")):
@@ -95,9 +98,11 @@ def _parse(setting: str) -> dict[str, int]:
                 f"LONDISTE_CRASH: no crash point {name}",
                 hint="londiste debug crash-points lists them",
             )
-        if count and not count.isdigit():
-            raise BadOption(f"LONDISTE_CRASH: not a count: {count}", hint="write point:number")
-        found[name] = int(count or 1)
+        if count and count != "*" and not count.isdigit():
+            raise BadOption(
+                f"LONDISTE_CRASH: not a count: {count}", hint="write point:number or point:*"
+            )
+        found[name] = _EVERY if count == "*" else int(count or 1)
     return found
 
 
@@ -117,9 +122,12 @@ def point(name: str) -> None:
     """The process dies here when this point is armed and its count is used up."""
     if name not in _armed:
         return
-    _armed[name] -= 1
+    every = _armed[name] == _EVERY
+    if not every:
+        _armed[name] = max(0, _armed[name] - 1)
     mark = os.environ.get("LONDISTE_CRASH_MARK", "")
-    if _armed[name] <= 0 and _first_time(f"{mark}.{name}" if mark and _several else mark):
+    mark = f"{mark}.{name}" if mark and _several else mark
+    if every or (_armed[name] == 0 and _first_time(mark)):
         stop = os.environ.get("LONDISTE_CRASH_SIGNAL", "") == "STOP"
         os.kill(os.getpid(), signal.SIGSTOP if stop else signal.SIGKILL)
 

@@ -566,7 +566,10 @@ class Worker:
             return
         try:
             nodes.set_subscriber_watermark(source.conn, state.queue, state.name, tick)
-        except (StateError, UsageError) as error:
+        except StateError as error:
+            # A node that was led below this one counts from an older tick on until it reports.
+            log.debug("watermark %d not reported: %s", tick, error)
+        except UsageError as error:
             # It pins the provider's queue, nothing here depends on it.
             log.warning("watermark %d not reported: %s", tick, error)
 

@@ -164,16 +164,38 @@ class QuickCascade:
     # -- back to the beginning ------------------------------------------------------------
 
     def save(self) -> None:
-        """Remembers the databases as they are.  No process may run yet."""
+        """Remembers the databases once every node knows all others.  No process may run yet.
+
+        So the steps of a command are the same each time: none of them depends on what has come
+        through the queue meanwhile.
+        """
+        self.start()
+        self.converge()
         for node in self.nodes.values():
+            self.wait(
+                lambda node=node: self.look(node, _KNOWN) == len(self.nodes),
+                f"the locations of all nodes on {node.name}",
+            )
+        self._stop()
+        for node in self.nodes.values():
+            self.wait(
+                lambda node=node: self.look(node, _SESSIONS) == 0,
+                f"the end of the sessions on {node.name}",
+            )
             node.database.cluster.create_database(_saved(node), template=node.database.name)
         self.saved = True
 
-    def restore(self) -> None:
-        """Sets the databases back and starts ticker and workers anew."""
+    def _stop(self) -> None:
         for fork in [n.worker for n in self.nodes.values()] + [self.ticker]:
             if fork is not None:
                 fork.kill()
+
+    def restore(self) -> None:
+        """Sets the databases back and starts ticker and workers anew."""
+        self._stop()
+        # What a test says when it fails is of its last attempt.
+        for path in self.directory.glob("fork*"):
+            path.unlink()
         for server in self.servers():
             server.up()
         for node in self.nodes.values():
@@ -233,6 +255,11 @@ class QuickCascade:
 
 
 _TYPE = "select node_type from pgq_node.node_info"
+_KNOWN = "select count(*) from pgq_node.node_location"
+_SESSIONS = (
+    "select count(*) from pg_stat_activity"
+    " where datname = current_database() and pid <> pg_backend_pid()"
+)
 _POSITION = (
     "select s.last_tick_id from pgq_node.local_state s join pgq_node.node_info n"
     " on n.queue_name = s.queue_name and n.worker_name = s.consumer_name"

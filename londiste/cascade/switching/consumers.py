@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites, Step
+from londiste.cascade.switching.moving import known_at
 from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf
 from londiste.cascade.switching.steps import (
@@ -83,6 +84,7 @@ def change_provider(
     ticket = Ticket(noted.token if noted is not None else None)
     steps: list[Step] = [
         Begin(here, queue, Kind.MOVE_CONSUMER, consumer, new, ticket, from_node=old),
+        known_at(scene, node, new),
         RegisterConsumer(there, queue, consumer, here, timeout, warn),
         ChangeProvider(here, queue, consumer, new),
         WaitKnows(here, queue, consumer, timeout, warn),
@@ -104,6 +106,7 @@ def orphaned(sites: Sites, scene: Scene, lost: str, new: str, *, warn: Warn) -> 
         for consumer in of_users(info, nodes.get_consumer_info(sites.at(here.dsn), scene.queue)):
             if consumer.provider == lost:
                 there = scene.place(new)
+                yield known_at(scene, info.name, new)
                 yield RegisterConsumer(there, scene.queue, consumer.name, here, 0.0, warn)
                 yield ChangeProvider(here, scene.queue, consumer.name, new)
 

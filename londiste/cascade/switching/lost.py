@@ -127,7 +127,8 @@ def takeover_root(
     if noted is not None and noted.last_tick is not None:
         # Interrupted behind the promotion.  Whoever was ahead of it then must not be taken for one
         # that the new root has caught up with since: its ticks of the same numbers are others.
-        others = [n for n in others if n.last_tick <= noted.last_tick]
+        # Who reads from the new root already has its ticks from there.
+        others = [n for n in others if n.last_tick <= noted.last_tick or n.provider == new]
     if target.type is not NodeType.ROOT:
         left = survivors(live, lost, partial - {new})
         if left.ahead and not accept_loss:

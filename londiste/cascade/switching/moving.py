@@ -1,6 +1,7 @@
 """A node that reads from another provider.
 
     note the change at the node                     so that the command finishes what it began
+    tell it where the new provider lives            it may not have read of that yet
     pause its worker, wait until it stands still    so that its tick does not move
     register it on the new provider, at its tick    which waits until the provider has the tick
     tables of which something else comes from there are to be copied again
@@ -211,11 +212,21 @@ def _move(
 ) -> list[Step]:
     place, queue = scene.place(info.name), scene.queue
     return [
+        known_at(scene, info.name, new),
         SetPaused(place, queue, info.worker, True, timeout),
         *again,
         *_subscription(sites, scene, info, new, timeout),
         ChangeProvider(place, queue, info.worker, new),
     ]
+
+
+def known_at(scene: Scene, name: str, provider: str) -> Step:
+    """Node ``name`` hears where ``provider`` lives.
+
+    The news of a new node comes through the queue, and a worker that stands still does not read it.
+    """
+    place, location = scene.place(name), scene.topology.views[provider].member.location
+    return RegisterLocation(place.name, place.dsn, scene.queue, provider, location)
 
 
 def _leave(scene: Scene, old: str, name: str, warn: Warn) -> list[Step]:

@@ -46,6 +46,7 @@ from londiste.cascade.switching.steps import (
 )
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.errors import LondisteError, NodeBusy, StateError, TransientError
+from londiste.pgq import queues
 
 #: Steps that other layers add while nobody writes: (old root, new root) -> steps.
 Carry = Callable[[Place, Place], Sequence[Step]]
@@ -93,6 +94,7 @@ def prepare(
     refuse_leaf(target, "it cannot become the root")
     noted = _noted(scene, target)
     if noted is None and target.type is NodeType.ROOT:
+        _refuse_closed(sites, scene, target)
         return None
     old = scene.info(noted.node if noted is not None else scene.root().name)
     _refuse_others(scene, old, target, noted)
@@ -184,7 +186,7 @@ def rollback(sites: Sites, scene: Scene, new: str) -> list[Step]:
     if target.type is NodeType.ROOT:
         raise StateError(
             f"node {new} is the root already, a switchover to it cannot be undone",
-            hint="give the command without --rollback to finish it; afterwards"
+            hint=f"londiste switchover --to {new} finishes it; afterwards"
             f" londiste switchover --to {noted.node} brings the old root back",
         )
     ticket = Ticket(noted.token)
@@ -193,6 +195,31 @@ def rollback(sites: Sites, scene: Scene, new: str) -> list[Step]:
         Cancel(scene.place(new), scene.queue, ticket),
         ReopenRoot(scene.place(noted.node), scene.queue, ticket),
     ]
+
+
+def begun_away_from(scene: Scene, root: str) -> Operation | None:
+    """The switchover that takes node ``root`` its place and is not finished, at either node."""
+    for found in scene.operations.values():
+        if found.kind is Kind.SWITCHOVER and found.node == root:
+            return found
+    return None
+
+
+def _refuse_closed(sites: Sites, scene: Scene, root: NodeInfo) -> None:
+    """Raises when a root is not the one that takes writes, or not yet for good."""
+    noted = scene.operations.get(root.name) or begun_away_from(scene, root.name)
+    if noted is not None and noted.kind is not Kind.MOVE_CONSUMER:
+        raise NodeBusy(
+            f"node {root.name} is a root, and {noted.describe()} is not finished",
+            hint=f"finish it: {noted.command()}",
+        )
+    conn = sites.at(scene.place(root.name).dsn)
+    if any(i.queue_external_ticker for i in queues.get_queue_info(conn, scene.queue)):
+        raise StateError(
+            f"node {root.name} is a root that was replaced: it takes no events",
+            detail=f"roots that answer: {', '.join(scene.topology.roots)}",
+            hint=f"londiste resurrect --node {root.name} makes it a branch; then switchover",
+        )
 
 
 def _undo(switch: Switchover, sites: Sites, error: BaseException) -> None:
