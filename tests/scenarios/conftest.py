@@ -10,6 +10,7 @@ import pytest
 from londiste.embedded.postgres import Cluster
 from tests.fix_cluster import Database
 from tests.scenarios.harness import Cascade
+from tests.scenarios.interrupting import four  # noqa: F401 -- a fixture, found by its name
 
 
 @pytest.fixture

@@ -22,10 +22,16 @@ _INSERT = (
 
 
 class Everywhere:
-    """One thread for each database; each writes rows of its own, with its name and a number."""
+    """One thread for each database; each writes rows of its own, with its name and a number.
 
-    def __init__(self, databases: dict[str, Database], *, pause: float = 0.004) -> None:
+    first -- the number of the first row.
+    """
+
+    def __init__(
+        self, databases: dict[str, Database], *, pause: float = 0.004, first: int = 1
+    ) -> None:
         self._pause = pause
+        self._first = first
         self._lock = threading.Lock()
         #: (time, node, number) of what was confirmed.
         self._accepted: list[tuple[float, str, int]] = []
@@ -95,7 +101,7 @@ class Everywhere:
         return first - last
 
     def _run(self, name: str, database: Database) -> None:
-        n = 0
+        n = self._first - 1
         conn: psycopg.Connection | None = None
         while not self._stop.is_set():
             n += 1

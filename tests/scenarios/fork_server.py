@@ -17,13 +17,17 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import click
+
 # Imported here so that no child has to.
 import londiste.cli.cascade
 import londiste.cli.worker
 import londiste.replication.worker  # noqa: F401
 from londiste.cli import cli
 from londiste.cli.errors import run
+from londiste.cli.program import command
 from tests.scenarios.processes import die_with_parent
+from tests.scenarios.reports import Reports
 
 
 def main() -> None:
@@ -69,7 +73,7 @@ def _command(order: dict[str, Any]) -> None:
             os.dup2(file, number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.environ.update(order["env"])
-        code = run(cli, order["argv"])
+        code = run(*_chosen(order["argv"]))
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:
@@ -77,6 +81,13 @@ def _command(order: dict[str, Any]) -> None:
         sys.stderr.flush()
     finally:
         os._exit(code)
+
+
+def _chosen(argv: list[str]) -> tuple[click.Command, list[str]]:
+    """The program, or the consumer that scenarios run: ``-c FILE reports …``."""
+    if argv[2:3] == ["reports"]:
+        return command(Reports), argv[:2] + argv[3:]
+    return cli, argv
 
 
 def _reap() -> None:

@@ -21,6 +21,7 @@ from londiste.cascade.types import NodeType
 from londiste.replication import add_table
 from londiste.replication.types import TableOptions
 from tests.fix_cluster import Database, Server, create_database
+from tests.scenarios import reports
 from tests.scenarios.forks import Fork, Forks
 from tests.scenarios.harness import QUEUE, quoted
 from tests.scenarios.processes import Processes
@@ -49,6 +50,7 @@ class QuickCascade:
     directory: Path
     nodes: dict[str, QuickNode] = field(default_factory=dict)
     ticker: Fork | None = None
+    reports: Fork | None = None
     saved: bool = False
     #: What the databases hold, and which of it is replicated.
     schema: str = SCHEMA
@@ -134,6 +136,23 @@ class QuickCascade:
         for name in self.nodes:
             self.start_worker(name)
 
+    def start_reports(self, name: str, *, register: bool = False) -> None:
+        """Starts the consumer of a user at a node, or another one in the place of the first."""
+        node = self.nodes[name]
+        config = self.directory / "reports.toml"
+        if register:
+            node.database.execute(reports.SCHEMA)
+            config.write_text(
+                f"[londiste]\ndb = {quoted(node.database.dsn)}\nqueue_name = {quoted(QUEUE)}\n"
+                'job_name = "reports"\nloop_delay = 0.1\nexception_sleep = 0.3\n'
+            )
+            config.chmod(0o600)
+            fork = self.forks.run(config, "reports", "--register")
+            assert fork.code() == 0, str(fork)
+        if self.reports is not None:
+            self.reports.kill()
+        self.reports = self.forks.start(config, "reports")
+
     def kill_worker(self, name: str) -> None:
         """kill -9, and a new one."""
         self.stop_worker(name)
@@ -151,9 +170,8 @@ class QuickCascade:
 
     def close(self) -> None:
         """Ends everything."""
-        for fork in [n.worker for n in self.nodes.values()] + [self.ticker]:
-            if fork is not None:
-                fork.send(signal.SIGKILL)
+        for fork in self._forks():
+            fork.send(signal.SIGKILL)
         self.forks.close()
         self.processes.close()
         for node in self.nodes.values():
@@ -186,9 +204,13 @@ class QuickCascade:
         self.saved = True
 
     def _stop(self) -> None:
-        for fork in [n.worker for n in self.nodes.values()] + [self.ticker]:
-            if fork is not None:
-                fork.kill()
+        for fork in self._forks():
+            fork.kill()
+        self.reports = None
+
+    def _forks(self) -> list[Fork]:
+        workers = [node.worker for node in self.nodes.values()]
+        return [fork for fork in (*workers, self.ticker, self.reports) if fork is not None]
 
     def restore(self) -> None:
         """Sets the databases back and starts ticker and workers anew."""

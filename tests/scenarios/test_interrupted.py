@@ -12,48 +12,35 @@ All the while somebody tries to write on every node.  ``-rP`` shows how often it
 
 from __future__ import annotations
 
-import contextlib
-import re
 import signal
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from londiste.cascade.types import NodeType
-from londiste.embedded.postgres import Cluster
-from tests.scenarios.everywhere import Everywhere, rows
-from tests.scenarios.forks import Fork
-from tests.scenarios.quick_cascade import QuickCascade, running
-
-POINTS = ("plan.before-step", "plan.after-step")
-BRANCH, LEAF = NodeType.BRANCH, NodeType.LEAF
-
-
-@dataclass(frozen=True)
-class Operation:
-    """A command that changes the cascade n1 <- n2 <- n4, n1 <- n3 (n4 is a leaf).
-
-    roots -- who takes writes, in its order.
-    at -- the node at which it is given.
-    lost -- the node whose server is gone.
-    before -- commands that come first, at n1.
-    """
-
-    argv: tuple[str, ...]
-    roots: tuple[str, ...] = ("n1",)
-    at: str = "n3"
-    lost: str = ""
-    before: tuple[tuple[str, ...], ...] = ()
-
+from tests.scenarios.everywhere import Everywhere
+from tests.scenarios.interrupting import (
+    FAULTS,
+    LEAF,
+    SERVERS,
+    Operation,
+    again_and_again,
+    gone,
+    interrupted,
+    same,
+    stands,
+)
+from tests.scenarios.quick_cascade import QuickCascade
 
 OPERATIONS = {
     "change-provider": Operation(("change-provider", "--node", "n4", "--provider", "n3")),
     "change-provider-of-branch": Operation(
         ("change-provider", "--node", "n2", "--provider", "n3"), at="n1"
+    ),
+    "change-provider-of-consumer": Operation(
+        ("change-provider", "--node", "n4", "--consumer", "reports", "--provider", "n3"),
+        reports="n4",
     ),
     "switchover": Operation(("switchover", "--block", "60", "--to", "n2"), ("n1", "n2")),
     "switchover-all": Operation(
@@ -84,26 +71,9 @@ OPERATIONS = {
     "tag-dead": Operation(("tag-dead", "n4")),
     "tag-alive": Operation(("tag-alive", "n4"), before=(("tag-dead", "n4"),)),
 }
-#: Whose server each one is, by a node on it.
-SERVERS = {"A": "n1", "B": "n2", "C": "n3"}
-FAULTS = ("command", "workers", *SERVERS)
+
 #: Operation and fault: the others are in the slow run.
 SHORT = [("takeover-dead-root", "command"), ("switchover", "workers"), ("rename-branch", "B")]
-
-
-@pytest.fixture(scope="module")
-def four(
-    tmp_path_factory: pytest.TempPathFactory, own_servers: Callable[[str], Cluster]
-) -> Iterator[QuickCascade]:
-    """n1 on server A, n2 on B, n3 and n4 on C; saved, and at work."""
-    a, b, c = own_servers("A"), own_servers("B"), own_servers("C")
-    with running(QuickCascade(tmp_path_factory.mktemp("four"))) as cascade:
-        cascade.node("n1", NodeType.ROOT, a)
-        cascade.node("n2", BRANCH, b, "n1")
-        cascade.node("n3", BRANCH, c, "n1")
-        cascade.node("n4", LEAF, c, "n2")
-        cascade.save()
-        yield cascade
 
 
 CASES = [
@@ -129,10 +99,10 @@ def test_a_change_that_is_interrupted_again_and_again(
 
     def interrupt() -> bool:
         nonlocal count
-        count = _again_and_again(four, operation, fault)
+        count = again_and_again(four, operation, fault)
         return True
 
-    _same(_once(four, operation, interrupt), wanted, f"interrupted {count} times")
+    same(_once(four, operation, interrupt), wanted, f"interrupted {count} times")
     assert count >= 2
     print(f"{name} {fault}: {count} interruptions, {time.monotonic() - began:.0f} s")
 
@@ -147,16 +117,16 @@ def test_a_change_that_is_interrupted_once_at_every_step(
     wanted = _once(four, operation)
 
     def once(point: str, number: int) -> dict[str, Any] | None:
-        return _once(four, operation, lambda: _interrupted(four, operation, fault, point, number))
+        return _once(four, operation, lambda: interrupted(four, operation, fault, point, number))
 
     number = 1
     while (found := once("plan.before-step", number)) is not None:
-        _same(found, wanted, f"interrupted before step {number}")
+        same(found, wanted, f"interrupted before step {number}")
         number += 1
     assert number > 1
     # Behind the last step as well: before the one after it there is none.
     last = once("plan.after-step", number - 1)
-    _same(last, wanted, f"interrupted after step {number - 1}, the last one")
+    same(last, wanted, f"interrupted after step {number - 1}, the last one")
     print(f"{name} {fault}: {number} interruptions, {time.monotonic() - began:.0f} s")
 
 
@@ -181,14 +151,6 @@ def test_a_second_operator_is_refused_while_the_first_one_works(four: QuickCasca
     assert "already" in four.do("n1", *argv).err
 
 
-def _same(found: dict[str, Any] | None, wanted: dict[str, Any] | None, when: str) -> None:
-    """Every node stands as it does without an interruption."""
-    assert found is not None and wanted is not None, f"{when}: not reached"
-    for node in wanted:
-        less, more = set(wanted[node]) - set(found[node]), set(found[node]) - set(wanted[node])
-        assert not less and not more, f"{when}, at {node}: not {less}, but {more}"
-
-
 def _once(
     cascade: QuickCascade, operation: Operation, interrupt: Callable[[], bool] = lambda: True
 ) -> dict[str, Any] | None:
@@ -199,6 +161,8 @@ def _once(
     cascade.restore()
     for argv in operation.before:
         cascade.do("n1", *argv)
+    if operation.reports:
+        cascade.start_reports(operation.reports, register=True)
     branches = {n.name: n.database for n in cascade.nodes.values() if n.kind is not LEAF}
     with Everywhere(branches, pause=0.01) as writer:
         writer.wait(5, on="n1")
@@ -209,7 +173,7 @@ def _once(
         dropped = {operation.argv[1]} if operation.argv[0] == "drop-node" else set()
         if met:
             again = cascade.londiste(operation.at, *operation.argv)
-            assert again.code() == 0 or _gone(operation, again), f"{again}\n{cascade.report()}"
+            assert again.code() == 0 or gone(operation, again), f"{again}\n{cascade.report()}"
         writer.wait(5, on=operation.roots[-1])
         writer.stop()
         # A node that was dropped is an ordinary database.
@@ -217,125 +181,4 @@ def _once(
     if not met:
         return None
     assert history == list(operation.roots), f"two roots, or another: {history}"
-    return _stands(cascade, operation, writer)
-
-
-def _again_and_again(cascade: QuickCascade, operation: Operation, fault: str) -> int:
-    """Gives the command until it is through, and lets the fault happen before each step.
-
-    A step that is there to be repeated comes first again and again: a command that has done nothing
-    new has its first step for itself the next time, then two of them.  The number of the faults.
-    """
-    count, free = 0, 0
-    seen: set[str] = set()
-    config = cascade.nodes[operation.at].config
-    while True:
-        if fault == "command":
-            point = f"plan.before-step:{free + 1}"
-            fork = cascade.londiste(operation.at, *operation.argv, LONDISTE_CRASH=point)
-            count += fork.code() == -signal.SIGKILL
-        else:
-            env = {"LONDISTE_CRASH": "plan.before-step:*", "LONDISTE_CRASH_SIGNAL": "STOP"}
-            fork = cascade.forks.start(config, *operation.argv, **env)
-            step = 0
-            while _stands_still(cascade, fork):
-                if step >= free:
-                    _happen(cascade, operation, fault)
-                    count += 1
-                step += 1
-                fork.send(signal.SIGCONT)
-        if fork.code() == 0 or _gone(operation, fork):
-            return count
-        if fork.code() != -signal.SIGKILL:
-            _told(fork)
-        steps = {line for line in fork.err.splitlines() if re.match(r"(n\d|other): ", line)}
-        free = (fault == "command") if steps - seen else free + 1
-        seen |= steps
-        assert free < 50, f"no way through\n{fork}"
-
-
-def _stands_still(cascade: QuickCascade, fork: Fork) -> bool:
-    """Waits until the command is stopped, or has ended: then False."""
-
-    def state() -> str:
-        if fork.code() is not None:
-            return "ended"
-        with contextlib.suppress(OSError):
-            words = Path(f"/proc/{fork.pid}/stat").read_text().rpartition(")")[2].split()
-            return "stopped" if words[0] == "T" else ""
-        return ""
-
-    return str(cascade.wait(state, f"a stop of {fork.argv}", 120)) == "stopped"
-
-
-def _interrupted(
-    cascade: QuickCascade, operation: Operation, fault: str, point: str, number: int
-) -> bool:
-    """Begins the operation and lets the fault happen; False when there is no such step."""
-    mark = cascade.directory / "crashed"
-    mark.unlink(missing_ok=True)
-    env = {"LONDISTE_CRASH": f"{point}:{number}", "LONDISTE_CRASH_MARK": str(mark)}
-    if fault == "command":
-        fork = cascade.londiste(operation.at, *operation.argv, **env)
-        if not mark.exists():
-            assert fork.code() == 0, f"{fork}\n{cascade.report()}"
-            return False
-        assert fork.code() == -signal.SIGKILL
-        return True
-    fork = cascade.forks.start(
-        cascade.nodes[operation.at].config, *operation.argv, LONDISTE_CRASH_SIGNAL="STOP", **env
-    )
-    cascade.wait(lambda: mark.exists() or fork.code() is not None, f"step {number}")
-    if not mark.exists():
-        assert fork.code() == 0, f"{fork}\n{cascade.report()}"
-        return False
-    _happen(cascade, operation, fault)
-    fork.send(signal.SIGCONT)
-    _told(fork)
-    return True
-
-
-def _happen(cascade: QuickCascade, operation: Operation, fault: str) -> None:
-    if fault == "workers":
-        for name in cascade.nodes:
-            if name != operation.lost:
-                cascade.kill_worker(name)
-        return
-    cascade.nodes[SERVERS[fault]].database.cluster.restart("immediate")
-
-
-def _gone(operation: Operation, fork: Fork) -> bool:
-    """Nobody knows the node any more that is dropped: it was done before."""
-    dropping = operation.argv[0] == "drop-node"
-    return dropping and fork.code() == 2 and "has no node" in fork.err
-
-
-def _told(fork: Fork) -> None:
-    """It has finished, or has ended with an error that says what to do: no traceback."""
-    code = fork.wait()
-    assert code in {0, 3, 6}, str(fork)
-    assert code == 0 or ("hint:" in fork.err and "Traceback" not in fork.err), str(fork)
-
-
-def _stands(cascade: QuickCascade, operation: Operation, writer: Everywhere) -> dict[str, Any]:
-    cascade.converge()
-    kept = writer.confirmed(*[n for n in operation.roots if n != operation.lost])
-    may_be = writer.confirmed() | writer.unknown()
-    for node in cascade.live():
-        found = rows(node.database)
-        assert len(found) == len(set(found)), f"{node.name}: rows that came twice"
-        assert kept <= set(found), f"{node.name}: lost {sorted(kept - set(found))[:9]}"
-        assert set(found) <= may_be, f"{node.name}: {sorted(set(found) - may_be)[:9]}"
-
-    def settled() -> dict[str, Any] | None:
-        digest = cascade.digest()
-        waiting = any(
-            row[0] == "reads" and (not row[4] or row[5])
-            for found in digest.values()
-            if found != "down"
-            for row in found
-        )
-        return None if waiting else digest
-
-    found: dict[str, Any] = cascade.wait(settled, "workers that have seen the change")
-    return found
+    return stands(cascade, operation, writer)
