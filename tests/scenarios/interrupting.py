@@ -25,6 +25,9 @@ SERVERS = {"A": "n1", "B": "n2", "C": "n3"}
 FAULTS = ("command", "workers", *SERVERS)
 
 
+_NOTES = "select count(*) from pgq_node.operation"
+
+
 @dataclass(frozen=True)
 class Operation:
     """A command that changes the cascade n1 <- n2 <- n4, n1 <- n3 (n4 is a leaf).
@@ -92,6 +95,9 @@ def again_and_again(cascade: QuickCascade, operation: Operation, fault: str) -> 
                 step += 1
                 fork.send(signal.SIGCONT)
         if fork.code() == 0 or gone(operation, fork):
+            # Who is told that it is done must not have to give it once more.
+            left = [n.name for n in cascade.live() if cascade.look(n, _NOTES)]
+            assert not left, f"it is done, and still under way at {left}\n{fork}"
             return count
         if fork.code() != -signal.SIGKILL:
             told(fork)

@@ -245,7 +245,7 @@ class QuickCascade:
         """One value from a node's database."""
         return node.database.value(statement)
 
-    def converge(self, seconds: float = 60.0) -> None:
+    def converge(self, seconds: float = 180.0) -> None:
         """Waits until every node that answers has what the root has."""
         root = self.root()
         root.database.execute(f"select pgq.force_tick('{QUEUE}')")
