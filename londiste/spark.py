@@ -21,9 +21,15 @@ from typing import Any
 def register(spark: Any) -> None:
     """Makes our formats known to a SparkSession; a second time changes nothing.
 
-    ``pgq`` is a queue, read and written; ``pgq_table`` are tables, written.
+    ``pgq`` is a queue, read and written; ``pgq_table`` are tables, written.  On a cluster this
+    package goes to the executors, which need a Python with psycopg and pyarrow; with Spark Connect
+    it has to be installed there.
     """
     source = importlib.import_module("londiste.engine.spark.source")
+    package = importlib.import_module("londiste.engine.spark.ship")
+    context = getattr(spark, "_sc", None)
+    if context is not None and package.is_needed(context.master):
+        package.ship(context)
     spark.dataSource.register(source.PgqDataSource)
     table = importlib.import_module("londiste.engine.spark.sink.table")
     spark.dataSource.register(table.TableSink)

@@ -101,7 +101,7 @@ def _program(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """What executors run; it travels by value and finds out there whether it can run.
 
-    package -- name of the archive with our program, '' when executors have it in any case.
+    package -- name of the directory with our program, '' when executors have it in any case.
     """
     version = londiste.__version__
 
@@ -114,7 +114,8 @@ def _program(
         if package:
             from pyspark import SparkFiles
 
-            path = SparkFiles.get(package)
+            # The archive is a package in it.
+            path = SparkFiles.getRootDirectory()
             if path not in sys.path:
                 sys.path.insert(0, path)
         problem = ""

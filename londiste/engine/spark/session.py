@@ -27,7 +27,7 @@ import londiste
 from londiste.embedded.java import find_java
 from londiste.engine.spark.failures import no_master, told
 from londiste.engine.spark.patience import SETTING as PATIENCE
-from londiste.engine.spark.ship import ship
+from londiste.engine.spark.ship import is_needed, ship
 from londiste.errors import LondisteError
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ _JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 _LOCAL = re.compile(r"local(?:\[(\*|\d+)\])?")
 
-#: Masters that start executors as processes of this host, in this program's environment.
-_HERE = re.compile(r"local(-cluster)?(\[|$)")
 #: Seconds in which a master has to take a connection.
 _ANSWER = 5.0
 
@@ -185,7 +183,7 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
             if not remote or key != "spark.master":
                 builder = builder.config(key, value)
         session = builder.getOrCreate()
-        _shipped = "" if remote or _HERE.match(where) else ship(session.sparkContext)
+        _shipped = ship(session.sparkContext) if not remote and is_needed(where) else ""
         return session
     except (PySparkException, Py4JError, RuntimeError, OSError, ValueError) as error:
         # Asked for before the JVM that knows it has ended.
@@ -262,7 +260,7 @@ def _python_environment(settings: Mapping[str, str]) -> dict[str, str]:
         "PYSPARK_PYTHON": settings.get("spark.pyspark.python", sys.executable),
         "PYSPARK_DRIVER_PYTHON": driver,
     }
-    if _HERE.match(settings["spark.master"]):
+    if not is_needed(settings["spark.master"]):
         package_root = str(Path(londiste.__file__).resolve().parent.parent)
         known = [package_root, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         found["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, known)))
