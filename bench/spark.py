@@ -260,7 +260,7 @@ def latency(args: argparse.Namespace, folder: Path) -> dict[str, float]:
 
                 query = (
                     spark.readStream.format("pgq")
-                    .options(dsn=server.dsn(), queue="q", consumer="lake", payload="raw")
+                    .options(dsn=server.dsn(), queue="q", consumer=f"lake_{warm}", payload="raw")
                     .options(startingOffsets="latest")
                     .load()
                     .writeStream.foreachBatch(take)
@@ -270,7 +270,8 @@ def latency(args: argparse.Namespace, folder: Path) -> dict[str, float]:
                 )
                 with ours.connect() as conn:
                     common.wait_until(
-                        "select exists (select from pgq.get_consumer_info('q', 'lake'))", conn
+                        f"select exists (select from pgq.get_consumer_info('q', 'lake_{warm}'))",
+                        conn,
                     )
                 producer = paced(server.dsn(), statement, rate, 6 if warm else args.seconds)
                 committed = producer.committed()
@@ -283,7 +284,8 @@ def latency(args: argparse.Namespace, folder: Path) -> dict[str, float]:
                     called = [seen[n][0] - committed[n] for n in range(producer.total)]
                     taken = [seen[n][1] - committed[n] for n in range(producer.total)]
         with ours.connect() as conn:
-            batches.unregister_consumer(conn, "q", "lake")
+            for warm in (True, False):
+                batches.unregister_consumer(conn, "q", f"lake_{warm}")
         consumer = ours.latency(rate, args.seconds, lag="10ms", poll=None)
         sessions.stop()
     found = {
