@@ -101,7 +101,7 @@ def test_a_leaf_a_branch_and_the_root_change_places_and_compare_equal(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_every_node_changes_its_place_and_compares_equal_after_each_change(
     cluster16: Server, new_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:

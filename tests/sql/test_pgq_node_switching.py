@@ -84,6 +84,39 @@ def test_a_closed_root_has_a_last_tick_with_everything_before_it(pgq_db: Databas
     assert pgq_db.value("select pgq.ticker('q')") > tick
 
 
+def test_the_worker_of_a_closed_root_says_nothing_behind_the_last_tick(pgq_db: Database) -> None:
+    """Its session may write into a closed queue, and does so while others change the cascade."""
+    make_root(pgq_db)
+    pgq_db.execute("create sequence s; select londiste.local_add_seq('q', 's')")
+    token = begin(pgq_db)[2]
+    pgq_db.execute("select pgq.force_tick('q')")
+    pgq_db.execute("select pgq.ticker('q')")
+    worker = pgq_db.connect(autocommit=False)
+    worker.execute("set session_replication_role = replica")
+    say = (
+        "select (pgq_node.set_global_watermark('q', null)).ret_code,"
+        " (londiste.root_check_seqs('q')).ret_code"
+    )
+    closing = pgq_db.connect()
+    closing.execute("set lock_timeout = '100ms'")
+    worker.execute(say)
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        closing.execute("select pgq_node.close_root('q', %s)", [token])
+    worker.commit()
+    closing.execute("select pgq_node.close_root('q', %s)", [token])
+    written = pgq_db.value("select count(*) from pgq.event_1")
+    pgq_db.execute("select setval('s', 1000000)")
+    assert worker.execute(say).fetchall() == [(200, 100)]
+    worker.commit()
+    assert pgq_db.value("select count(*) from pgq.event_1") == written
+    # Opened again it says it.
+    pgq_db.execute("select pgq_node.reopen_root('q', %s)", token)
+    worker.execute(say)
+    worker.commit()
+    said = pgq_db.execute("select ev_type from pgq.event_1 order by ev_id desc limit 2")
+    assert {kind for (kind,) in said} == {"pgq.global-watermark", "londiste.update-seq"}
+
+
 def test_a_producer_that_waited_for_the_closing_inserts_nothing(pgq_db: Database) -> None:
     """It has looked at the queue before; its insert comes after the lock."""
     make_root(pgq_db)

@@ -10,7 +10,8 @@ as $$
 /*
  * Tells all nodes a value of one sequence of the root, when it is time; true when it was.
  *
- * i_first -- nothing was published yet.  The caller has locked the row of seq_info.
+ * i_first -- nothing was published yet.  The caller has locked the row of seq_info.  A root that is
+ * closed publishes nothing.
  */
 declare
     v_seq record;
@@ -30,7 +31,7 @@ begin
     end if;
     v_value := londiste._seq_ahead(v_real, case when not i_first then v_seq.told end, i_buffer,
         v_seq.increment, v_seq.low, v_seq.high, v_seq.cycle);
-    if v_value is null then
+    if v_value is null or not (i_first or pgq_node._root_takes_events(i_queue_name)) then
         return false;
     end if;
     update londiste.seq_info

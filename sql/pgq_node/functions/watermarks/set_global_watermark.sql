@@ -13,7 +13,7 @@ as $$
  *
  * Root: NULL stands for its own local watermark; the new value goes to all nodes as event
  * pgq.global-watermark and becomes the position of the root's worker.  Branch: a tick that
- * does not exist here is skipped.  Leaf: nothing to do.
+ * does not exist here is skipped.  Leaf: nothing to do.  Nor on a root that is closed.
  *
  * 200 done or skipped; 100 leaf, ignored; 404 no node here; 500 branch without a value.
  */
@@ -55,6 +55,11 @@ begin
         return;
     end if;
 
+    if v_type = 'root' and not pgq_node._root_takes_events(i_queue_name) then
+        select 200, 'Root takes no events, global watermark stays at ' || v_now::text
+            into ret_code, ret_note;
+        return;
+    end if;
     perform pgq.register_consumer_at(i_queue_name, '.global_watermark', v_new);
     if v_type = 'root' then
         perform pgq.insert_event(i_queue_name, 'pgq.global-watermark', v_new::text,
