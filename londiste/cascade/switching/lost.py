@@ -130,6 +130,7 @@ def takeover_root(
         # Who reads from the new root already has its ticks from there.
         others = [n for n in others if n.last_tick <= noted.last_tick or n.provider == new]
     if target.type is not NodeType.ROOT:
+        _refuse_second(scene, lost, new)
         left = survivors(live, lost, partial - {new})
         if left.ahead and not accept_loss:
             worst = max(left.ahead, key=lambda n: n.last_tick)
@@ -165,6 +166,19 @@ def takeover_root(
         steps += moving.change_provider(sites, scene, other.name, new, timeout=timeout, warn=warn)
     steps += consumers.orphaned(sites, scene, lost, new, warn=warn)
     return [*steps, End(here, queue, ticket)]
+
+
+def _refuse_second(scene: Scene, lost: str, new: str) -> None:
+    """Raises StateError when another node takes writes already: there would be two roots."""
+    for other in scene.topology.roots:
+        noted = scene.operations.get(other)
+        closed = noted is not None and noted.kind is Kind.SWITCHOVER and noted.node == other
+        if other not in (lost, new) and not (closed and noted and noted.last_tick is not None):
+            raise StateError(
+                f"node {other} is the root, {new} cannot take the place of {lost} as well",
+                hint=f"londiste takeover {lost} --node {other} --dead finishes what is left to do;"
+                f" afterwards londiste switchover --to {new} makes {new} the root",
+            )
 
 
 def takeover_branch(
