@@ -161,6 +161,12 @@ class NodeSettings(DatabaseSettings):
     remote_extra_connstr: str = Field(
         "", description="Added to the location of every other node: user=, sslmode=, …"
     )
+    answer_timeout: float = Field(
+        20.0,
+        gt=0,
+        description="Seconds over lock_timeout after which a server that is silent in the middle of"
+        " a command about nodes is taken for unreachable.",
+    )
     handler_modules: tuple[str, ...] = Field(
         (), description="Python modules with handlers of your own."
     )

@@ -133,6 +133,7 @@ def upstream(sites: Sites, queue: str, provider: str) -> Upstream:
                 hint=f"give the connection string of its provider {info.provider}, or of another"
                 " root or branch, to --provider",
             )
+        sites.call_them({dsn: info.name})
         first = first or info
         if info.name in passed:
             raise StateError(
@@ -180,10 +181,17 @@ def reachable_from_elsewhere(location: str) -> bool:
     return bool(parts.get("service") or (host and not str(host).startswith("/")))
 
 
-def check_same_database(local: Connection, location: str) -> None:
+def check_same_database(
+    local: Connection, location: str, *, answer_seconds: float | None = None
+) -> None:
     """Raises BadOption unless ``location`` leads to the database of ``local``."""
     try:
-        with session(location, name="londiste create: check", autocommit=True) as other:
+        with session(
+            location,
+            name="londiste create: check",
+            autocommit=True,
+            answer_seconds=answer_seconds,
+        ) as other:
             same = same_database(local, other)
     except LondisteError as error:
         raise type(error)(
@@ -216,7 +224,7 @@ def _look_at(sites: Sites, node: NewNode, check: bool) -> NodeInfo | None:
             hint="londiste node-info shows it; choose another database, or another queue_name",
         )
     if check:
-        check_same_database(local, sites.reach(node.location))
+        check_same_database(local, sites.reach(node.location), answer_seconds=sites.answer_seconds)
     return existing
 
 

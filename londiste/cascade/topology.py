@@ -67,7 +67,9 @@ def read(dsn: str, queue: str, *, extra: str = "") -> Topology:
 
     Raises UnknownNode when that database is no node, NodeUnreachable when it does not answer.
     """
-    with session(dsn, name="londiste topology", autocommit=True) as conn:
+    with session(
+        dsn, name="londiste topology", autocommit=True, answer_seconds=ANSWER_SECONDS + 2
+    ) as conn:
         local = nodes.get_node_info(conn, queue)
         members = nodes.get_queue_locations(conn, queue)
     return Topology(

@@ -385,7 +385,9 @@ def drop_node(
     """Take a node out of the cascade. Its tables keep their rows."""
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
-        steps = leaving.drop(where, _scene(where, settings), name, force=force)
+        scene = _scene(where, settings)
+        steps = leaving.drop(where, scene, name, force=force)
+        _tell_silent(scene, (name,), "goes on to know the node")
         _finish(steps, where, explain, as_json, f"node {name} is dropped", f"no node {name}")
 
 
@@ -416,10 +418,21 @@ def _tag(
 ) -> None:
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
-        steps = leaving.tag(_scene(where, settings), list(names), dead=dead)
+        scene = _scene(where, settings)
+        steps = leaving.tag(scene, list(names), dead=dead)
+        _tell_silent(scene, names, "does not hear of it")
         word = "dead" if dead else "alive"
         named = ", ".join(names)
         _finish(steps, where, explain, as_json, f"{named}: {word}", f"{named}: {word} already")
+
+
+def _tell_silent(scene: Scene, about: Sequence[str], what: str) -> None:
+    """Nodes that do not answer are passed over, and must not be forgotten."""
+    for name, view in scene.topology.views.items():
+        if view.info is None and not view.member.dead and name not in about:
+            output.warning(
+                f"node {name} does not answer and {what}: give the command again when it is back"
+            )
 
 
 @click.command("rename-node")

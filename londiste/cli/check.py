@@ -27,7 +27,7 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
     settings = context.settings(NodeSettings)
     queue = settings.queue_name
     found: list[Finding] = []
-    with open_sites(settings) as sites:
+    with open_sites(settings, bounded=not sizes) as sites:
         facts = capture_facts.collect(sites.at(settings.db), queue, sizes=sizes)
         found += captures.findings(facts, queue)
         if all_nodes:

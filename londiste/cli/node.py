@@ -64,7 +64,7 @@ def create_root(
     """
     settings = context.settings(NodeSettings, consumer_name=worker)
     node = _new_node(settings, NodeType.ROOT, name, public)
-    with sites(settings) as where:
+    with sites(settings, bounded=True) as where:
         steps = create.create_root(where, node, check=not nocheck)
         _finish(steps, where, node, explain, as_json)
 
@@ -139,7 +139,7 @@ def _create_below(
         )
     node = dataclasses.replace(_new_node(settings, kind, name, public), combined=merge)
     make = create.create_leaf if kind is NodeType.LEAF else create.create_branch
-    with sites(settings) as where:
+    with sites(settings, bounded=True) as where:
         dsn = where.reach(dsn)
         steps = make(where, node, dsn, check=not nocheck)
         above = nodes.get_node_info(where.at(dsn), node.queue)
@@ -254,7 +254,7 @@ def _set_paused(
 ) -> None:
     settings = context.settings(NodeSettings)
     queue = settings.queue_name
-    with sites(settings) as where:
+    with sites(settings, bounded=True) as where:
         conn = where.at(_dsn_of(where, settings, node))
         info = nodes.get_node_info(conn, queue)
         who = consumer or info.worker
@@ -281,7 +281,9 @@ def _dsn_of(where: Sites, settings: NodeSettings, name: str | None) -> str:
     members = nodes.get_queue_locations(local, settings.queue_name)
     for member in members:
         if member.name == name:
-            return where.reach(member.location)
+            dsn = where.reach(member.location)
+            where.call_them({dsn: name})
+            return dsn
     raise UnknownNode(
         f"queue {settings.queue_name} has no node {name}",
         hint=f"the nodes are {', '.join(m.name for m in members)}",
@@ -297,7 +299,7 @@ def _dsn_of(where: Sites, settings: NodeSettings, name: str | None) -> str:
 def members(context: options.Context, as_json: bool) -> None:
     """List the nodes of the queue that this node knows."""
     settings = context.settings(NodeSettings)
-    with sites(settings) as where:
+    with sites(settings, bounded=True) as where:
         conn = where.at(settings.db)
         nodes.get_node_info(conn, settings.queue_name)
         known = nodes.get_queue_locations(conn, settings.queue_name)
@@ -315,7 +317,7 @@ def node_info(context: options.Context, name: str | None, as_json: bool) -> None
     """Show one node: its type, provider, position and flags."""
     settings = context.settings(NodeSettings)
     queue = settings.queue_name
-    with sites(settings) as where:
+    with sites(settings, bounded=True) as where:
         conn = where.at(_dsn_of(where, settings, name))
         info = nodes.get_node_info(conn, queue)
         locations = {m.name: m for m in nodes.get_queue_locations(conn, queue)}
@@ -387,7 +389,7 @@ def wait_provider(context: options.Context, timeout: float | None, as_json: bool
 def _wait(context: options.Context, timeout: float | None, as_json: bool, *, root: bool) -> None:
     settings = context.settings(NodeSettings)
     queue = settings.queue_name
-    with sites(settings) as where:
+    with sites(settings, bounded=True) as where:
         local = where.at(settings.db)
         info = nodes.get_node_info(local, queue)
         if info.type is not NodeType.ROOT:

@@ -48,7 +48,7 @@ def resurrect(
     """
     settings = context.settings(NodeSettings)
     choice = Choice(undo, resync, scripts_undone)
-    with sites(settings) as where:
+    with sites(settings, bounded=True) as where:
         scene = look(where, settings.db, settings.queue_name, settings.remote_extra_connstr)
         name = node or scene.topology.local
         found = returning.prepare(where, scene, name, file=file, warn=output.warning)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from londiste.cascade.plan import Sites
 from londiste.settings import NodeSettings
 
-#: Seconds over ``lock_timeout`` in which a server has to answer a command that changes the cascade.
-_ANSWER_SECONDS = 20.0
-
 
 def sites(settings: NodeSettings, *, bounded: bool = False) -> Sites:
     """Connections for a command, with the limits of the settings.
 
-    bounded -- no statement of the command may take longer than locks may be waited for, and 20 s:
-        a server that does not answer then is taken for unreachable.
+    bounded -- no statement of the command may take longer than locks may be waited for, and
+        ``answer_timeout``: a server that does not answer then is taken for unreachable.
     """
     return Sites(
         name="londiste admin",
         lock_timeout=settings.lock_timeout,
         extra=settings.remote_extra_connstr,
-        answer_seconds=settings.lock_timeout + _ANSWER_SECONDS if bounded else None,
+        answer_seconds=patience(settings) if bounded else None,
     )
+
+
+def patience(settings: NodeSettings) -> float:
+    """Seconds for the answer to one statement of a command about nodes."""
+    return settings.lock_timeout + settings.answer_timeout

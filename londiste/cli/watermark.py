@@ -36,7 +36,7 @@ def sync_watermark(
     if off and names:
         raise BadOption("nodes and --off exclude each other", hint="give one of them")
     settings = context.settings(NodeSettings)
-    with sites(settings) as where:
+    with sites(settings, bounded=True) as where:
         scene = look(where, settings.db, settings.queue_name, settings.remote_extra_connstr)
         name = node or scene.topology.local
         if not names and not off:

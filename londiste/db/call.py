@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import args_row, dict_row, tuple_row
 
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, whereabouts
 from londiste.errors import RET_CLASSES, LondisteError, StateError, from_database
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def value(conn: Connection, function: str, *args: Any, **named: Any) -> Any:
         with conn.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute(*_statement(function, args, named)).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=_where(conn)) from error
+        raise from_database(error, where=whereabouts(conn)) from error
     return row[0] if row else None
 
 
@@ -50,7 +50,7 @@ def rows(conn: Connection, function: str, *args: Any, **named: Any) -> list[dict
             cursor.execute(*_statement(function, args, named))
             return cursor.fetchall()
     except psycopg.Error as error:
-        raise from_database(error, where=_where(conn)) from error
+        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def records(
@@ -62,7 +62,7 @@ def records(
             cursor.execute(*_statement(function, args, named))
             return cursor.fetchall()
     except psycopg.Error as error:
-        raise from_database(error, where=_where(conn)) from error
+        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def row(conn: Connection, function: str, *args: Any, **named: Any) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def together(conn: Connection, *calls: Sequence[Any]) -> list[list[dict[str, Any
                 cursors.append(cursor)
         return [cursor.fetchall() for cursor in cursors]
     except psycopg.Error as error:
-        raise from_database(error, where=_where(conn)) from error
+        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def later(conn: Connection, function: str, *args: Any) -> Callable[[], list[dict[str, Any]]]:
@@ -129,7 +129,7 @@ def meanwhile(conn: Connection, function: str, *args: Any) -> Iterator[list[dict
                 yield found
             found += cursor.fetchall()
     except psycopg.Error as error:
-        raise from_database(error, where=_where(conn)) from error
+        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def _statement(
@@ -149,13 +149,6 @@ def _text(function: str, count: int, names: tuple[str, ...]) -> bytes:
         sql.Identifier(*function.split(".")), sql.SQL(", ").join(placeholders)
     )
     return statement.as_bytes(None)
-
-
-def _where(conn: Connection) -> str:
-    try:
-        return f"{conn.info.dbname}@{conn.info.host or 'local socket'}"
-    except psycopg.Error:
-        return "lost connection"
 
 
 __all__ = [

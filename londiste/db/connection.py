@@ -17,7 +17,7 @@ import psycopg
 from psycopg import conninfo
 from psycopg.rows import TupleRow
 
-from londiste.errors import AccessDenied, BadOption, from_database
+from londiste.errors import AccessDenied, BadOption, LondisteError, from_database
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
@@ -46,6 +46,31 @@ _NETWORK: dict[str, str] = {
     "tcp_user_timeout": "30000",
 }
 
+#: The same the other way round: a server whose client is gone ends the session, and lets its locks
+#: go.  Sessions on a socket of the file system have none of it, and need none.
+_NETWORK_OF_SERVER: dict[str, str] = {
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+
+
+def limit_answers(conn: Connection, seconds: float | None, *, unless_busy: bool = False) -> None:
+    """From now on the session has another ``answer_seconds`` (``connect``).
+
+    unless_busy -- for statements that may rightly take long: when so much time has passed, another
+        session asks the server whether it is at work, and breaks this one only if it is not.
+    """
+    assert isinstance(conn, _Patient)
+    conn.answer_seconds, conn.unless_busy = seconds, unless_busy
+
+
+def belongs_to(conn: Connection, node: str) -> None:
+    """What is said of the session from now on names the node that it leads to."""
+    assert isinstance(conn, _Patient)
+    conn.node = node
+
 
 def connect(
     dsn: str,
@@ -69,6 +94,7 @@ def connect(
         what the database asks for.
     answer_seconds -- the session breaks when a statement has no answer for so long, also where
         something on the way keeps the connection and lets nothing through; None: no limit.
+        ``limit_answers`` changes it.
 
     Raises AccessDenied, NodeUnreachable, UsageError or BadOption.  No password appears in
     any of them.
@@ -88,8 +114,10 @@ def connect(
     except psycopg.Error as error:
         raise from_database(error, where=place(dsn)) from None
     conn.answer_seconds = answer_seconds
+    conn.dsn, conn.place = dsn, place(dsn)
     settings = {
         **TEXT_SETTINGS,
+        **_NETWORK_OF_SERVER,
         "lock_timeout": str(lock_timeout_ms),
         "statement_timeout": str(statement_timeout_ms),
         "idle_in_transaction_session_timeout": str(idle_timeout_ms),
@@ -126,6 +154,10 @@ class _Patient(psycopg.Connection[TupleRow]):
     """A session that does not wait for ever for a server that is not heard of any more."""
 
     answer_seconds: float | None = None
+    unless_busy: bool = False
+    node: str = ""
+    place: str = "lost connection"
+    dsn: str = ""
 
     def wait(self, gen: Any, *args: Any, **named: Any) -> Any:
         """What the driver calls for every exchange with the server."""
@@ -141,11 +173,28 @@ class _Patient(psycopg.Connection[TupleRow]):
             while True:
                 ready = yield wanted
                 if not ready and time.monotonic() >= deadline:
+                    if self.unless_busy and self._is_busy():
+                        deadline = time.monotonic() + seconds
+                        continue
                     self.pgconn.finish()
                     raise psycopg.OperationalError(f"the server has not answered for {seconds:g} s")
                 wanted = gen.send(ready)
         except StopIteration as end:
             return end.value
+
+    def _is_busy(self) -> bool:
+        """Whether the server is at a statement of this session; False when it cannot be asked."""
+        try:
+            with session(
+                self.dsn, name="londiste watch", autocommit=True, answer_seconds=10
+            ) as conn:
+                row = conn.execute(
+                    "select state from pg_catalog.pg_stat_activity where pid = %s",
+                    [self.info.backend_pid],
+                ).fetchone()
+        except (LondisteError, psycopg.Error):
+            return False
+        return row is not None and row[0] == "active"
 
 
 _ACTING = "without it the triggers and foreign keys of the target act on replicated rows"
@@ -240,9 +289,11 @@ def place(dsn: str) -> str:
 def whereabouts(conn: Connection) -> str:
     """Where an open connection leads, for messages; safe to ask of one that broke."""
     try:
-        return f"{conn.info.dbname}@{conn.info.host or 'local socket'}"
+        where = f"{conn.info.dbname}@{conn.info.host or 'local socket'}"
     except psycopg.Error:
-        return "lost connection"
+        where = conn.place if isinstance(conn, _Patient) else "lost connection"
+    node = conn.node if isinstance(conn, _Patient) else ""
+    return f"node {node} ({where})" if node else where
 
 
 def usable(conn: Connection | None) -> bool:

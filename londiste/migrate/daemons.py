@@ -79,7 +79,12 @@ class Daemons:
         with contextlib.ExitStack() as stack:
             conn = {
                 side.name: stack.enter_context(
-                    session(side.dsn, name="londiste migrate", autocommit=True)
+                    session(
+                        side.dsn,
+                        name="londiste migrate",
+                        autocommit=True,
+                        answer_seconds=self._pair.answer_seconds,
+                    )
                 )
                 for side in (self._pair.old, self._pair.new)
             }

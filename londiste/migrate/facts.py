@@ -171,7 +171,9 @@ def with_rows(conn: Connection, names: list[TableName]) -> list[TableName]:
 def _may_be_replica(dsn: str) -> bool:
     # In a session of its own: where it may be set, it need not be possible to take it back.
     try:
-        with session(dsn, name="londiste migrate", autocommit=True, replica=True):
+        with session(
+            dsn, name="londiste migrate", autocommit=True, replica=True, answer_seconds=30
+        ):
             return True
     except AccessDenied:
         return False

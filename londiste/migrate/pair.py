@@ -70,6 +70,11 @@ class Pair:
         """Name of the queue."""
         return self.settings.queue_name
 
+    @property
+    def answer_seconds(self) -> float:
+        """Seconds for the answer to one statement."""
+        return self.settings.lock_timeout + self.settings.answer_timeout
+
     def side(self, name: str) -> Side:
         """By the name of the node."""
         return self.old if name == OLD else self.new
@@ -107,7 +112,12 @@ class PairSites(Sites):
     """Connections to both; a stored location leads to the connection string it was made of."""
 
     def __init__(self, pair: Pair) -> None:
-        super().__init__(name="londiste migrate", lock_timeout=pair.settings.lock_timeout)
+        super().__init__(
+            name="londiste migrate",
+            lock_timeout=pair.settings.lock_timeout,
+            answer_seconds=pair.answer_seconds,
+        )
+        self.call_them({side.dsn: side.name for side in (pair.old, pair.new)})
         self._known = {side.location: side.dsn for side in (pair.old, pair.new)}
 
     def reach(self, location: str) -> str:

@@ -96,7 +96,12 @@ def require_two(sites: Sites, pair: Pair) -> None:
     """Raises BadOption when both connection strings lead to one database."""
     try:
         # A session of its own: for equal strings there is one only.
-        with session(pair.new.dsn, name="londiste migrate", autocommit=True) as other:
+        with session(
+            pair.new.dsn,
+            name="londiste migrate",
+            autocommit=True,
+            answer_seconds=pair.answer_seconds,
+        ) as other:
             same = same_database(sites.at(pair.old.dsn), other)
     except psycopg.Error as error:
         raise from_database(error, where=place(pair.new.dsn)) from error

@@ -168,7 +168,7 @@ class MakeStructure:
     def run(self, sites: Sites) -> None:
         if self.way is Way.PG_DUMP and self.dumper is not None:
             text = dump(self.pair.old.dsn, self.dumper, roles=self.roles)
-            with sites.transaction(self.pair.new.dsn) as conn:
+            with sites.at_length(), sites.transaction(self.pair.new.dsn) as conn:
                 conn.execute("set local check_function_bodies = off")
                 _execute(conn, text, place(self.pair.new.dsn))
             # What the text has set stays behind a transaction that went well.
@@ -261,7 +261,9 @@ def create(sites: Sites, pair: Pair) -> Sequence[str]:
     """
     old = sites.at(pair.old.dsn)
     wanted = [o for o in facts.objects(old) if o.definition is not None]
-    with sites.transaction(pair.new.dsn) as conn:
+    with sites.at_length(), sites.transaction(pair.new.dsn) as conn:
+        # It stands still while the old database is asked; nobody waits for its locks.
+        conn.execute("set local idle_in_transaction_session_timeout = 0")
         conn.execute("set local check_function_bodies = off")
         known = {(o.kind, o.signature) for o in facts.objects(conn)}
         left = [o for o in wanted if (o.kind, o.signature) not in known]

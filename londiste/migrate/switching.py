@@ -43,6 +43,12 @@ class Refresh:
         return not self.names
 
     def run(self, sites: Sites) -> None:
+        with sites.at_length():
+            self._refresh(sites)
+        # Names mean the catalog's again.
+        sites.at(self.side.dsn).close()
+
+    def _refresh(self, sites: Sites) -> None:
         for name in self.names:
             with sites.transaction(self.side.dsn) as conn:
                 use_own_names(conn)
@@ -53,8 +59,6 @@ class Refresh:
                 except DatabaseError as error:
                     ours = from_database(error, where=place(self.side.dsn))
                     self.warn(f"materialized view {name} is not refreshed: {ours.message}")
-        # Names mean the catalog's again.
-        sites.at(self.side.dsn).close()
 
 
 def scene(sites: Sites, pair: Pair, at: Side) -> Scene:

@@ -134,7 +134,12 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
     extra -- connection parameters added to every location.
     Raises UnknownNode and NodeUnreachable for the first node only.
     """
-    with session(dsn, name="londiste status", autocommit=True) as conn:
+    with session(
+        dsn,
+        name="londiste status",
+        autocommit=True,
+        answer_seconds=topology.ANSWER_SECONDS + 2,
+    ) as conn:
         local = nodes.get_node_info(conn, queue)
         members = nodes.get_queue_locations(conn, queue)
 
@@ -249,6 +254,7 @@ def _with_lag(
             reach(root_dsn, f"connect_timeout={topology.CONNECT_SECONDS}"),
             name="londiste status",
             autocommit=True,
+            answer_seconds=topology.ANSWER_SECONDS + 2,
         ) as conn:
             rows = conn.execute(query("tick_lags"), {"queue": queue, "ticks": wanted}).fetchall()
     except (LondisteError, psycopg.Error):

@@ -2,78 +2,101 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from londiste.cascade.plan import Sites
+from londiste.cascade.switching import operation
+from londiste.cascade.switching.operation import Kind
 from londiste.db import call
+from londiste.db.connection import limit_answers, session
 from londiste.errors import NodeUnreachable
+from tests.fix_cascade import QUEUE, Nodes
 from tests.fix_cluster import Database
-
-
-class Proxy:
-    """Stands between libpq and a server's socket; after ``cut`` it swallows everything."""
-
-    def __init__(self, directory: Path, database: Database) -> None:
-        parts = psycopg.conninfo.conninfo_to_dict(database.dsn)
-        self._server = f"{parts['host']}/.s.PGSQL.{parts['port']}"
-        self.dsn = psycopg.conninfo.make_conninfo(database.dsn, host=str(directory), port=5432)
-        self._cut = threading.Event()
-        self._open: list[socket.socket] = []
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(directory / ".s.PGSQL.5432"))
-        self._listener.listen()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def cut(self) -> None:
-        self._cut.set()
-
-    def close(self) -> None:
-        for one in [self._listener, *self._open]:
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.socket(socket.AF_UNIX)
-                server.connect(self._server)
-                self._open += [client, server]
-                for here, there in ((client, server), (server, client)):
-                    threading.Thread(target=self._carry, args=(here, there), daemon=True).start()
-
-    def _carry(self, here: socket.socket, there: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := here.recv(65536):
-                if not self._cut.is_set():
-                    there.sendall(data)
+from tests.lines import Line
+from tests.waiting import wait_for
 
 
 @pytest.fixture
-def proxy(tmp_path: Path, pgq_db: Database) -> Iterator[Proxy]:
-    if "/" not in (psycopg.conninfo.conninfo_to_dict(pgq_db.dsn).get("host") or ""):
-        pytest.skip("the server has no socket in the file system")
-    made = Proxy(tmp_path, pgq_db)
-    yield made
-    made.close()
+def line(pgq_db: Database) -> Iterator[Line]:
+    with Line(pgq_db.dsn) as made:
+        yield made
 
 
-def test_a_server_that_is_not_heard_of_any_more_is_unreachable(proxy: Proxy) -> None:
+def test_a_server_that_is_not_heard_of_any_more_is_unreachable(line: Line) -> None:
     with Sites(name="test", answer_seconds=1.0) as sites:
-        conn = sites.at(proxy.dsn)
+        conn = sites.at(line.dsn)
         assert call.value(conn, "pgq.version")
-        proxy.cut()
+        line.cut()
         began = time.monotonic()
-        with pytest.raises(NodeUnreachable, match="not answered for 1 s"):
+        with pytest.raises(NodeUnreachable, match=r"127\.0\.0\.1.*not answered for 1 s"):
             call.value(conn, "pgq.version")
         assert time.monotonic() - began < 20
         assert conn.closed
+
+
+def test_what_is_said_of_a_session_names_its_node(line: Line) -> None:
+    with Sites(name="test", answer_seconds=1.0) as sites:
+        sites.call_them({line.dsn: "branch7"})
+        conn = sites.at(line.dsn)
+        line.cut()
+        with pytest.raises(NodeUnreachable, match=r"^node branch7 .*not answered"):
+            call.value(conn, "pgq.version")
+        line.close()
+        with pytest.raises(NodeUnreachable, match=r"^node branch7 does not answer"):
+            sites.at(line.dsn)
+
+
+def test_a_session_that_was_given_up_does_nothing_late(line: Line, pgq_db: Database) -> None:
+    pgq_db.execute("create table public.done (by text)")
+    with Sites(name="test", answer_seconds=1.0) as sites:
+        conn = sites.at(line.dsn)
+        pid = conn.info.backend_pid
+        line.stall()
+        with pytest.raises(psycopg.OperationalError, match="not answered"):
+            conn.execute("insert into public.done values ('late')")
+        again = sites.at(line.dsn)
+        assert again.info.backend_pid != pid
+        there = "select count(*) from pg_stat_activity where pid = %s"
+        wait_for(lambda: pgq_db.value(there, pid) == 0, what="the end of the first session")
+        line.mend()
+        again.execute("insert into public.done values ('in time')")
+    assert pgq_db.execute("select by from public.done") == [("in time",)]
+
+
+def test_a_root_is_closed_by_one_message_and_no_lock_waits_for_another(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    with Line(root.dsn) as line, session(line.dsn, autocommit=True) as conn:
+        token, begun = operation.begin(conn, QUEUE, Kind.SWITCHOVER, "root", "branch")
+        assert begun
+        limit_answers(conn, 1.0)
+        line.deafen()
+        with pytest.raises(NodeUnreachable):
+            operation.close_root(conn, QUEUE, token, 1.0)
+        closed = "select last_tick is not null from pgq_node.operation"
+        wait_for(lambda: root.db.value(closed), what="the last tick")
+        with pytest.raises(psycopg.Error, match="disallowed"):
+            root.db.execute("set lock_timeout = '5s'; select pgq.insert_event('q', 't', 'd')")
+
+
+def test_a_long_statement_is_waited_for_as_long_as_the_server_is_at_work(line: Line) -> None:
+    with Sites(name="test", answer_seconds=1.0) as sites:
+        conn = sites.at(line.dsn)
+        with sites.at_length():
+            row = conn.execute("select 7 from pg_sleep(2.5)").fetchone()
+            assert row == (7,)
+            line.stall()
+            with pytest.raises(psycopg.OperationalError, match="not answered for 1 s"):
+                conn.execute("select 1")
+        line.mend()
+        with pytest.raises(psycopg.OperationalError, match="not answered for 1 s"):
+            sites.at(line.dsn).execute("select pg_sleep(30)")
+
+
+def test_the_server_ends_a_session_that_is_left_in_a_transaction(pgq_db: Database) -> None:
+    with Sites(name="test") as sites:
+        row = sites.at(pgq_db.dsn).execute("show idle_in_transaction_session_timeout").fetchone()
+    assert row == ("10s",)

@@ -86,6 +86,7 @@ def test_the_old_root_is_opened_when_the_new_one_is_lost_before_the_promotion(
         with psycopg.connect(admin, autocommit=True) as conn:
             conn.execute(f'alter database "{branch.db.name}" with allow_connections true')
         with pytest.raises(NodeUnreachable) as told:
+            ticket.mine = False
             switchover.execute(replace(switch, begun=True), sites)
         assert "could not be opened again" in str(told.value.detail)
         assert _write(root) == "LD102"

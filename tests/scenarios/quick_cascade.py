@@ -66,10 +66,18 @@ class QuickCascade:
         """Makes a node with the table, empty and in step."""
         self.make(name, kind, create_database(server, pgq=True), provider)
 
-    def make(self, name: str, kind: NodeType, database: Database, provider: str | None) -> None:
-        """The same in a database that is there."""
+    def make(
+        self,
+        name: str,
+        kind: NodeType,
+        database: Database,
+        provider: str | None,
+        location: str | None = None,
+    ) -> None:
+        """The same in a database that is there; ``location``: how others reach it."""
         database.execute(self.schema)
-        new = NewNode(QUEUE, kind, name, database.dsn, database.dsn, f"{name}_worker")
+        location = location or database.dsn
+        new = NewNode(QUEUE, kind, name, database.dsn, location, f"{name}_worker")
         with Sites(name="test") as sites:
             if provider is None:
                 steps = create_root(sites, new)
@@ -109,9 +117,9 @@ class QuickCascade:
         """Runs a command with a node's settings to its end, whatever that is."""
         return self.forks.run(self.nodes[name].config, *args, seconds=seconds, **env)
 
-    def do(self, name: str, *args: str, seconds: float = 120.0) -> Fork:
+    def do(self, name: str, *args: str, seconds: float = 120.0, **env: str) -> Fork:
         """The same; AssertionError when it fails."""
-        fork = self.londiste(name, *args, seconds=seconds)
+        fork = self.londiste(name, *args, seconds=seconds, **env)
         assert fork.code() == 0, f"{fork}\n{self.report()}"
         return fork
 

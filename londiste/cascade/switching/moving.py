@@ -59,6 +59,8 @@ def change_provider(
 ) -> list[Step]:
     """The steps that let node ``name`` read from ``new``; none when it does, and nothing is open.
 
+    Open is also what a node keeps for ``name`` that did not answer at an earlier change.
+
     timeout -- seconds for each wait.
     guard -- what other layers have to do about it, or have against it.
     ignoring -- ``new`` reads from this node now, and will not when these steps are done.
@@ -76,7 +78,7 @@ def change_provider(
             hint="finish it by giving its command again, or undo it with --rollback",
         )
     if noted is None and info.provider == new and info.type is not NodeType.ROOT:
-        return []
+        return _left_over(sites, scene, name, new, warn)
     _check(scene, info, new, ignoring)
     old = noted.from_node if noted is not None and noted.from_node else info.provider
     resume = noted.resume if noted is not None else not info.paused
@@ -121,6 +123,21 @@ def rollback(
         *steps,
         Unsubscribe(scene.place(noted.new), scene.queue, name, warn),
         End(place, scene.queue, ticket),
+    ]
+
+
+def _left_over(sites: Sites, scene: Scene, name: str, provider: str, warn: Warn) -> list[Step]:
+    """Nodes that ``name`` has read from, and that did not answer when it went, may forget it."""
+    return [
+        Unsubscribe(scene.place(other.name), scene.queue, name, warn)
+        for other in scene.live()
+        if other.name not in (name, provider)
+        and other.type is not NodeType.LEAF
+        and other.name not in scene.operations
+        and any(
+            s.name == name
+            for s in nodes.get_subscriber_info(sites.at(scene.place(other.name).dsn), scene.queue)
+        )
     ]
 
 

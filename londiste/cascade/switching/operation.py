@@ -113,8 +113,11 @@ def begin(
     token: UUID | None = None,
     from_node: str | None = None,
     resume: bool = False,
-) -> UUID:
-    """Notes a change, or finds it noted; its token.  Raises NodeBusy when another is under way."""
+) -> tuple[UUID, bool]:
+    """Notes a change, or finds it noted; its token, and whether it was not noted before.
+
+    Raises NodeBusy when another is under way.
+    """
     try:
         answer = call.ret(
             conn,
@@ -136,7 +139,7 @@ def begin(
         ) from error
     found = answer.row["token"]
     assert isinstance(found, UUID)
-    return found
+    return found, answer.code == 200
 
 
 def end(conn: Connection, queue: str, token: UUID) -> None:
@@ -144,9 +147,19 @@ def end(conn: Connection, queue: str, token: UUID) -> None:
     call.row(conn, "pgq_node.end_operation", queue, token)
 
 
-def close_root(conn: Connection, queue: str, token: UUID) -> int:
-    """Ends writing on the root; its last tick.  Raises LockTimeout, StateError."""
-    return int(call.ret(conn, "pgq_node.close_root", queue, token).row["last_tick"])
+def close_root(conn: Connection, queue: str, token: UUID, lock_seconds: float) -> int:
+    """Ends writing on the root; its last tick.  Raises LockTimeout, StateError.
+
+    conn -- in autocommit.  The server commits by itself: a commit that is lost on its way would
+        leave all writers behind a lock that nobody takes off.
+    lock_seconds -- for each lock.
+    """
+    _, answers = call.together(
+        conn,
+        ["pg_catalog.set_config", "lock_timeout", f"{lock_seconds * 1000:.0f}ms", True],
+        ["pgq_node.close_root", queue, token],
+    )
+    return int(call.answered("pgq_node.close_root", answers[0]).row["last_tick"])
 
 
 def reopen_root(conn: Connection, queue: str, token: UUID) -> None:

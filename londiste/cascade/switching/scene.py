@@ -58,6 +58,13 @@ class Scene:
         view = self.topology.views.get(name)
         return view is not None and view.info is not None
 
+    def silent(self) -> str:
+        """The nodes that do not answer and that nobody has given up, with the reasons."""
+        views = self.topology.views.items()
+        return "; ".join(
+            f"{n}: {v.error}" for n, v in views if v.info is None and not v.member.dead
+        )
+
     def place(self, name: str) -> Place:
         """How a node is reached.  Raises UnknownNode."""
         if name not in self.places:
@@ -79,8 +86,14 @@ class Scene:
         return found
 
     def root(self) -> NodeInfo:
-        """The only root.  Raises StateError."""
+        """The only root.  Raises StateError; NodeUnreachable when it may be one that is silent."""
         roots = self.topology.roots
+        if not roots and (silent := self.silent()):
+            raise NodeUnreachable(
+                f"no root of queue {self.queue} answers; silent is {silent}",
+                hint="start its server, and give the command again; if the root is lost: londiste"
+                " takeover NODE --dead",
+            )
         if len(roots) != 1:
             raise StateError(
                 f"queue {self.queue} has {len(roots)} roots that answer"
@@ -98,6 +111,7 @@ def look(sites: Sites, dsn: str, queue: str, extra: str) -> Scene:
         name: Place(name, dsn if name == seen.local else sites.reach(view.member.location))
         for name, view in seen.views.items()
     }
+    sites.call_them({place.dsn: name for name, place in places.items()})
     operations = {}
     for name, view in seen.views.items():
         if view.info is None:

@@ -65,9 +65,13 @@ class AtNode(Protocol):
 
 @dataclass
 class Ticket:
-    """The token of the change, known once it is noted at the first node."""
+    """The token of the change, known once it is noted at the first node.
+
+    mine -- this process has made it: nobody else knew it before.
+    """
 
     token: UUID | None = None
+    mine: bool = False
 
     def get(self) -> UUID:
         """The token.  Raises StateError before the change is begun."""
@@ -102,7 +106,7 @@ class Begin:
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
-            token = operation.begin(
+            token, begun = operation.begin(
                 conn,
                 self.queue,
                 self.kind,
@@ -112,6 +116,7 @@ class Begin:
                 from_node=self.from_node,
                 resume=self.resume,
             )
+        self.ticket.mine = self.ticket.mine or (begun and self.ticket.token is None)
         self.ticket.token = token
 
 
@@ -367,8 +372,8 @@ class Unsubscribe:
         except TransientError as error:
             self.warn(
                 f"node {self.at.name} does not answer and keeps events for {self.node}: {error};"
-                f" when it is back: select pgq_node.unregister_subscriber('{self.queue}',"
-                f" '{self.node}') there"
+                " when it is back, give the command again, or there: select"
+                f" pgq_node.unregister_subscriber('{self.queue}', '{self.node}')"
             )
 
 
@@ -417,12 +422,8 @@ class CloseRoot:
         limit = min(_TRY_SECONDS, sites.lock_timeout)
         while True:
             try:
-                with sites.transaction(self.at.dsn) as conn:
-                    conn.execute(
-                        "select pg_catalog.set_config('lock_timeout', %s, true)",
-                        [f"{limit * 1000:.0f}ms"],
-                    )
-                    operation.close_root(conn, self.queue, self.ticket.get())
+                conn = sites.at(self.at.dsn)
+                operation.close_root(conn, self.queue, self.ticket.get(), limit)
                 return
             except (LockTimeout, Deadlock) as error:
                 if time.monotonic() + _PAUSE_SECONDS >= deadline:

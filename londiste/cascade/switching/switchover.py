@@ -13,8 +13,8 @@
 Nobody can write from closing to promoting.  Never two roots that take events: the old one is
 closed, durably, before the new one is promoted.  Until the promotion everything can be undone, and
 is undone when the new root does not reach the last tick in time.  The promotion asks for the token
-of the change, which undoing takes away first, so a promotion that is late finds nothing to promote.
-Behind it there is only forward.
+of the change, which undoing takes away first, so a promotion that is late finds nothing to promote;
+or nobody but the command that undoes it can have come so far.  Behind it there is only forward.
 """
 
 from __future__ import annotations
@@ -45,8 +45,17 @@ from londiste.cascade.switching.steps import (
     WaitTick,
 )
 from londiste.cascade.types import NodeInfo, NodeType
-from londiste.errors import LondisteError, NodeBusy, StateError, TransientError
+from londiste.errors import (
+    LondisteError,
+    NodeBusy,
+    NodeUnreachable,
+    StateError,
+    TransientError,
+)
 from londiste.pgq import queues
+
+#: Seconds that a server has for an answer while nobody can write, also where less is given.
+_ANSWER_SECONDS = 2.0
 
 #: Steps that other layers add while nobody writes: (old root, new root) -> steps.
 Carry = Callable[[Place, Place], Sequence[Step]]
@@ -57,6 +66,7 @@ class Switchover:
     """The steps of a switchover, and the way back.
 
     begun -- it was found under way.
+    block -- seconds in which the new root has to reach the last tick.
     """
 
     before: Sequence[Step]
@@ -65,6 +75,7 @@ class Switchover:
     after: Sequence[Step]
     undo: tuple[Cancel, ReopenRoot]
     begun: bool
+    block: float = 10.0
 
     def steps(self) -> list[Step]:
         """All of them in their order, for ``--explain``."""
@@ -151,6 +162,7 @@ def prepare(
         after=after,
         undo=(Cancel(here, queue, ticket), ReopenRoot(there, queue, ticket)),
         begun=noted is not None,
+        block=block,
     )
 
 
@@ -162,13 +174,26 @@ def execute(
     What fails while nobody can write is undone before the error is raised, unless the promotion may
     have happened: then the command has to be given again.
     """
+    cancel, reopen = switch.undo
+    for at in sorted((cancel.at, reopen.at), key=lambda place: place.name):
+        sites.alone(at.dsn, at.name, cancel.queue)
     count = plan.execute(switch.before, sites, report)
     try:
-        count += plan.execute(switch.closing, sites, report)
+        count += plan.execute(switch.closing[:1], sites, report)
+        # Nobody can write any more, and a server that is silent must not make that longer.
+        with sites.answering(max(switch.block, _ANSWER_SECONDS)):
+            count += plan.execute(switch.closing[1:], sites, report)
     except (LondisteError, KeyboardInterrupt) as error:
         _undo(switch, sites, error)
         raise
-    count += plan.execute([switch.promoting], sites, report)
+    try:
+        count += plan.execute([switch.promoting], sites, report)
+    except TransientError as error:
+        error.say_more(
+            "the old root is closed, and whether the new one is open is not known",
+            "nobody may be able to write: give the command again, or with --rollback to undo it",
+        )
+        raise
     return count + plan.execute(switch.after, sites, report)
 
 
@@ -179,6 +204,11 @@ def rollback(sites: Sites, scene: Scene, new: str) -> list[Step]:
     """
     target = scene.info(new)
     noted = _noted(scene, target)
+    if noted is None and (silent := scene.silent()):
+        raise NodeUnreachable(
+            f"no node that answers knows of a switchover to {new}; silent is {silent}",
+            hint="start its server, and give the command again",
+        )
     if noted is None:
         raise StateError(
             f"no switchover to {new} is under way", hint="londiste status shows the nodes"
@@ -227,22 +257,42 @@ def _undo(switch: Switchover, sites: Sites, error: BaseException) -> None:
     told = "everything is undone: the old root takes events again"
     hint = ""
     try:
-        try:
+        if _reopened(switch, sites):
+            try:
+                plan.execute([cancel], sites)
+            except TransientError as second:
+                told = (
+                    "the old root takes events again; the new one does not answer and keeps the"
+                    f" note: {second.message}"
+                )
+                hint = "when it answers, give the command again, or with --rollback to undo it"
+        else:
             plan.execute([cancel], sites)
-        except TransientError:
-            if switch.begun or not sites.still_alone(reopen.at.dsn):
-                # Somebody else may be at the promotion with the same token.
-                raise
-            # This command has made the token, has been alone at the old root since then, and has
-            # not come to the promotion: nobody can be at it.
-            told = "the old root takes events again; the new one does not answer and keeps the note"
-            hint = "when it answers, give the command again, or with --rollback to undo it"
-        plan.execute([reopen], sites)
+            plan.execute([reopen], sites)
     except LondisteError as second:
-        told = f"the root is closed and could not be opened again: {second.message}"
+        why = "; ".join(filter(None, [second.message, second.detail]))
+        told = f"the root is closed and could not be opened again: {why}"
         hint = "give the command again, with --rollback to undo it"
     if isinstance(error, LondisteError):
         error.say_more(told, hint=hint)
+
+
+def _reopened(switch: Switchover, sites: Sites) -> bool:
+    """Opens the old root at once, where nobody else can be at the promotion; False: elsewhere.
+
+    This command has made the token and has not come to the promotion.  Who finds the token noted
+    has to be alone at the old root before it goes on, and the session in which the root is opened
+    has kept it out all the time.
+    """
+    _, reopen = switch.undo
+    conn = sites.kept(reopen.at.dsn) if reopen.ticket.mine else None
+    if conn is None:
+        return False
+    try:
+        operation.reopen_root(conn, reopen.queue, reopen.ticket.get())
+    except LondisteError:
+        return False
+    return True
 
 
 def _noted(scene: Scene, target: NodeInfo) -> Operation | None:

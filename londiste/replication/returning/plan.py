@@ -29,7 +29,7 @@ from londiste.cascade.switching.scene import Scene, Warn
 from londiste.cascade.switching.steps import Begin, CloseRoot, End, Place, TagDead, Ticket
 from londiste.cascade.types import NodeType
 from londiste.daemon import crash
-from londiste.db.connection import Connection, session
+from londiste.db.connection import Connection, limit_answers, session
 from londiste.errors import StateError, from_database
 from londiste.replication import tables
 from londiste.replication.registry import difference
@@ -288,7 +288,10 @@ class ComeBack:
             lock_timeout_ms=max(1, round(sites.lock_timeout * 1000)),
             replica=True,
             synchronous=True,
+            answer_seconds=sites.answer_seconds,
         ) as conn:
+            # To undo many rows takes long.
+            limit_answers(conn, sites.answer_seconds, unless_busy=True)
             try:
                 with conn.transaction():
                     yield conn

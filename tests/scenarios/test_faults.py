@@ -1,0 +1,435 @@
+"""Commands that change a cascade while something is wrong with a node: they end in time, say why,
+and the same command finishes the change when all is well again.
+
+What may be wrong:
+
+    silent   the line to a node keeps its connections and lets nothing through, from before the
+             command or from its middle on; mended, it brings what was on its way
+    hung     the processes of the server that serve the command stand still (SIGSTOP)
+    down     the server does not run
+    locked   a transaction of the root that has written, and holds the row of the queue, stays open
+
+All the while somebody tries to write on every node, and nobody may find two roots.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psycopg
+import pytest
+
+from londiste.cascade.types import NodeType
+from londiste.embedded.postgres import Cluster
+from tests.fix_cluster import Database, create_database
+from tests.lines import Line
+from tests.scenarios.everywhere import Everywhere
+from tests.scenarios.forks import Fork
+from tests.scenarios.harness import QUEUE
+from tests.scenarios.interrupting import BRANCH, LEAF, Operation, same, stands
+from tests.scenarios.quick_cascade import QuickCascade, running
+from tests.scenarios.test_interrupted import OPERATIONS
+from tests.waiting import wait_for
+
+#: Locks and answers are waited for so long, in seconds, and a node for which a command waits.
+PATIENCE = {"LONDISTE_LOCK_TIMEOUT": "1", "LONDISTE_ANSWER_TIMEOUT": "1"}
+TIMEOUT, BLOCK = "15", "10"
+#: Seconds in which a command has ended, whatever is wrong: generous, for a busy machine.
+LIMIT = 60.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong, with which node, and from which part of the steps on; 0: from before."""
+
+    kind: str
+    node: str
+    part: float = 0.0
+
+
+@dataclass
+class Lined:
+    """The cascade of ``changes``, and the lines by which others reach its nodes."""
+
+    cascade: QuickCascade
+    lines: dict[str, Line]
+
+    def mend(self) -> None:
+        for line in self.lines.values():
+            line.mend()
+
+
+@pytest.fixture(scope="module")
+def lined(
+    tmp_path_factory: pytest.TempPathFactory, own_servers: Callable[[str], Cluster]
+) -> Iterator[Lined]:
+    """n1 on server A, n2 on B, n3 and n4 on C."""
+    a, b, c = own_servers("A"), own_servers("B"), own_servers("C")
+    with running(QuickCascade(tmp_path_factory.mktemp("lined"))) as cascade:
+        lines: dict[str, Line] = {}
+        try:
+            for name, kind, server, provider in (
+                ("n1", NodeType.ROOT, a, None),
+                ("n2", BRANCH, b, "n1"),
+                ("n3", BRANCH, c, "n1"),
+                ("n4", LEAF, c, "n2"),
+            ):
+                database = create_database(server, pgq=True)
+                lines[name] = Line(database.dsn)
+                location = psycopg.conninfo.make_conninfo(lines[name].dsn, connect_timeout=2)
+                cascade.make(name, kind, database, provider, location)
+            cascade.save()
+            yield Lined(cascade, lines)
+        finally:
+            for line in lines.values():
+                line.close()
+
+
+def _faults(operation: Operation, parts: tuple[float, ...]) -> Iterator[Fault]:
+    for node in ("n1", "n2"):
+        if node == operation.at:
+            continue
+        yield Fault("silent", node)
+        if node != operation.lost:
+            yield from (Fault("silent", node, part) for part in parts)
+            yield from (Fault("hung", node, part) for part in parts)
+            yield Fault("down", node)
+    if operation.lost != "n1":
+        yield Fault("locked", "n1")
+
+
+CASES = [
+    pytest.param(name, fault, id=f"{name}-{fault.kind}-{fault.node}-{fault.part:g}")
+    for name, operation in OPERATIONS.items()
+    if not operation.reports
+    for fault in _faults(operation, (0.2, 0.5, 0.8) if "switchover" in name else (0.5,))
+]
+#: The others are in the slow run.
+SHORT = [("switchover", Fault("silent", "n2", 0.5))]
+
+
+@pytest.mark.parametrize(("name", "fault"), SHORT)
+def test_a_change_with_something_wrong_now_and_then(name: str, fault: Fault, lined: Lined) -> None:
+    _run(lined, name, fault)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("name", "fault"), CASES)
+def test_a_change_with_something_wrong(name: str, fault: Fault, lined: Lined) -> None:
+    _run(lined, name, fault)
+
+
+#: Commands that are given at a node that answers while n1, the root, does not.
+ASKING = {
+    "status": ("status",),
+    "check": ("check", "--all-nodes"),
+    "node-info": ("node-info", "--node", "n1"),
+    "wait-root": ("wait-root", "--timeout", "5"),
+    "pause": ("pause", "--node", "n1", "--timeout", "5"),
+    "resume": ("resume", "--node", "n1", "--timeout", "5"),
+    "sync-watermark": ("sync-watermark", "n4", "--node", "n1"),
+    "resurrect": ("resurrect", "--node", "n1"),
+    "switchover": ("switchover", "--to", "n2"),
+    "takeover": ("takeover", "n1", "--node", "n2"),
+    "change-provider": ("change-provider", "--node", "n4", "--provider", "n1"),
+    "rename-node": ("rename-node", "n2", "other"),
+    "create-leaf": ("create-leaf", "n5", "dbname=n5 host=127.0.0.1", "--nocheck"),
+    "create-branch": ("create-branch", "n6", "dbname=n6 host=127.0.0.1", "--nocheck"),
+}
+#: Those that look at what there is, and say of n1 that it does not answer.
+LOOKING = {"status": 0, "check": 2}
+
+
+def test_commands_end_while_the_root_is_silent(lined: Lined, bare: Database) -> None:
+    cascade, root = lined.cascade, lined.lines["n1"]
+    _begin(lined, OPERATIONS["switchover"])
+    below = ("--provider", root.dsn)
+    before = cascade.digest()
+    root.cut()
+    began = time.monotonic()
+    forks = {}
+    for name, argv in ASKING.items():
+        env = {"LONDISTE_DB": bare.dsn} if name.startswith("create-") else {}
+        words = (*argv, *below) if name.startswith("create-") else argv
+        forks[name] = cascade.forks.start(cascade.nodes["n3"].config, *words, **env, **PATIENCE)
+    ended = _ends(forks, began)
+    print("".join(f"CASE {n} asks silent n1: {s:.1f} s\n{f}" for n, (f, s) in ended.items()))
+    for name, (fork, seconds) in ended.items():
+        assert seconds < LIMIT, str(fork)
+        if name in LOOKING:
+            assert fork.code() == LOOKING[name], str(fork)
+            assert "n1" in fork.out
+            assert all(node in fork.out for node in ("n2", "n3", "n4")) or name == "check"
+        else:
+            assert fork.code() == 6, str(fork)
+            assert "n1" in fork.err or "127.0.0.1" in fork.err
+            _said(fork)
+    shown = cascade.do("n3", "status", "--json", **PATIENCE)
+    states = {node["name"]: node for node in json.loads(shown.out)["nodes"]}
+    assert states["n1"]["type"] == "dead"
+    assert "timeout expired" in states["n1"]["unreachable"]
+    assert [states[n]["type"] for n in ("n2", "n3", "n4")] == ["branch", "branch", "leaf"]
+    checked = cascade.londiste("n3", "check", "--all-nodes", "--json", **PATIENCE)
+    findings = json.loads(checked.out)["findings"]
+    assert [f["what"] for f in findings if f["kind"] == "unreachable"] == [
+        "node n1 was not checked"
+    ]
+    root.mend()
+    cascade.converge()
+    assert cascade.digest() == before, "a command has left something behind"
+
+
+def test_commands_end_that_are_given_at_a_silent_node(lined: Lined) -> None:
+    cascade, own = lined.cascade, lined.lines["n3"]
+    _begin(lined, OPERATIONS["switchover"])
+    own.cut()
+    began = time.monotonic()
+    here = {
+        **ASKING,
+        "members": ("members",),
+        "tag-dead": ("tag-dead", "n4"),
+        "tag-alive": ("tag-alive", "n4"),
+        "pause": ("pause",),
+        "resume": ("resume",),
+        "create-leaf": ("create-leaf", "n5", "--provider", lined.lines["n2"].dsn),
+        "create-branch": ("create-branch", "n6", "--provider", lined.lines["n2"].dsn),
+        "create-root": ("create-root", "n7"),
+    }
+    location = psycopg.conninfo.make_conninfo(own.dsn, connect_timeout=2)
+    forks = {
+        name: cascade.forks.start(
+            cascade.nodes["n3"].config, *argv, LONDISTE_DB=location, **PATIENCE
+        )
+        for name, argv in here.items()
+    }
+    for name, (fork, seconds) in _ends(forks, began).items():
+        assert seconds < LIMIT, f"{name}: {fork}"
+        assert fork.code() == 6, f"{name}: {fork}"
+        assert "127.0.0.1" in fork.err
+        _said(fork)
+
+
+def _ends(forks: dict[str, Fork], began: float) -> dict[str, tuple[Fork, float]]:
+    """The commands, once all have ended, and how many seconds each has taken."""
+    seconds: dict[str, float] = {}
+
+    def ended() -> bool:
+        for name, fork in forks.items():
+            if name not in seconds and fork.code() is not None:
+                seconds[name] = time.monotonic() - began
+        return len(seconds) == len(forks)
+
+    wait_for(ended, timeout=2 * LIMIT, what="the end of the commands")
+    return {name: (fork, seconds[name]) for name, fork in forks.items()}
+
+
+@pytest.fixture
+def bare(lined: Lined) -> Iterator[Database]:
+    """A database on C that is no node."""
+    database = create_database(lined.cascade.nodes["n4"].database.cluster, pgq=True)
+    yield database
+    database.drop()
+
+
+def test_pause_ends_when_the_line_falls_silent_while_it_waits(lined: Lined) -> None:
+    cascade, line = lined.cascade, lined.lines["n2"]
+    _begin(lined, OPERATIONS["switchover"])
+    worker = cascade.nodes["n2"].worker
+    assert worker is not None
+    worker.send(signal.SIGSTOP)
+    config = cascade.nodes["n3"].config
+    fork = cascade.forks.start(config, "pause", "--node", "n2", "--timeout", "120", **PATIENCE)
+    asked = "select paused and not uptodate from pgq_node.local_state"
+    cascade.wait(lambda: cascade.look(cascade.nodes["n2"], asked), "the request to pause")
+    line.cut()
+    began = time.monotonic()
+    assert fork.wait(LIMIT) == 6, str(fork)
+    print(f"CASE pause, silent while it waits: {time.monotonic() - began:.1f} s\n{fork.err}")
+    assert "n2" in fork.err
+    _said(fork)
+    line.mend()
+    worker.send(signal.SIGCONT)
+    assert "already" in cascade.do("n3", "pause", "--node", "n2").err
+    cascade.do("n3", "resume", "--node", "n2")
+    cascade.converge()
+
+
+_wanted: dict[str, tuple[dict[str, Any], int]] = {}
+
+
+def _run(
+    lined: Lined,
+    name: str,
+    fault: Fault,
+) -> None:
+    cascade = lined.cascade
+    operation = replace(OPERATIONS[name], argv=_patient(OPERATIONS[name].argv))
+    if name not in _wanted:
+        _wanted[name] = _undisturbed(lined, operation)
+    wanted, steps = _wanted[name]
+    _begin(lined, operation)
+    branches = {n.name: n.database for n in cascade.nodes.values() if n.kind is not LEAF}
+    dropped = {operation.argv[1]} if operation.argv[0] == "drop-node" else set()
+    split = operation.lost == fault.node
+    with Everywhere(branches) as writer:
+        writer.wait(5, on="n1")
+        if operation.lost and not split:
+            cascade.converge()
+            cascade.nodes[operation.lost].database.cluster.stop("immediate")
+        with _wrong(lined, fault) as happen:
+            fork, seconds = _disturbed(cascade, operation, fault, steps, happen)
+            said = _said(fork)
+            if not split and fault.kind != "down":
+                # Somebody can write, or a person is told what to type.
+                with contextlib.suppress(AssertionError):
+                    writer.wait(3, 3.0)
+                    said += ", writes go on"
+        print(f"CASE {name} {fault} {seconds:.1f} s, {fork.code()}, {said}\n{fork.err}")
+        assert seconds < LIMIT, str(fork)
+        # Nobody is patient or impatient any more.
+        again = cascade.londiste(operation.at, *OPERATIONS[name].argv)
+        gone = dropped and again.code() == 2 and "has no node" in again.err
+        assert again.code() == 0 or gone, f"first {fork}\nthen {again}\n{cascade.report()}"
+        writer.wait(5, on=operation.roots[-1])
+        writer.stop()
+        history = writer.history(ignoring=dropped)
+    if split:
+        _fenced(cascade, operation)
+        return
+    assert history == list(operation.roots), f"two roots, or another: {history}\n{fork}"
+    same(stands(cascade, operation, writer), wanted, str(fork))
+
+
+def _patient(argv: tuple[str, ...]) -> tuple[str, ...]:
+    argv = tuple(BLOCK if word == "60" else word for word in argv)
+    waits = argv[0] in {"switchover", "takeover", "change-provider"}
+    return (*argv, "--timeout", TIMEOUT) if waits else argv
+
+
+def _begin(lined: Lined, operation: Operation) -> None:
+    lined.mend()
+    lined.cascade.restore()
+    # All have heard of each other.
+    lined.cascade.converge()
+    for argv in operation.before:
+        lined.cascade.do("n1", *argv)
+
+
+def _undisturbed(lined: Lined, operation: Operation) -> tuple[dict[str, Any], int]:
+    """How everything stands behind the operation, and the number of its steps."""
+    cascade = lined.cascade
+    _begin(lined, operation)
+    branches = {n.name: n.database for n in cascade.nodes.values() if n.kind is not LEAF}
+    with Everywhere(branches) as writer:
+        writer.wait(5, on="n1")
+        if operation.lost:
+            cascade.converge()
+            cascade.nodes[operation.lost].database.cluster.stop("immediate")
+        steps = len(json.loads(cascade.do(operation.at, *operation.argv, "--json").out)["done"])
+        writer.wait(5, on=operation.roots[-1])
+        writer.stop()
+    return stands(cascade, operation, writer), steps
+
+
+def _disturbed(
+    cascade: QuickCascade,
+    operation: Operation,
+    fault: Fault,
+    steps: int,
+    happen: Callable[[], None],
+) -> tuple[Fork, float]:
+    """The command, and the seconds from the fault to its end."""
+    if not fault.part:
+        happen()
+        began = time.monotonic()
+        fork = cascade.londiste(operation.at, *operation.argv, **PATIENCE)
+        return fork, time.monotonic() - began
+    number = max(1, round(fault.part * steps))
+    mark = cascade.directory / "crashed"
+    mark.unlink(missing_ok=True)
+    env = {
+        "LONDISTE_CRASH": f"plan.before-step:{number}",
+        "LONDISTE_CRASH_MARK": str(mark),
+        "LONDISTE_CRASH_SIGNAL": "STOP",
+    }
+    config = cascade.nodes[operation.at].config
+    fork = cascade.forks.start(config, *operation.argv, **env, **PATIENCE)
+    cascade.wait(lambda: mark.exists() or fork.code() is not None, f"step {number}")
+    assert mark.exists(), str(fork)
+    happen()
+    began = time.monotonic()
+    fork.send(signal.SIGCONT)
+    fork.wait()
+    return fork, time.monotonic() - began
+
+
+@contextlib.contextmanager
+def _wrong(lined: Lined, fault: Fault) -> Iterator[Callable[[], None]]:
+    """What makes it happen; behind the block all is well."""
+    node = lined.cascade.nodes[fault.node]
+    with contextlib.ExitStack() as stack:
+
+        def happen() -> None:
+            match fault.kind:
+                case "silent":
+                    lined.lines[fault.node].cut()
+                    stack.callback(lined.lines[fault.node].mend)
+                case "down":
+                    node.database.cluster.stop("immediate")
+                    stack.callback(node.database.cluster.up)
+                case "hung":
+                    for pid in _backends(lined.cascade, fault.node):
+                        os.kill(pid, signal.SIGSTOP)
+                        stack.callback(_go_on, pid)
+                case "locked":
+                    conn = stack.enter_context(psycopg.connect(node.database.dsn))
+                    conn.execute("insert into public.written values ('lock', 0, 'x')")
+                    conn.execute("select from pgq.queue where queue_name = %s for update", [QUEUE])
+                    stack.callback(conn.rollback)
+
+        yield happen
+
+
+def _backends(cascade: QuickCascade, node: str) -> list[int]:
+    found = cascade.nodes[node].database.execute(
+        "select pid from pg_stat_activity"
+        " where datname = current_database() and application_name = 'londiste admin'"
+    )
+    assert found, f"the command has no session at {node}"
+    return [pid for (pid,) in found]
+
+
+def _go_on(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
+
+
+def _said(fork: Fork) -> str:
+    """In a word what it ended with; one line each of what is wrong and of what to type."""
+    code = fork.code()
+    if code == 0:
+        return "done"
+    lines = fork.err.splitlines()
+    assert code in {3, 6}, str(fork)
+    assert sum(line.startswith("error: ") for line in lines) == 1, str(fork)
+    assert sum(line.startswith("hint: ") for line in lines) == 1, str(fork)
+    assert "Traceback" not in fork.err, str(fork)
+    return "refused" if code == 3 else "given up"
+
+
+def _fenced(cascade: QuickCascade, operation: Operation) -> None:
+    """A root that only seemed to be lost takes nothing more once it hears that it is not one."""
+    node = cascade.nodes[operation.lost]
+    if operation.roots[-1] != operation.lost and node.kind is NodeType.ROOT:
+        cascade.wait(
+            lambda: cascade.look(node, "select queue_disable_insert from pgq.queue"),
+            f"{operation.lost} to refuse events",
+        )
