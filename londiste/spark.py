@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 
@@ -51,4 +53,15 @@ def snapshot(dsn: str, *, password: str = "") -> Iterator[str]:
         yield name
 
 
-__all__ = ["register", "snapshot"]
+def lake(spark: Any, directory: str | os.PathLike[str], *, tick: int | None = None) -> Any:
+    """The DataFrame of a table that ``londiste lake`` keeps.
+
+    directory -- of the table, below ``lake_path``; tick -- as it was there, while that version is
+    kept.  It is that of one version, however long it is read, for ``lake_retention`` seconds.
+
+    Raises StateError when there is no such version.
+    """
+    return importlib.import_module("londiste.lake.frame").frame(spark, Path(directory), tick)
+
+
+__all__ = ["lake", "register", "snapshot"]

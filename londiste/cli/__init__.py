@@ -72,6 +72,7 @@ COMMANDS: dict[str, Entry] = {
     "copy": Entry(
         "copy", "Copy tables (the worker does it by itself); watch and steer it.", DAEMONS
     ),
+    "lake": Entry("lake", "Keep copies of tables in Parquet files, and compare them.", DAEMONS),
     "check": Entry("check", "Check how the tables of this node are captured.", CHECKS),
     "compare": Entry("compare", "Compare tables with the provider's at one tick.", CHECKS),
     "repair": Entry("repair", "Make rows that differ those of the root, by a plan.", CHECKS),

@@ -58,6 +58,7 @@ class Column:
     identity -- ``a`` always, ``d`` by default, empty for none.
     generated -- ``s`` stored, ``v`` virtual, empty for none; a generated column is never written.
     builtin -- a base type of PostgreSQL itself, or an array of one.
+    number -- stays the same when it is renamed, and is never given to another column.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Column:
     identity: str
     generated: str
     builtin: bool
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,7 @@ def columns(conn: Connection, table: TableName) -> list[Column]:
             identity=row["identity"],
             generated=row["generated"],
             builtin=row["builtin"],
+            number=row["number"],
         )
         for row in _of_table(conn, "table_columns", table)
     ]

@@ -8,6 +8,7 @@
  */
 select
     a.attname as name,
+    a.attnum as number,
     pg_catalog.format_type(a.atttypid, a.atttypmod) as type,
     a.attnotnull as not_null,
     pg_catalog.pg_get_expr(d.adbin, d.adrelid) as default_expression,

@@ -12,6 +12,7 @@ import pytest
 from londiste import errors, settings
 from londiste.cli import COMMANDS, cli
 from londiste.cli.lazy import LazyGroup
+from londiste.lake.settings import LakeSettings
 from londiste.tools.dispatch.settings import DispatchSettings
 from londiste.tools.queue_mover import MoverSettings
 from londiste.tools.queue_splitter import SplitterSettings
@@ -83,6 +84,7 @@ def test_every_setting_is_documented_with_its_description() -> None:
     for kind in (
         settings.WorkerSettings,
         settings.TickerSettings,
+        LakeSettings,
         MoverSettings,
         SplitterSettings,
         SimpleSettings,

@@ -18,6 +18,7 @@ from tests.scenarios import (
     oracles,
     test_consumer_contracts,
     test_interrupted,
+    test_lake_killed,
     test_resurrect,
     test_scripts,
     writers,
@@ -86,6 +87,8 @@ LARGE = (
 CONSUMER = tuple(test_consumer_contracts.POINTS)
 #: Killed in the middle of scripts, by a test of their own.
 SCRIPT = tuple(test_scripts.POINTS)
+#: Killed by a test of its own, which also kills what Spark runs.
+LAKE = test_lake_killed.POINTS
 #: Killed where the commands are tested: point -> the file.
 COMMANDS = {
     "compare.mid-wave": test_compare_audit,
@@ -104,7 +107,8 @@ def _chosen(points: tuple[str, ...]) -> list[object]:
 
 
 def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> None:
-    tested = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER, SCRIPT, SINK, tuple(COMMANDS), STEP)
+    daemons = (TICKER, WORKER, COPY, RESUMABLE, LARGE, CONSUMER, SCRIPT, SINK, LAKE)
+    tested = (*daemons, tuple(COMMANDS), STEP)
     for point, module in COMMANDS.items():
         text = Path(module.__file__).read_text("utf-8")
         assert re.search(f'LONDISTE_CRASH(": |=)"{re.escape(point)}[:"]', text), point

@@ -1,0 +1,60 @@
+"""``londiste lake run`` and ``once``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.lake.common import lake_options, settings_of
+from londiste.daemon.logging import Target
+from londiste.daemon.pidfile import control
+from londiste.daemon.process import process
+from londiste.lake.worker import LakeWorker
+
+
+@click.command()
+@lake_options
+@options.daemon
+@options.pass_context
+def run(
+    ctx: options.Context, /, daemon: bool, reload: bool, stop: bool, kill: bool, **given: Any
+) -> None:
+    """Keep the tables of a lake until stopped.
+
+    A table that stops does not keep the others; it is tried again, and goes on when the reason is
+    gone.
+    """
+    settings = settings_of(ctx, given)
+    pid = control(settings.pidfile, reload=reload, stop=stop, kill=kill)
+    if pid is not None:
+        output.message(f"process {pid} was signalled")
+        return
+    with (
+        process(
+            pid=settings.pidfile,
+            log=Target.of(settings),
+            background=daemon,
+            quiet=ctx.quiet,
+            verbose=ctx.verbose,
+        ) as signals,
+        LakeWorker(settings) as worker,
+    ):
+        worker.run(signals)
+
+
+@click.command()
+@lake_options
+@options.pass_context
+def once(ctx: options.Context, /, **given: Any) -> None:
+    """Bring the tables of a lake to where the queue is now, then end.
+
+    For cron, and for the first rows of large tables.
+    """
+    settings = settings_of(ctx, given)
+    with (
+        process(log=Target.of(settings), quiet=ctx.quiet, verbose=ctx.verbose) as signals,
+        LakeWorker(settings) as worker,
+    ):
+        worker.once(lambda: signals.stopping)

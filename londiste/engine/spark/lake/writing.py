@@ -1,0 +1,92 @@
+"""What a job writes: the files of an epoch, by parts; and what the driver has to know before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import functions as f
+
+from londiste.engine.spark.lake.folding import bucket, of_rows
+from londiste.engine.spark.lake.frames import cols
+
+#: A file ends with so many rows.
+FILE_ROWS = 2_000_000
+#: Tasks that write parts, at most.
+_TASKS = 64
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What some changes hold.
+
+    truncate -- event of the last TRUNCATE; None: there is none.
+    scripts -- events of scripts; keyless -- rows whose key is not told.
+    """
+
+    changes: int
+    truncate: int | None
+    scripts: tuple[int, ...]
+    keyless: int
+
+
+def facts(changes: Any, key: Sequence[str]) -> Facts:
+    """Looks through some changes once."""
+    kind = f.col("_change_type")
+    no_key = f.lit(False)
+    for one in cols(key):
+        no_key = no_key | one.isNull()
+    row = changes.agg(
+        f.count(f.lit(1)),
+        f.max(f.when(kind == "truncate", f.col("_event_id"))),
+        f.collect_set(f.when(kind == "execute", f.col("_event_id"))),
+        f.count(f.when(no_key & ~kind.isin("truncate", "execute"), 1)),
+    ).collect()[0]
+    return Facts(row[0] - len(row[2]), row[1], tuple(sorted(row[2])), row[3])
+
+
+def buckets(changes: Any, key: Sequence[str], count: int) -> set[str]:
+    """The buckets that some changes touch."""
+    found = of_rows(changes).select(bucket(key, count).alias("b")).distinct().collect()
+    return {row[0] for row in found}
+
+
+def by_day(changes: Any) -> Any:
+    """Changes with the day of their tick as part."""
+    kept = changes.where("_change_type != 'execute'")
+    return kept.withColumn("_part", f.date_format("_commit_timestamp", "'day='yyyy-MM-dd"))
+
+
+def by_bucket(rows: Any, key: Sequence[str], count: int, tasks: int) -> Any:
+    """Rows of a state with their bucket as part."""
+    return _spread(rows.withColumn("_part", bucket(key, count)), tasks)
+
+
+def by_currency(rows: Any, key: Sequence[str], count: int, tasks: int) -> Any:
+    """Rows of a history: those that are current by bucket, the others together."""
+    part = f.when(f.col("_is_current"), bucket(key, count)).otherwise("closed")
+    return _spread(rows.withColumn("_part", part), tasks)
+
+
+def _spread(rows: Any, tasks: int) -> Any:
+    # All rows of a part in one task, so in one file.
+    return rows.repartition(max(1, min(tasks, _TASKS)), "_part")
+
+
+def write(rows: Any, directory: Path) -> None:
+    """Writes rows into a directory that is not there yet, one below it for each ``_part``."""
+    rows.write.partitionBy("_part").option("maxRecordsPerFile", FILE_ROWS).parquet(
+        directory.as_uri()
+    )
+
+
+def count_rows(path: Path) -> int:
+    """Rows of a file, as its end says."""
+    import pyarrow.parquet
+
+    return int(pyarrow.parquet.read_metadata(path).num_rows)
+
+
+__all__ = ["Facts", "buckets", "by_bucket", "by_currency", "by_day", "count_rows", "facts", "write"]

@@ -1,0 +1,1 @@
+"""Copies of tables in Parquet files, kept from a queue: ``londiste lake``."""

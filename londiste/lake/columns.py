@@ -1,0 +1,135 @@
+"""Columns of a table of the lake, while those in the database change.
+
+A column is never removed here: what is dropped there is NULL in rows that are written later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from londiste.db import catalog
+from londiste.engine.spark.stream.values import Column, Shape
+from londiste.errors import StateError
+
+
+@dataclass(frozen=True)
+class LakeColumn:
+    """A column.
+
+    type -- of PostgreSQL; kind, digits, scale -- of Spark, see ``values.Column``.
+    number -- of PostgreSQL, see ``catalog.Column``.
+    since -- the newest tick when it was first seen; 0: it was there from the start.
+    dropped -- the newest tick when it was found to be gone; None: it is there.
+    """
+
+    name: str
+    type: str
+    kind: str
+    digits: int = 0
+    scale: int = 0
+    number: int = 0
+    since: int = 0
+    dropped: int | None = None
+
+    @property
+    def column(self) -> Column:
+        """As readers of events know it."""
+        return Column(self.name, self.type, self.kind, self.digits, self.scale)
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """What became of the columns.
+
+    filled -- those that can have values in rows whose change no event tells: they have a default,
+        or were there under another name.
+    """
+
+    columns: tuple[LakeColumn, ...]
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()
+
+
+def first(
+    found: Sequence[Column], details: Sequence[catalog.Column], tick: int = 0
+) -> tuple[LakeColumn, ...]:
+    """Columns that are new in the lake; the rest is as in ``evolve``."""
+    numbers = {column.name: column.number for column in details}
+    return tuple(
+        LakeColumn(c.name, c.type, c.kind, c.digits, c.scale, numbers[c.name], tick) for c in found
+    )
+
+
+def evolve(
+    table: object,
+    known: Sequence[LakeColumn],
+    found: Sequence[Column],
+    details: Sequence[catalog.Column],
+    tick: int,
+) -> Evolved:
+    """The columns from now on.  Pure.
+
+    found -- those of the table; details -- what else the database says of them.
+    tick -- the newest, made before the columns were looked at.
+
+    Raises StateError for a column whose values do not go into its files any more.
+    """
+    there = {column.name: column for column in first(found, details, tick)}
+    numbers = {column.number for column in known}
+    made: list[LakeColumn] = []
+    added: list[str] = []
+    dropped: list[str] = []
+    filled: list[str] = []
+    for column in known:
+        now = there.pop(column.name, None)
+        if now is None:
+            if column.dropped is None:
+                dropped.append(column.name)
+                column = replace(column, dropped=tick)
+            made.append(column)
+            continue
+        if now.column.shown != column.column.shown:
+            raise StateError(
+                f"column {column.name} of table {table} has another type: {now.type}, which is"
+                f" {now.column.shown} in the lake, and was {column.type}, which is"
+                f" {column.column.shown} there",
+                detail="files that were written before have the old type",
+                hint=f"mode state: londiste lake resync {table}; else begin with another"
+                " lake_path (string_columns makes it a text that takes every type)",
+            )
+        if column.dropped is None and now.number == column.number:
+            now = replace(now, since=column.since)
+        else:
+            # Another one of the same name: its values have nothing to do with those before.
+            added.append(now.name)
+            filled.append(now.name)
+        made.append(now)
+    by_name = {column.name: column for column in details}
+    for column in there.values():
+        one = by_name[column.name]
+        added.append(column.name)
+        if column.number in numbers or one.default is not None or one.identity or one.not_null:
+            filled.append(column.name)
+        made.append(column)
+    return Evolved(tuple(made), tuple(added), tuple(dropped), tuple(filled))
+
+
+def shape(columns: Sequence[LakeColumn], tick: int, unread: frozenset[str]) -> Shape:
+    """What events behind a tick are read as: without columns that none of them has."""
+    return Shape(tuple(c.column for c in columns if c.dropped is None or c.dropped >= tick), unread)
+
+
+def complete(columns: Sequence[LakeColumn], tick: int) -> bool:
+    """Whether every event behind a tick has all columns of ``shape``.
+
+    ALTER TABLE waits for all who have written: whoever wrote without the column has committed
+    before it could be seen, so behind the next tick there is nothing of his.
+    """
+    return all(c.since < tick for c in columns if c.since and c.dropped is None) and all(
+        c.dropped is None or c.dropped < tick for c in columns
+    )
+
+
+__all__ = ["Evolved", "LakeColumn", "complete", "evolve", "first", "shape"]

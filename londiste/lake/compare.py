@@ -1,0 +1,229 @@
+"""Is a table of the lake what it is in the database?
+
+Both sides are brought to one moment, that of a snapshot of the database.  The lake's version is
+older; so the changes behind it that the snapshot sees are read from the queue and folded into what
+is compared.  Nothing is written, nobody waits, and the process that keeps the lake goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from londiste.db.connection import Connection, session
+from londiste.db.names import TableName
+from londiste.db.snapshot import Snapshot
+from londiste.engine.spark.stream import offsets
+from londiste.engine.spark.stream.offsets import Offset
+from londiste.engine.spark.stream.options import Options, Policy
+from londiste.engine.spark.stream.snapshots import Held, table_parts
+from londiste.engine.spark.stream.values import Shape
+from londiste.errors import BadOption, PositionLost, StateError, TransientError
+from londiste.lake import columns, frame, source
+from londiste.lake.settings import LakeSettings
+from londiste.lake.versions import Store, Version
+from londiste.pgq import queues, ticks
+from londiste.pgq.types import Tick
+
+if TYPE_CHECKING:
+    from londiste.engine.spark.lake.differing import Found
+
+#: Seconds between two looks for a tick.
+_LOOK = 0.1
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is known of one table.
+
+    tick -- of the version of the lake; damaged -- files that are not as they were written;
+    torn -- rows of a history that contradict each other.  None for found: files are damaged, so no
+    row was compared.
+    """
+
+    table: str
+    mode: str
+    tick: int
+    key: tuple[str, ...]
+    damaged: tuple[str, ...] = ()
+    torn: int = 0
+    found: Found | None = None
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.damaged and not self.torn and self.found is not None and self.found.equal
+
+
+def chosen(settings: LakeSettings, names: Sequence[str]) -> list[TableName]:
+    """Some tables of the lake, or all.  Raises BadOption for one that is none."""
+    every = source.tables(settings)
+    wanted = [TableName.parse(name) for name in names]
+    for table in wanted:
+        if table not in every:
+            raise BadOption(
+                f"table {table} is not one of the lake",
+                hint=f"it has: {', '.join(map(str, every))}",
+            )
+    return list(dict.fromkeys(wanted)) or every
+
+
+def compare(settings: LakeSettings, table: TableName, *, limit: int, timeout: float) -> Result:
+    """Compares one table.
+
+    limit -- of rows to name; timeout -- seconds to wait for a tick.
+
+    Raises StateError for a table that cannot be compared.
+    """
+    store = Store.of(settings.lake_path, table)
+    # Before the snapshot: so that it has nothing that the snapshot does not see.
+    version = store.newest()
+    if version is None or version.position is None:
+        raise StateError(
+            f"table {table} is not in the lake yet",
+            detail=str(store.directory),
+            hint="londiste lake once",
+        )
+    if not version.key:
+        raise StateError(
+            f"table {table} has no primary key: its rows cannot be told apart",
+            hint="name the tables to compare",
+        )
+    if version.mode == "append" and not version.complete:
+        raise StateError(
+            f"table {table} of the lake has changes only, not the rows that were there before",
+            detail="lake_start was not snapshot",
+            hint="name the tables to compare",
+        )
+    result = Result(str(table), version.mode, version.tick, version.key)
+    damaged = store.damaged(version)
+    if damaged:
+        return replace(result, damaged=tuple(damaged))
+    options = source.options(settings, table)
+    with session(options.conninfo, name="londiste lake compare", autocommit=True) as conn:
+        described = source.describe(conn, settings, table)
+        newest = ticks.newest(conn, settings.queue_name)
+        evolved = columns.evolve(
+            table,
+            version.columns,
+            described.columns,
+            described.details,
+            newest.id if newest else 0,
+        )
+        with closing(Held(options)) as held:
+            snapshot = Snapshot.parse(held.seen)
+            until = _tick_behind(conn, settings.queue_name, snapshot, timeout)
+            parts = _parts(conn, options, offsets.read(version.position), until)
+            return _compared(
+                settings,
+                store,
+                replace(version, columns=evolved.columns),
+                result,
+                _Sides(
+                    options,
+                    Shape(described.columns, described.unread),
+                    table_parts(conn, options, held.name),
+                    parts,
+                    snapshot,
+                ),
+                limit,
+            )
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """What is read from the database: rows and changes."""
+
+    options: Options
+    shape: Shape
+    rows: Sequence[Any]
+    changes: Sequence[Any]
+    snapshot: Snapshot
+
+
+def _compared(
+    settings: LakeSettings,
+    store: Store,
+    version: Version,
+    result: Result,
+    sides: _Sides,
+    limit: int,
+) -> Result:
+    from londiste.engine.spark.lake import differing, folding, frames, writing
+
+    spark = frames.get(settings.spark)
+    known = [column.column for column in version.columns]
+    names = [column.name for column in version.columns]
+    key = list(version.key)
+    changes: Any = None
+    try:
+        here = frames.rows(spark, sides.options, sides.rows, sides.shape)
+        files = frames.files(spark, store.paths(version.files), frame.schema(version))
+        given = replace(sides.options, missing_columns=Policy.NULL)
+        unread = sides.shape.unread
+        shape = columns.shape(version.columns, version.tick, unread)
+        changes = frames.seen_by(frames.rows(spark, given, sides.changes, shape), sides.snapshot)
+        changes = frames.whole(changes, known)
+        if version.mode == "append":
+            log = files.unionByName(changes.where("_change_type != 'execute'"))
+            lake = folding.state_of_log(log, key, names)
+        else:
+            changes = changes.persist()
+            facts = writing.facts(changes, key)
+            base = files if version.mode == "state" else folding.current(files, names)
+            if facts.truncate is not None:
+                base = base.limit(0)
+            lake = folding.state(base, folding.after_truncate(changes, facts.truncate), key, names)
+        compared = [column.name for column in sides.shape.columns]
+        found = differing.differences(here, lake, key, compared, limit)
+        torn = differing.torn(files, key) if version.mode == "history" else 0
+        return replace(result, found=found, torn=torn)
+    except Exception as error:
+        raise frames.ours(error) from error
+    finally:
+        if changes is not None and version.mode != "append":
+            changes.unpersist()
+
+
+def _parts(conn: Connection, options: Options, start: Offset, until: Tick) -> Sequence[Any]:
+    """The changes behind a position, up to a tick.  Raises PositionLost when it is lost."""
+    assert start.tick is not None
+    if start.generation != queues.queue_generation(conn, options.queue):
+        raise PositionLost(
+            f"queue {options.queue} is another one than that of the lake",
+            detail="it was made anew, or restored",
+            hint="look with londiste lake once, which says what to do",
+        )
+    found = ticks.between(conn, options.queue, start.tick, until.id)
+    if not found or found[0].id != start.tick or found[0].time != start.time:
+        raise PositionLost(
+            f"events of queue {options.queue} behind tick {start.tick} are gone",
+            detail="the lake has come further meanwhile, or has not worked for too long",
+            hint="give the command again; londiste lake status shows where it stands",
+        )
+    return offsets.slices(found, options.partitions, start.seen)
+
+
+def _tick_behind(conn: Connection, queue: str, snapshot: Snapshot, timeout: float) -> Tick:
+    """A tick that sees whatever the snapshot does.  Raises TransientError when none comes."""
+    deadline = time.monotonic() + timeout
+    asked = False
+    while True:
+        tick = ticks.newest(conn, queue)
+        if tick is not None and Snapshot.parse(tick.snapshot).covers(snapshot):
+            return tick
+        if not asked:
+            source.make_tick(conn, queue)
+            asked = True
+        elif time.monotonic() > deadline:
+            raise TransientError(
+                f"no tick came to queue {queue} for {timeout:g} s",
+                hint="start the ticker: londiste ticker; or make one: londiste tick",
+            )
+        time.sleep(_LOOK)
+
+
+__all__ = ["Result", "chosen", "compare"]

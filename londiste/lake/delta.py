@@ -1,0 +1,165 @@
+"""The files of a table told in the log of Delta Lake, for programs that read such tables.
+
+The versions of ``versions.py`` stay what is true: one is published first, and the log follows.
+Should the process die between the two, the next one writes what is missing.  A commit of the log
+says which version it stands for, so it is written once.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from londiste.errors import StateError, Superseded
+from londiste.lake import frame
+from londiste.lake.versions import File, Store, Version, link_once
+
+_LOG = "_delta_log"
+_ENGINE = "londiste"
+
+
+def catch_up(store: Store, version: Version) -> None:
+    """Writes the commit that leads to a version, unless it is there.  Raises Superseded."""
+    log = store.directory / _LOG
+    known = _numbers(log)
+    last = _actions(log, known[-1]) if known else []
+    told = _version(store, last) if known else None
+    if told == version.number or version.position is None:
+        return
+    before = _before(store, log, known, told)
+    meta = _metadata(version)
+    actions: list[dict[str, Any]] = [_info(version)]
+    if not known:
+        actions.append({"protocol": _protocol(meta["schemaString"])})
+    old = _last_metadata(log, known)
+    if old is None or old["schemaString"] != meta["schemaString"]:
+        actions.append({"metaData": {**meta, "id": old["id"] if old else str(uuid.uuid4())}})
+    now = {file.path: file for file in version.files}
+    moment = int(version.made_at.timestamp() * 1000)
+    actions += [
+        {"remove": {"path": quote(path), "deletionTimestamp": moment, "dataChange": True}}
+        for path in before
+        if path not in now
+    ]
+    actions += [
+        {"add": _add(file, version, moment)} for path, file in now.items() if path not in before
+    ]
+    log.mkdir(exist_ok=True)
+    number = known[-1] + 1 if known else 0
+    text = "".join(json.dumps(action, ensure_ascii=False) + "\n" for action in actions)
+    try:
+        link_once(log / f"{number:020d}.json", text)
+    except FileExistsError:
+        raise Superseded(
+            f"commit {number} of the Delta log of table {store.table} was made by another process",
+            hint="let one process write a lake",
+        ) from None
+
+
+def _before(store: Store, log: Path, known: list[int], told: int | None) -> set[str]:
+    """The files that the log names."""
+    if told is not None:
+        found = store.numbered(told)
+        if found is not None:
+            return {file.path for file in found.files}
+    files: dict[str, None] = {}
+    for number in known:
+        for action in _actions(log, number):
+            if "add" in action:
+                files[unquote(action["add"]["path"])] = None
+            elif "remove" in action:
+                files.pop(unquote(action["remove"]["path"]), None)
+    return set(files)
+
+
+def _version(store: Store, actions: list[dict[str, Any]]) -> int:
+    for action in actions:
+        info = action.get("commitInfo", {})
+        if info.get("engineInfo") == _ENGINE:
+            return int(info["operationParameters"]["version"])
+    raise StateError(
+        f"the Delta log of table {store.table} was written to by another program",
+        detail=str(store.directory / _LOG),
+        hint="others may read it only; remove _delta_log, and it is made anew",
+    )
+
+
+def _info(version: Version) -> dict[str, Any]:
+    return {
+        "commitInfo": {
+            "timestamp": int(version.made_at.timestamp() * 1000),
+            "operation": "WRITE",
+            "operationParameters": {"version": str(version.number), "tick": str(version.tick)},
+            "engineInfo": _ENGINE,
+        }
+    }
+
+
+def _metadata(version: Version) -> dict[str, Any]:
+    from londiste.engine.spark.lake import frames
+
+    schema = frame.schema(version)
+    days = version.mode == "append"
+    if days:
+        schema = frames.with_day(schema)
+    return {
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema.json(),
+        "partitionColumns": ["_day"] if days else [],
+        "configuration": {},
+        "name": version.table,
+    }
+
+
+def _protocol(schema: str) -> dict[str, Any]:
+    if '"timestamp_ntz"' not in schema:
+        return {"minReaderVersion": 1, "minWriterVersion": 2}
+    features = ["timestampNtz"]
+    return {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": features,
+        "writerFeatures": features,
+    }
+
+
+def _add(file: File, version: Version, moment: int) -> dict[str, Any]:
+    values = {"_day": file.part.partition("=")[2]} if version.mode == "append" else {}
+    return {
+        "path": quote(file.path),
+        "partitionValues": values,
+        "size": file.bytes,
+        "modificationTime": moment,
+        "dataChange": True,
+        "stats": json.dumps({"numRecords": file.rows}),
+    }
+
+
+def _numbers(log: Path) -> list[int]:
+    names = [path.stem for path in log.glob("*.json")]
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def _actions(log: Path, number: int) -> list[dict[str, Any]]:
+    text = (log / f"{number:020d}.json").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines() if line]
+
+
+def _last_metadata(log: Path, known: list[int]) -> dict[str, Any] | None:
+    for action in _backwards(log, known):
+        if "metaData" in action:
+            found: dict[str, Any] = action["metaData"]
+            return found
+    return None
+
+
+def _backwards(log: Path, known: list[int]) -> Iterator[dict[str, Any]]:
+    for number in reversed(known):
+        yield from _actions(log, number)
+
+
+__all__ = ["catch_up"]

@@ -1,0 +1,36 @@
+"""A table of a lake as a DataFrame, for programs of Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from londiste.db.names import TableName
+from londiste.errors import StateError
+from londiste.lake.versions import Store, Version
+
+
+def schema(version: Version) -> Any:
+    """The columns of the files of a version."""
+    from londiste.engine.spark.lake import folding, frames
+
+    more = {"append": frames.CHANGE, "state": folding.STATE, "history": folding.HISTORY}
+    return frames.columns([c.column for c in version.columns], more[version.mode])
+
+
+def frame(spark: Any, directory: Path, tick: int | None) -> Any:
+    """See ``londiste.spark.lake``."""
+    from londiste.engine.spark.lake import frames
+
+    store = Store(directory, TableName.parse(unquote(directory.name)))
+    version = store.newest() if tick is None else store.at(tick)
+    if version is None or version.position is None:
+        raise StateError(
+            f"{directory} is not the directory of a table of a lake, or has no rows yet",
+            hint="londiste lake status lists the tables; a lake has a directory for each",
+        )
+    return frames.files(spark, store.paths(version.files), schema(version))
+
+
+__all__ = ["frame", "schema"]

@@ -1,0 +1,165 @@
+"""What a table of the lake is read from: connection, columns and key in the database."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from londiste.db import catalog
+from londiste.db import shape as shapes
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.engine.spark.stream.options import Mode, Options, Policy, Start
+from londiste.engine.spark.stream.values import Column, shape_of
+from londiste.errors import BadOption, LondisteError, StateError
+from londiste.lake.settings import LakeSettings
+from londiste.pgq import queues
+
+
+def options(settings: LakeSettings, table: TableName) -> Options:
+    """Those of the stream that a table is read by."""
+    try:
+        parts: dict[str, Any] = dict(conninfo_to_dict(settings.db))
+    except psycopg.Error:
+        raise BadOption(
+            "db is not a connection string",
+            hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
+        ) from None
+    password = str(parts.pop("password", None) or "")
+    snapshot = settings.lake_start == "snapshot"
+    return Options(
+        dsn=make_conninfo(**parts),
+        password=password,
+        queue=settings.queue_name,
+        consumer=f"{settings.consumer}.{table}",
+        tables=(table,),
+        mode=Mode.SNAPSHOT_THEN_CHANGES if snapshot else Mode.CHANGES,
+        start=Start() if snapshot else Start(settings.lake_start),
+        max_events=settings.lake_epoch_events,
+        partitions=settings.lake_tasks,
+        values=Policy(settings.unsupported_values),
+        truncate=Policy.ROW,
+        scripts=Policy.ROW,
+    )
+
+
+def tables(settings: LakeSettings) -> list[TableName]:
+    """Those of the settings, once each."""
+    return list(dict.fromkeys(TableName.parse(name) for name in settings.lake_tables))
+
+
+@dataclass(frozen=True)
+class Described:
+    """A table of the database as the lake sees it now.
+
+    key -- the primary key; unread -- columns that events have and the lake has not.
+    """
+
+    oid: int
+    columns: tuple[Column, ...]
+    details: tuple[catalog.Column, ...]
+    key: tuple[str, ...]
+    unread: frozenset[str]
+
+
+def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Described:
+    """Looks at a table.  Raises UnknownTable, BadOption."""
+    info = catalog.require(conn, table)
+    details = catalog.columns(conn, table)
+    skipped = set(_of(settings.skip_columns, table))
+    unknown = sorted(skipped - {column.name for column in details})
+    if unknown:
+        raise BadOption(
+            f"skip_columns names {', '.join(unknown)}, which table {table} does not have",
+            hint=f"it has: {', '.join(column.name for column in details)}",
+        )
+    shape = shape_of(
+        [column for column in details if column.name not in skipped],
+        strings=_of(settings.string_columns, table),
+        policy=Policy(settings.unsupported_values),
+    )
+    key = catalog.key(conn, table)
+    if skipped & set(key):
+        raise BadOption(
+            f"skip_columns names {', '.join(sorted(skipped & set(key)))}, of the key of {table}",
+            hint="the lake finds rows by it: leave it out of skip_columns",
+        )
+    _refuse_names(table, shape.columns)
+    return Described(
+        info.oid, shape.columns, tuple(details), key, shape.unread | frozenset(skipped)
+    )
+
+
+def require_key(conn: Connection, table: TableName, described: Described) -> None:
+    """Raises StateError unless rows of the table can be found by their key's text."""
+    if not described.key:
+        raise StateError(
+            f"table {table} has no primary key",
+            detail="rows of a state or a history are found by it",
+            hint="lake_mode = append keeps its changes; or give it a primary key",
+        )
+    found = shapes.shapes(conn, [table])[table].by_name
+    for name in described.key:
+        folding = found[name].folding
+        if folding not in (shapes.Folding.TEXT, shapes.Folding.ZEROS):
+            raise StateError(
+                f"key column {name} of table {table} has a type whose equal values are not equal"
+                f" texts: {found[name].type_name}",
+                detail="the lake would take one row for two",
+                hint="lake_mode = append keeps its changes",
+            )
+
+
+def capture_is_seen(conn: Connection, queue: str, table: TableName) -> bool:
+    """Whether a trigger of the table names the queue."""
+    return any(f"'{queue}'" in trigger.definition for trigger in catalog.triggers(conn, table))
+
+
+def make_tick(conn: Connection, queue: str) -> None:
+    """A tick of now, where this user can make one here; else a ticker makes it."""
+    with contextlib.suppress(LondisteError):
+        queues.force_tick(conn, queue)
+        queues.ticker(conn, queue)
+
+
+def _of(names: Sequence[str], table: TableName) -> list[str]:
+    before = f"{table}."
+    return [name.removeprefix(before) for name in names if name.startswith(before)]
+
+
+def _refuse_names(table: TableName, columns: Sequence[Column]) -> None:
+    for column in columns:
+        if column.name.startswith("_") and column.name.lower() in _TAKEN:
+            raise BadOption(
+                f"table {table} has a column {column.name}, a name that the lake uses itself",
+                hint=f"leave it out: skip_columns = {table}.{column.name}",
+            )
+
+
+_TAKEN = {
+    "_part",
+    "_valid_from_tick",
+    "_valid_from",
+    "_valid_to_tick",
+    "_valid_to",
+    "_is_current",
+    "_n",
+    "_next",
+    "_then",
+    "_truncated",
+}
+
+__all__ = [
+    "Described",
+    "capture_is_seen",
+    "describe",
+    "make_tick",
+    "options",
+    "require_key",
+    "tables",
+]

@@ -1,0 +1,78 @@
+"""Where the tables of a lake stand, against their queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from londiste.db.connection import session
+from londiste.lake import source
+from londiste.lake.settings import LakeSettings
+from londiste.lake.versions import Store, Version
+from londiste.pgq import manage, queues, ticks
+
+
+@dataclass(frozen=True)
+class TableStatus:
+    """One table.  None where there is no version yet, or no consumer.
+
+    behind -- ticks of the queue that the version does not have; consumer -- where the queue keeps
+        events from.
+    """
+
+    table: str
+    mode: str | None
+    version: int | None
+    tick: int | None
+    tick_time: datetime | None
+    behind: int | None
+    consumer: int | None
+    rows: int
+    files: int
+    bytes: int
+    made: datetime | None
+
+
+def look(settings: LakeSettings) -> list[TableStatus]:
+    """All tables of the settings.  Raises UnknownQueue."""
+    found = []
+    with session(settings.db, name="londiste lake status", autocommit=True) as conn:
+        manage.find_queue(conn, settings.queue_name)
+        newest = ticks.newest(conn, settings.queue_name)
+        for table in source.tables(settings):
+            version = Store.of(settings.lake_path, table).newest()
+            consumers = queues.get_consumer_info(
+                conn, settings.queue_name, source.options(settings, table).consumer
+            )
+            there = version is not None and version.position is not None
+            tick = version.tick if version is not None and there else None
+            time = version.position.get("time") if version and version.position else None
+            found.append(
+                TableStatus(
+                    str(table),
+                    version.mode if version else None,
+                    version.number if version else None,
+                    tick,
+                    datetime.fromisoformat(time) if time else None,
+                    newest.id - tick if newest is not None and tick is not None else None,
+                    consumers[0].last_tick if consumers else None,
+                    version.rows if version else 0,
+                    len(version.files) if version else 0,
+                    version.bytes if version else 0,
+                    version.made_at if version else None,
+                )
+            )
+    return found
+
+
+def versions(settings: LakeSettings) -> list[Version]:
+    """All versions of all tables that can be read, the newest of each last."""
+    return [
+        version
+        for table in source.tables(settings)
+        for version in Store.of(settings.lake_path, table).versions()
+        if version.position is not None
+    ]
+
+
+__all__ = ["TableStatus", "look", "versions"]

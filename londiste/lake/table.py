@@ -1,0 +1,382 @@
+"""One table of the lake: an epoch after another, each published as one version.
+
+An epoch is what lies between two ticks, read by executors, folded into files, and there for
+readers when its version is.  The position is in the version: what was published is never read
+again, what was not is read again as it was.  The queue is told behind that; should it not hear,
+it keeps events for longer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from londiste.daemon import crash
+from londiste.db.names import TableName
+from londiste.engine.spark.stream import offsets
+from londiste.engine.spark.stream.driver import Driver
+from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
+from londiste.engine.spark.stream.options import Policy
+from londiste.engine.spark.stream.values import Shape
+from londiste.errors import EventError, StateError, TransientError
+from londiste.lake import columns, delta, frame, source
+from londiste.lake.settings import LakeSettings
+from londiste.lake.versions import File, Store, Version
+from londiste.pgq import ticks
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Jobs:
+    """The modules that make jobs of Spark, which is loaded when there is the first."""
+
+    spark: Any
+    frames: ModuleType
+    folding: ModuleType
+    writing: ModuleType
+
+
+class LakeTable:
+    """Keeps one table; it holds the lock of the consumer until ``close``."""
+
+    def __init__(self, settings: LakeSettings, table: TableName) -> None:
+        self.settings = settings
+        self.table = table
+        self.store = Store.of(settings.lake_path, table)
+        self.options = source.options(settings, table)
+        self.driver = Driver(self.options)
+        self._swept = False
+
+    def close(self) -> None:
+        """Gives sessions and locks back."""
+        self.driver.close()
+
+    def work(self) -> bool:
+        """One epoch, if there is something new; whether there was."""
+        version = self._begin()
+        if version is None or version.position is None:
+            self._first(version)
+            return True
+        start = offsets.read(version.position)
+        end = self.driver.latest(start, limited=True)
+        if end == start:
+            return False
+        self._changes(version, start, end)
+        return True
+
+    def resync(self) -> Version:
+        """The rows as they are now, in place of what was published, or behind it in a history."""
+        version = self._begin()
+        if version is None or version.position is None:
+            return self._first(version)
+        if version.mode == "append":
+            raise StateError(
+                f"table {self.table} is kept in mode append, whose changes are what they are",
+                hint="begin anew with another lake_path",
+            )
+        conn = self.driver.conn
+        source.make_tick(conn, self.settings.queue_name)
+        described = source.describe(conn, self.settings, self.table)
+        source.require_key(conn, self.table, described)
+        if version.mode == "history":
+            self._same_key(version, described.key)
+        end = self.driver.latest(BEFORE_SNAPSHOT, limited=True)
+        assert end.tick is not None
+        if end.tick <= version.tick:
+            raise TransientError(
+                f"no tick came to queue {self.settings.queue_name} since tick {version.tick}",
+                hint="start the ticker: londiste ticker; then give the command again",
+            )
+        if version.mode == "state":
+            fresh = columns.first(described.columns, described.details)
+            now = replace(version, columns=fresh, key=described.key, oid=described.oid, files=())
+        else:
+            evolved = columns.evolve(
+                self.table, version.columns, described.columns, described.details, end.tick
+            )
+            now = replace(version, columns=evolved.columns, oid=described.oid)
+        return self._rows(now, described, end, "resync")
+
+    def vacuum(self) -> tuple[int, int]:
+        """Forgets versions that are older than the settings keep them: versions, files."""
+        self._begin()
+        until = datetime.now(UTC) - timedelta(seconds=self.settings.lake_retention)
+        return self.store.vacuum(until)
+
+    # -- the first rows ---------------------------------------------------------------------------
+
+    def _begin(self) -> Version | None:
+        """The newest version; this process is the one that writes the next."""
+        # Its session has the lock of the consumer.
+        _ = self.driver.conn
+        version = self.store.newest()
+        if not self._swept:
+            version = self.store.sweep(version, self._empty())
+            if version is not None and self.settings.lake_format == "delta":
+                delta.catch_up(self.store, version)
+            self._swept = True
+        if version is not None and version.mode != self.settings.lake_mode:
+            raise StateError(
+                f"table {self.table} of the lake is kept in mode {version.mode}, not"
+                f" {self.settings.lake_mode}",
+                detail=str(self.store.directory),
+                hint=f"lake_mode = {version.mode}, or another lake_path",
+            )
+        return version
+
+    def _empty(self) -> Version:
+        settings = self.settings
+        return Version(
+            0, str(self.table), settings.lake_mode, "begin", (), buckets=settings.lake_buckets
+        )
+
+    def _first(self, version: Version | None) -> Version:
+        conn, settings = self.driver.conn, self.settings
+        described = source.describe(conn, settings, self.table)
+        if settings.lake_mode != "append":
+            source.require_key(conn, self.table, described)
+            if settings.lake_start != "snapshot":
+                raise StateError(
+                    f"lake_start = {settings.lake_start} goes with mode append only",
+                    detail="a state or a history begins with the rows that are there",
+                    hint="leave lake_start out",
+                )
+        if not source.capture_is_seen(conn, settings.queue_name, self.table):
+            log.warning(
+                "table %s has no trigger that names queue %s: unless its events come from another"
+                " node, the lake will not hear of changes (londiste add-table, or check)",
+                self.table,
+                settings.queue_name,
+            )
+        empty = version or self._empty()
+        new = replace(
+            empty,
+            number=-1 if version is None else version.number,
+            key=described.key,
+            oid=described.oid,
+            columns=columns.first(described.columns, described.details),
+        )
+        offset = self.driver.initial()
+        if not offset.is_before_snapshot:
+            return self._publish(replace(new, complete=False), offset, (), "begin", 0)
+        end = self.driver.latest(BEFORE_SNAPSHOT, limited=True)
+        return self._rows(new, described, end, "rows")
+
+    def _rows(
+        self, version: Version, described: source.Described, end: Offset, what: str
+    ) -> Version:
+        """Publishes the rows of the snapshot that the driver holds."""
+        crash.point("lake.snapshot-held")
+        parts = self.driver.parts(BEFORE_SNAPSHOT, end)
+        jobs = self._jobs()
+        key, names = list(version.key), [c.name for c in version.columns]
+        try:
+            shape = Shape(described.columns, described.unread)
+            found = self._whole(
+                jobs.frames.rows(jobs.spark, self.options, parts, shape), version.columns
+            )
+            if version.mode == "append":
+                return self._write(version, end, jobs.writing.by_day(found), (), what, -1)
+            count = version.buckets
+            if version.mode == "state":
+                wanted = [*names, *(name for name, _ in jobs.folding.STATE)]
+                rows = found.select(*jobs.frames.cols(wanted))
+                out = jobs.writing.by_bucket(rows, key, count, count)
+                return self._write(version, end, out, (), what, -1)
+            base = self._read(version, lambda file: file.part != "closed")
+            changes = jobs.folding.corrections(base, found, key, names, end.tick, end.time)
+            rows = jobs.folding.history(base, changes, key, names)
+            out = jobs.writing.by_currency(rows, key, count, count)
+            closed = tuple(file for file in version.files if file.part == "closed")
+            return self._write(version, end, out, closed, what, -1)
+        except Exception as error:
+            raise jobs.frames.ours(error) from error
+
+    # -- changes ----------------------------------------------------------------------------------
+
+    def _changes(self, version: Version, start: Offset, end: Offset) -> Version:
+        version, shape, complete = self._evolved(version, start)
+        given = replace(self.options, missing_columns=Policy.FAIL if complete else Policy.NULL)
+        parts = self.driver.parts(start, end)
+        jobs = self._jobs()
+        changes: Any = None
+        try:
+            # Read once, and kept for the jobs of this epoch.
+            changes = self._whole(
+                jobs.frames.rows(jobs.spark, given, parts, shape), version.columns
+            ).persist()
+            facts = jobs.writing.facts(changes, version.key if version.mode != "append" else ())
+            self._refuse(facts)
+            if not facts.changes:
+                return self._publish(version, end, version.files, "changes", 0)
+            out, kept = self._fold(jobs, version, changes, facts.truncate)
+            return self._write(version, end, out, kept, "changes", facts.changes)
+        except Exception as error:
+            raise jobs.frames.ours(error) from error
+        finally:
+            if changes is not None:
+                _quietly(changes.unpersist)
+
+    def _fold(
+        self, jobs: _Jobs, version: Version, changes: Any, truncate: int | None
+    ) -> tuple[Any, tuple[File, ...]]:
+        """What to write for some changes, and the files that stay."""
+        folding, writing = jobs.folding, jobs.writing
+        if version.mode == "append":
+            return writing.by_day(changes), version.files
+        key, names, count = list(version.key), [c.name for c in version.columns], version.buckets
+        if version.mode == "state":
+            changes = folding.after_truncate(changes, truncate)
+        touched = writing.buckets(changes, key, count)
+        if truncate is not None:
+            touched |= {file.part for file in version.files if file.part != "closed"}
+        kept = tuple(file for file in version.files if file.part not in touched)
+        tasks = max(1, len(touched))
+        if version.mode == "state":
+            base = self._read(version, lambda file: truncate is None and file.part in touched)
+            rows = folding.state(base, changes, key, names)
+            return writing.by_bucket(rows, key, count, tasks), kept
+        base = self._read(version, lambda file: file.part in touched)
+        rows = folding.history(base, changes, key, names)
+        return writing.by_currency(rows, key, count, tasks), kept
+
+    def _evolved(self, version: Version, start: Offset) -> tuple[Version, Shape, bool]:
+        """The version with the columns of now; what events are read as, and whether all have it."""
+        conn, table = self.driver.conn, self.table
+        newest = ticks.newest(conn, self.settings.queue_name)
+        assert newest is not None and start.tick is not None
+        described = source.describe(conn, self.settings, table)
+        resync = f"londiste lake resync {table}"
+        if version.mode != "append":
+            self._same_key(version, described.key)
+            if described.oid != version.oid:
+                raise StateError(
+                    f"table {table} was made anew: it is another one than that of the lake",
+                    detail="that its rows went is told by no event",
+                    hint=f"read its rows anew: {resync}",
+                )
+        evolved = columns.evolve(
+            table, version.columns, described.columns, described.details, newest.id
+        )
+        if evolved.filled and version.mode != "append":
+            raise StateError(
+                f"table {table} has a new column whose values in older rows no event tells:"
+                f" {', '.join(evolved.filled)}",
+                detail="it has a default, is NOT NULL, or was there under another name",
+                hint=f"read the rows anew: {resync}; or leave it out: skip_columns ="
+                f" {table}.{evolved.filled[0]}",
+            )
+        for name in evolved.added:
+            log.warning("table %s has a new column in the lake: %s", table, name)
+        for name in evolved.dropped:
+            log.warning(
+                "column %s of table %s is gone: it stays in the lake, NULL in new rows", name, table
+            )
+        known = replace(version, columns=evolved.columns, oid=described.oid)
+        return (
+            known,
+            columns.shape(evolved.columns, start.tick, described.unread),
+            columns.complete(evolved.columns, start.tick),
+        )
+
+    def _same_key(self, version: Version, key: Sequence[str]) -> None:
+        if tuple(key) != version.key:
+            raise StateError(
+                f"the primary key of table {self.table} is ({', '.join(key)}), and was"
+                f" ({', '.join(version.key)})",
+                hint="mode state: londiste lake resync"
+                f" {self.table}; mode history: begin with another lake_path",
+            )
+
+    def _refuse(self, facts: Any) -> None:
+        """What cannot be folded.  Raises EventError."""
+        scripts = [id for id in facts.scripts if id not in self.settings.passed_scripts]
+        if scripts:
+            raise EventError(
+                f"a script was executed on all nodes, event {scripts[0]}, whose changes of rows"
+                " are not told as events",
+                detail=f"table {self.table} stands in front of it",
+                hint=f"if it has changed no row of the table: --set passed_scripts={scripts[0]};"
+                f" else: londiste lake resync {self.table}",
+                event_id=scripts[0],
+            )
+        if facts.keyless:
+            raise EventError(
+                f"{facts.keyless} events of table {self.table} do not tell its primary key",
+                detail="the table had another key, or is captured with one (pkey=…)",
+                hint=f"londiste lake resync {self.table}; londiste check tells how it is captured",
+            )
+
+    # -- files ------------------------------------------------------------------------------------
+
+    def _read(self, version: Version, wanted: Callable[[File], bool]) -> Any:
+        jobs = self._jobs()
+        files = [file for file in version.files if wanted(file)]
+        paths = self.store.paths(files)
+        return jobs.frames.files(jobs.spark, paths, frame.schema(version))
+
+    def _whole(self, read: Any, found: Sequence[columns.LakeColumn]) -> Any:
+        """With the columns that its events do not have any more."""
+        return self._jobs().frames.whole(read, [c.column for c in found])
+
+    def _write(
+        self,
+        version: Version,
+        end: Offset,
+        out: Any,
+        kept: tuple[File, ...],
+        what: str,
+        changes: int,
+    ) -> Version:
+        jobs = self._jobs()
+        directory = self.store.begin()
+        jobs.writing.write(out, directory)
+        crash.point("lake.written")
+        files = self.store.take(directory, jobs.writing.count_rows)
+        crash.point("lake.moved")
+        if changes < 0:
+            changes = sum(file.rows for file in files)
+        return self._publish(version, end, (*kept, *files), what, changes)
+
+    def _publish(
+        self, version: Version, end: Offset, files: tuple[File, ...], what: str, changes: int
+    ) -> Version:
+        made = self.store.publish(
+            replace(
+                version,
+                number=version.number + 1,
+                position=offsets.write(end),
+                files=files,
+                what=what,
+                changes=changes,
+            )
+        )
+        crash.point("lake.published")
+        if self.settings.lake_format == "delta":
+            delta.catch_up(self.store, made)
+        self.driver.finished(end)
+        log.info("table %s: %s, %d rows, tick %s", self.table, what, changes, end.tick)
+        return made
+
+    def _jobs(self) -> _Jobs:
+        """Spark, started when there is something to do."""
+        from londiste.engine.spark.lake import folding, frames, writing
+
+        return _Jobs(frames.get(self.settings.spark), frames, folding, writing)
+
+
+def _quietly(function: Callable[[], object]) -> None:
+    try:
+        function()
+    except Exception as error:
+        log.debug("after an epoch: %s", error)
+
+
+__all__ = ["LakeTable"]

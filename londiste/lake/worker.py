@@ -1,0 +1,99 @@
+"""All tables of a lake, one after another, until the process shall end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from londiste.daemon.loop import Loop, as_londiste, describe
+from londiste.daemon.signals import Signals
+from londiste.errors import LondisteError, Superseded
+from londiste.lake import source
+from londiste.lake.settings import LakeSettings
+from londiste.lake.table import LakeTable
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two looks for versions that nobody needs any more.
+_VACUUM = 600.0
+
+
+class LakeWorker:
+    """The tables of a lake; ``close`` gives back what they hold."""
+
+    def __init__(self, settings: LakeSettings) -> None:
+        self.settings = settings
+        self.tables = [LakeTable(settings, table) for table in source.tables(settings)]
+        self._vacuumed = time.monotonic()
+
+    def __enter__(self) -> LakeWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives sessions and locks back."""
+        for table in self.tables:
+            table.close()
+
+    def once(self, stopping: Callable[[], bool] = lambda: False) -> None:
+        """Until no table has anything new.  Raises the first error of a table, when all are done.
+
+        What comes while it works may be left for the next time.
+        """
+        # As a busy queue has always more, the end is where it is now.
+        for table in self.tables:
+            with contextlib.suppress(LondisteError):
+                table.driver.stop_at_newest()
+        failure: LondisteError | None = None
+        for table in self.tables:
+            try:
+                while not stopping() and table.work():
+                    pass
+            except Exception as error:
+                ours = as_londiste(error)
+                if failure is not None:
+                    log.error("%s", describe(failure))
+                failure = ours
+        if failure is not None:
+            raise failure
+
+    def step(self) -> bool:
+        """One epoch of each table; whether there was something new.
+
+        A table that stops does not keep the others.  Raises the last of their errors.
+        """
+        more, failure = False, None
+        for table in self.tables:
+            try:
+                more |= table.work()
+            except Exception as error:
+                ours = as_londiste(error)
+                if isinstance(ours, Superseded):
+                    raise ours from error
+                if failure is not None:
+                    log.error("%s", describe(failure))
+                failure = ours
+                table.close()
+        if time.monotonic() - self._vacuumed > _VACUUM:
+            for table in self.tables:
+                table.vacuum()
+            self._vacuumed = time.monotonic()
+        if failure is not None:
+            raise failure
+        return more
+
+    def run(self, signals: Signals) -> None:
+        """Until the process shall end."""
+        Loop(
+            self.step,
+            signals=signals,
+            delay=self.settings.lake_period,
+            longest_pause=self.settings.exception_sleep,
+        ).run()
+
+
+__all__ = ["LakeWorker"]

@@ -1,0 +1,318 @@
+"""A lake is what its table is, in every mode, whatever comes; and a difference is found."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import londiste.spark
+from londiste.changes.decode import decode_all
+from londiste.changes.types import RowChange
+from londiste.db.names import TableName
+from londiste.errors import BadOption, EventError, LondisteError, StateError
+from londiste.lake.table import LakeTable
+from londiste.pgq import queues, ticks
+from tests.fix_cluster import Database
+from tests.fix_lake import COLUMNS, Lake, statements
+from tests.fix_stream import Stream
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def lake(spark: Any, new_database: Callable[..., Database], tmp_path: Path) -> Lake:
+    stream = Stream(spark, new_database(pgq=True), tmp_path)
+    return Lake(stream, tmp_path / "lake", {})
+
+
+def table(lake: Lake) -> dict[int, str | None]:
+    """What the table is."""
+    with lake.stream.database.connect() as conn:
+        return dict(conn.execute("select id, v from public.t").fetchall())
+
+
+def as_dict(rows: Any) -> dict[int, str | None]:
+    """What rows of the lake are; a key is there once."""
+    found = [(row["id"], row["v"]) for row in rows.select("id", "v").collect()]
+    assert len(found) == len(dict(found))
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param("append", marks=pytest.mark.slow),
+        "state",
+        pytest.param("history", marks=pytest.mark.slow),
+    ],
+)
+def test_a_lake_follows_its_table(lake: Lake, mode: str) -> None:
+    spark, chance = lake.stream.spark, random.Random(mode)
+    lake.more["lake_mode"] = mode
+    lake.stream.table(COLUMNS)
+    lake.stream.write(*statements(chance, truncate=0))
+    first = lake.once()
+    assert first.what == "rows" and first.rows == len(table(lake))
+    told = {first.tick: table(lake)}
+    for truncate in (0.0, 1.0):
+        for _ in range(2):
+            tick = lake.stream.write(*statements(chance, truncate=truncate))
+            told[tick] = table(lake)
+        version = lake.once()
+        assert version.position is not None and version.tick == tick
+    # What no tick has come for yet is compared, too.
+    lake.stream.database.execute("update t set v = 'no tick' where id % 2 = 0; truncate t")
+    lake.stream.database.execute("insert into t (id, v) values (7, 'after')")
+    found = lake.compare()
+    assert found.equal and found.found is not None and found.found.rows_here == 1, found
+    rows = lake.rows(spark)
+    if mode == "state":
+        assert as_dict(rows) == told[version.tick]
+        assert as_dict(lake.rows(spark, first.tick)) == told[first.tick]
+        assert as_dict(londiste.spark.lake(spark, lake.store.directory)) == told[version.tick]
+    elif mode == "history":
+        rows.cache()
+        for tick, then in told.items():
+            open_at = f"_valid_to_tick is null or _valid_to_tick > {tick}"
+            at = rows.where(f"_valid_from_tick <= {tick} and ({open_at})")
+            assert as_dict(at) == then, tick
+    else:
+        events = [
+            (change.event_id, change.row)
+            for some in ticks.tick_events(lake.stream.conn, "q", first.tick, version.tick)
+            for event in some
+            for change in decode_all(event)
+            if isinstance(change, RowChange)
+        ]
+        kept = rows.where("_event_id is not null and _change_type != 'truncate'")
+        assert sorted((r["_event_id"], r["_row"]) for r in kept.collect()) == sorted(events)
+        assert all(file.path.startswith("data/day=20") for file in version.files)
+        assert rows.where("_change_type = 'truncate'").count() >= 1
+
+
+def test_a_row_that_differs_and_a_file_that_is_damaged_are_found(lake: Lake) -> None:
+    lake.stream.table()
+    lake.stream.write("insert into t select i, 'v' || i from generate_series(1, 50) i")
+    version = lake.once()
+    # Behind the back of the capture.
+    lake.stream.database.execute(
+        "set session_replication_role = replica; update t set v = 'x' where id = 7;"
+        " delete from t where id = 9; insert into t values (99, 'y')"
+    )
+    found = lake.compare().found
+    assert found is not None and (found.missing, found.extra, found.differ) == (1, 1, 1)
+    assert {(d.kind, d.key, d.columns) for d in found.differences} == {
+        ("differ", ("7",), ("v",)),
+        ("extra", ("9",), ()),
+        ("missing", ("99",), ()),
+    }
+    path = Path(lake.store.paths(version.files)[0])
+    good = path.read_bytes()
+    place = random.randrange(len(good))
+    path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
+    result = lake.compare()
+    assert not result.equal and result.found is None and version.files[0].path in result.damaged[0]
+    path.unlink()
+    assert "No such file" in lake.compare().damaged[0]
+
+
+@pytest.mark.slow
+def test_running_transactions_are_in_the_rows_or_in_the_changes_once(lake: Lake) -> None:
+    lake.more["lake_mode"] = "append"
+    lake.stream.table()
+    lake.stream.write("insert into t values (1, 'a')")
+    running = lake.stream.database.connect()
+    running.execute("begin; insert into public.t values (2, 'running')")
+    # In the rows, and its event comes behind their tick.
+    lake.stream.database.execute("insert into t values (3, 'no tick')")
+    lake.once()
+    running.execute("commit")
+    running.close()
+    lake.stream.write("insert into t values (4, 'later')")
+    lake.once()
+    rows = lake.rows(lake.stream.spark).collect()
+    assert sorted((r["id"], r["_event_id"] is None) for r in rows) == [
+        (1, True),
+        (2, False),
+        (3, True),
+        (4, False),
+    ]
+    assert lake.compare().equal
+
+
+@pytest.mark.slow
+def test_columns_come_and_go(lake: Lake) -> None:
+    lake.stream.table()
+    lake.stream.write("insert into t values (1, 'a'), (2, 'b')")
+    lake.once()
+    lake.stream.write(
+        "update t set v = 'c' where id = 1",
+        "alter table t add column more int",
+        "update t set more = 5 where id = 2",
+    )
+    lake.once()
+    assert lake.compare().equal
+    lake.stream.write("alter table t drop column v", "insert into t values (3, 6)")
+    version = lake.once()
+    assert lake.compare().equal
+    assert [(c.name, c.dropped is None) for c in version.columns] == [
+        ("id", True),
+        ("v", False),
+        ("more", True),
+    ]
+    lake.stream.write("alter table t add column d int default 5", "insert into t values (4, 7)")
+    with pytest.raises(StateError, match="whose values in older rows no event tells: d") as stopped:
+        lake.once()
+    assert "londiste lake resync public.t" in stopped.value.hint
+    assert lake.version().number == version.number
+    resync(lake)
+    assert lake.compare().equal
+    lake.stream.write("alter table t alter column d type text", "update t set d = 'x'")
+    with pytest.raises(StateError, match=r"column d of table public\.t has another type: text"):
+        lake.once()
+    resync(lake)
+    lake.stream.write("delete from t where id = 1")
+    lake.once()
+    assert lake.compare().equal
+    lake.stream.write("alter table t rename column more to less")
+    with pytest.raises(StateError, match="no event tells: less"):
+        lake.once()
+    lake.stream.database.execute("drop table t")
+    lake.stream.table("id int primary key, v text")
+    lake.stream.write("insert into t values (8, 'new')")
+    with pytest.raises(StateError, match="was made anew"):
+        lake.once()
+    resync(lake)
+    assert lake.compare().equal and len(lake.version().columns) == 2
+
+
+def resync(lake: Lake, **more: Any) -> None:
+    """What the command does."""
+    with closing(LakeTable(lake.settings(**more), TableName("public", "t"))) as kept:
+        kept.resync()
+
+
+@pytest.mark.slow
+def test_a_history_is_made_right_by_a_resync(lake: Lake) -> None:
+    lake.more["lake_mode"] = "history"
+    lake.stream.table()
+    lake.stream.write("insert into t values (1, 'a'), (2, 'b'), (3, null)")
+    first = lake.once()
+    lake.stream.database.execute(
+        "set session_replication_role = replica; update t set v = 'x' where id = 1;"
+        " delete from t where id = 2; insert into t values (4, 'd')"
+    )
+    assert not lake.compare().equal
+    resync(lake)
+    assert lake.compare().equal
+    rows = lake.rows(lake.stream.spark).where(f"_valid_from_tick = {first.tick}").collect()
+    assert {(r["id"], r["_valid_to_tick"] is None) for r in rows} == {
+        (1, False),
+        (2, False),
+        (3, True),
+    }
+    lake.stream.write("update t set v = 'y'")
+    lake.once()
+    assert lake.compare().equal
+
+
+@pytest.mark.slow
+def test_what_cannot_be_kept_is_refused_with_what_to_do(lake: Lake) -> None:
+    stream = lake.stream
+    stream.table("id int, v text")
+    stream.tick()
+    with pytest.raises(StateError, match="has no primary key") as refused:
+        lake.once()
+    assert "lake_mode = append" in refused.value.hint
+    lake.once(lake_mode="append")
+    stream.write("insert into t values (1, 'a'), (1, 'a')", "truncate t")
+    lake.once(lake_mode="append")
+    kinds = [r["_change_type"] for r in lake.rows(stream.spark).collect()]
+    assert sorted(kinds) == ["insert", "insert", "truncate"]
+    with pytest.raises(StateError, match="its rows cannot be told apart"):
+        lake.compare(lake_mode="append")
+    stream.table("f float8 primary key", "g")
+    with pytest.raises(StateError, match="equal values are not equal texts"):
+        lake.once(lake_tables="g")
+    stream.table("id int primary key, n numeric", "h")
+    with pytest.raises(BadOption, match=r"of the key of public\.h"):
+        lake.once(lake_tables="h", skip_columns="public.h.id")
+    with pytest.raises(BadOption, match="an address"):
+        lake.settings(lake_path="s3://bucket/lake")
+    stream.write("insert into h values (1, 'NaN')")
+    with pytest.raises(LondisteError, match=r"column n of table public\.h has a value") as unfit:
+        lake.once(lake_tables="h")
+    assert "hint" in str(unfit.value.__notes__)
+
+
+@pytest.mark.slow
+def test_a_script_stops_the_lake_until_somebody_has_looked(lake: Lake) -> None:
+    lake.stream.table()
+    lake.stream.write("insert into t values (1, 'a')")
+    lake.once()
+    event = queues_insert(lake)
+    lake.stream.write("insert into t values (2, 'b')")
+    with pytest.raises(EventError, match=f"a script was executed on all nodes, event {event}"):
+        lake.once()
+    lake.once(passed_scripts=str(event))
+    assert lake.compare().equal
+
+
+def queues_insert(lake: Lake) -> int:
+    """The event of a script."""
+    row = lake.stream.conn.execute(
+        "select pgq.insert_event('q', 'EXECUTE', 'select 1', 's.sql', null, null, null)"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.slow
+def test_old_versions_are_read_until_they_are_forgotten(lake: Lake) -> None:
+    lake.stream.table()
+    lake.stream.write("insert into t select i, 'a' from generate_series(1, 20) i")
+    first = lake.once()
+    lake.stream.write("update t set v = 'b'")
+    lake.once()
+    assert set(as_dict(lake.rows(lake.stream.spark, first.tick)).values()) == {"a"}
+    with closing(LakeTable(lake.settings(lake_retention=3600), TableName("public", "t"))) as kept:
+        assert kept.vacuum() == (0, 0)
+    with closing(LakeTable(lake.settings(lake_retention=0), TableName("public", "t"))) as kept:
+        assert kept.vacuum() == (1, 4)
+    assert len(list(lake.store.directory.rglob("*.parquet"))) == 4
+    assert lake.compare().equal
+    with pytest.raises(StateError, match=r"no version of table public\.t at tick"):
+        lake.store.at(first.tick)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["append", "state", "history"])
+def test_a_reader_of_delta_tables_sees_every_version(lake: Lake, mode: str) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    lake.more |= {"lake_format": "delta", "lake_mode": mode}
+    lake.stream.table(COLUMNS)
+    chance = random.Random(mode)
+    for _ in range(3):
+        lake.stream.write(*statements(chance, truncate=0.3))
+        lake.once()
+        version = lake.version()
+        read = deltalake.DeltaTable(str(lake.store.directory))
+        names = {Path(uri).name for uri in read.file_uris()}
+        assert names == {Path(file.path).name for file in version.files}
+        rows = read.to_pyarrow_table()
+        assert rows.num_rows == version.rows
+        if mode == "state":
+            assert dict(zip(*(rows[n].to_pylist() for n in ("id", "v")), strict=True)) == table(
+                lake
+            )
+    lake.stream.write(
+        "alter table t add column more int", "insert into t (id, more) values (9999, 1)"
+    )
+    lake.once()
+    assert "more" in deltalake.DeltaTable(str(lake.store.directory)).to_pyarrow_table().column_names
+    assert queues.get_consumer_info(lake.stream.conn, "q", "lake.public.t")
