@@ -139,6 +139,16 @@ def at_work(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> Iterator[Daemons
         daemons.close()
 
 
+@contextlib.contextmanager
+def kept(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> Iterator[Daemons]:
+    """For a command that stays and looks after them itself; its children end behind it."""
+    daemons = Daemons(pair, verbose=verbose)
+    try:
+        yield daemons
+    finally:
+        daemons.close()
+
+
 def watch(daemons: Daemons) -> None:
     """One look at the daemons; a database that does not answer is looked at again later."""
     try:
@@ -170,4 +180,4 @@ def _environment(settings: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-__all__ = ["Daemons", "at_work", "needs", "running", "watch"]
+__all__ = ["Daemons", "at_work", "kept", "needs", "running", "watch"]

@@ -134,10 +134,10 @@ class Move:
         """What a command says as JSON."""
         return json.loads(self.run(*args, "--json", accept=accept).out)
 
-    def start(self, *args: str) -> Process:
-        """``londiste migrate start``, which stays."""
+    def start(self, *args: str, command: Sequence[str] = ("start",)) -> Process:
+        """``londiste migrate start``, or another command that stays."""
         return self.cascade.processes.start(
-            "migrate", self.cascade.command(None, "migrate", "start", *args), self.environment()
+            "migrate", self.cascade.command(None, "migrate", *command, *args), self.environment()
         )
 
     def to_the_end(self, *args: str, steps: int = 1) -> int:

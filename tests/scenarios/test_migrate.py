@@ -100,6 +100,57 @@ def test_a_beginning_and_an_end_that_are_killed_finish_when_given_again(
     assert old.value("select count(*) from app.line") == 500
 
 
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_one_command_moves_a_database_however_often_it_is_killed(
+    killed: bool, cascade: Cascade, cluster16: Server
+) -> None:
+    old, new, move = _two(cascade, cluster16)
+    with Application([old.dsn, new.dsn]) as application:
+        # Killed while it sets up, and while it switches.
+        died = 0
+        while killed and move.json("status")["phase"] != "switching":
+            move.run(
+                *("run", "--switch", "--block", "60"),
+                accept=[-9],
+                LONDISTE_CRASH="plan.after-step:8",
+            )
+            died += 1
+        assert died >= 2 * killed
+        daemon = move.start(command=("run", "--switch", "--block", "60"))
+
+        def switched() -> bool:
+            assert daemon.running, daemon.said()
+            return bool(move.json("status")["phase"] == "switched")
+
+        cascade.wait(switched, "the switch", 200)
+        application.wait(20)
+        confirmed = application.stop()
+    application.assert_numbers_go_up()
+    # It stays, and keeps the old database in step.
+    assert move.json("verify")["equal"]
+    for database in (old, new):
+        assert database.value("select count(*) from public.written") == confirmed
+    move.run("finish")
+    assert daemon.wait() == 0, daemon.said()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_one_command_does_not_switch_to_rows_that_differ(
+    cascade: Cascade, cluster16: Server
+) -> None:
+    _, new, move = _two(cascade, cluster16)
+    move.run("start", "--until-ready")
+    new.execute(
+        "set session_replication_role = replica; update app.line set quantity = 70 where id = 7"
+    )
+    different = move.run("run", "--switch", accept=[3])
+    assert "app.line" in different.out
+    assert "nothing is switched" in different.err
+    assert move.json("status")["root"] == "old"
+
+
 def test_a_move_does_not_begin_where_rows_would_be_lost(
     cascade: Cascade, cluster16: Server
 ) -> None:

@@ -19,6 +19,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "status": Entry("looking", "Show how far the move is, and what to do next.", LOOKING),
     "verify": Entry("looking", "Compare all tables of both databases at one tick.", LOOKING),
+    "run": Entry("running", "The whole move in one command, up to the switch or with it.", DOING),
     "start": Entry("starting", "Set everything up, copy, and keep both in step.", DOING),
     "switch": Entry("switching", "Let the new database take the writes.", DOING),
     "back": Entry("switching", "Let the old database take the writes again.", DOING),
@@ -36,4 +37,6 @@ def migrate() -> None:
     londiste migrate verify --from DSN --to DSN
     londiste migrate switch --from DSN --to DSN
     londiste migrate finish --from DSN --to DSN
+    \b
+    londiste migrate run --switch does start, verify and switch.
     """

@@ -128,6 +128,17 @@ def verify(
 
     While writes go on, without a lock on any table. The exit code is 3 when rows differ.
     """
+    return EXIT_DIFFERENT if compare(context, source, target, timeout, as_json) else 0
+
+
+def compare(
+    context: options.Context,
+    source: str | None,
+    target: str | None,
+    timeout: float,
+    as_json: bool = False,
+) -> list[str]:
+    """Compares all tables, and prints how they are; the names of those that differ."""
     pair = common.the_pair(context, source, target)
     with pair.sites() as sites:
         seen = phase.look(sites, pair)
@@ -161,4 +172,4 @@ def verify(
     different = [r.table for r in result.tables if not r.equal]
     if different:
         output.message(f"{len(different)} tables differ; look for who writes on {below.name}")
-    return 0 if result.equal else EXIT_DIFFERENT
+    return different

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import click
 import psycopg
 
@@ -21,6 +23,9 @@ from londiste.migrate.findings import refusals
 from londiste.migrate.pair import Pair
 from londiste.migrate.phase import Phase
 from londiste.monitor.queue_types import Severity
+
+#: All tables were in step, before the switch or after it.
+READY = (Phase.IN_STEP, Phase.SWITCHED)
 
 
 @click.command()
@@ -59,14 +64,7 @@ def start(
     if pid is not None:
         output.message(f"process {pid} was signalled")
         return
-    with pair.sites() as sites:
-        new = setup.node(sites, pair.new, pair.queue)
-        if new is None or new.type is not NodeType.ROOT:
-            _set_up(sites, pair, way, explain, as_json)
-        elif explain:
-            output.steps([], json_wanted=as_json)
-        else:
-            output.message("the new database takes the writes already: nothing to set up")
+    begin(pair, way, explain, as_json)
     if explain or no_daemons:
         return
     with process(
@@ -76,9 +74,22 @@ def start(
         quiet=context.quiet,
         verbose=context.verbose,
     ) as signals:
-        ready = _stay(pair, signals, common.verbose(context), until_ready)
+        with daemons.kept(pair, verbose=common.verbose(context)) as children:
+            reached = stay(pair, signals, children, READY if until_ready else ())
     if as_json:
-        output.as_json({"ready": ready})
+        output.as_json({"ready": reached in (*READY, Phase.NOT_BEGUN)})
+
+
+def begin(pair: Pair, way: str, explain: bool, as_json: bool) -> None:
+    """Checks and sets up what is left, or prints its steps.  Raises StateError."""
+    with pair.sites() as sites:
+        new = setup.node(sites, pair.new, pair.queue)
+        if new is None or new.type is not NodeType.ROOT:
+            _set_up(sites, pair, way, explain, as_json)
+        elif explain:
+            output.steps([], json_wanted=as_json)
+        else:
+            output.message("the new database takes the writes already: nothing to set up")
 
 
 def _set_up(sites: Sites, pair: Pair, way: str, explain: bool, as_json: bool) -> None:
@@ -106,33 +117,35 @@ def _set_up(sites: Sites, pair: Pair, way: str, explain: bool, as_json: bool) ->
         output.message("everything is set up already")
 
 
-def _stay(pair: Pair, signals: Signals, verbose: list[str], until_ready: bool) -> bool:
-    """Keeps the daemons running and says what changes; whether all tables were in step."""
-    children = daemons.Daemons(pair, verbose=verbose)
+def stay(
+    pair: Pair, signals: Signals, children: daemons.Daemons, enough: Collection[Phase]
+) -> Phase | None:
+    """Keeps the daemons running and says what changes, until a phase is reached.
+
+    enough -- the phases that end it, besides the end of the move.  The last phase that was seen;
+    of those that follow the copy, the first, so that a look that fails does not hide it.
+    """
     told, troubles = "", set[str]()
-    ready = False
-    try:
-        while not signals.stopping:
-            daemons.watch(children)
-            seen = _look(pair, troubles)
-            if seen is not None:
-                ready = ready or seen.phase in (Phase.IN_STEP, Phase.SWITCHED)
-                if seen.phase is Phase.NOT_BEGUN:
-                    output.message("the move is finished: nothing is left to do")
-                    return True
-                said = f"{seen.phase.value}: {seen.in_step} of {seen.tables} tables in step"
-                if said != told:
-                    output.message(said)
-                    told = said
-                    if ready:
-                        output.message(f"next: {seen.next}")
-                if ready and until_ready:
-                    return True
-            signals.wait(daemons.PERIOD)
-    finally:
-        children.close()
+    reached: Phase | None = None
+    while not signals.stopping:
+        daemons.watch(children)
+        seen = _look(pair, troubles)
+        if seen is not None:
+            reached = seen.phase if reached not in READY else reached
+            if seen.phase is Phase.NOT_BEGUN:
+                output.message("the move is finished: nothing is left to do")
+                return reached
+            said = f"{seen.phase.value}: {seen.in_step} of {seen.tables} tables in step"
+            if said != told:
+                output.message(said)
+                told = said
+                if reached in READY:
+                    output.message(f"next: {seen.next}")
+            if seen.phase in enough:
+                return seen.phase
+        signals.wait(daemons.PERIOD)
     output.message("stopped; the databases fall apart until the command is given again")
-    return ready
+    return reached
 
 
 def _look(pair: Pair, told: set[str]) -> phase.Progress | None:

@@ -96,7 +96,7 @@ def _switch(
             carry_out(found.steps(), sites, explain=True, json_wanted=as_json)
             return
         with daemons.at_work(pair, verbose=common.verbose(context)) as children:
-            _run(sites, pair, to, found, as_json)
+            carry(sites, pair, to, found, as_json)
             if children.own:
                 output.warning(
                     "ticker and workers ran for this command only:"
@@ -104,7 +104,10 @@ def _switch(
                 )
 
 
-def _run(sites: Sites, pair: Pair, to: Side, found: switching.Switch, as_json: bool) -> None:
+def carry(
+    sites: Sites, pair: Pair, to: Side, found: switching.Switch, as_json: bool = False
+) -> None:
+    """Does what is left of a switch, and prints each step."""
     done: list[str] = []
 
     def report(step: Step) -> None:
