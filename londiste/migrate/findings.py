@@ -101,7 +101,7 @@ def _server(side: str, facts: Facts) -> Iterator[Finding]:
             if facts.version >= 150000
             else "after londiste install there, as an administrator:"
             " alter function londiste.set_session_replication_role(text, boolean)"
-            " owner to postgres",
+            f' owner to postgres; grant londiste_writer to "{facts.user}"',
             "",
         )
     if facts.prepared:
