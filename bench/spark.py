@@ -327,7 +327,7 @@ def on_cluster(args: argparse.Namespace, folder: Path) -> dict[str, float]:
             queues.create_queue(conn, "t2")
             tick(conn, "t2")
             conn.execute("select londiste.create_capture('t2', 'public.t2')")
-            conn.execute("insert into public.t2 select * from public.t1")
+            conn.execute("insert into public.t2 select id, a, b, round(c, 6), d, e from public.t1")
             tick(conn, "t2")
         for name, settings in {
             "local[2]": SETTINGS,
@@ -384,7 +384,7 @@ def _copy(source: Cluster, target: Cluster, carrier: Engine) -> float:
         conn.execute("drop table if exists public.copied")
         conn.execute(large.DDL.replace("t1", "public.copied").replace(" primary key", "").encode())
         copy = TableName("public", "copied")
-        attempt = attempts.copy_start(conn, large.QUEUE, copy)
+        attempt = attempts.copy_start(conn, large.QUEUE, TABLE)
         info = catalog.require(holder, TABLE)
         holder.execute("begin isolation level repeatable read")
         row = holder.execute("select pg_export_snapshot()").fetchone()
