@@ -40,10 +40,10 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy --strict
 
 test: lint
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "not slow" $(PYTEST_ARGS)
 
 test-all: lint
-	$(BIN)/python -m pytest -q -n $(JOBS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 bench: $(VENV)/.embedded
 	$(BIN)/python -m bench.capture --seconds 1 --statements 10000 --json bench.json

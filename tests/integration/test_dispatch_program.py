@@ -23,6 +23,8 @@ ENGINES = [
     "local",
     pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.spark]),
 ]
+#: What the local engine shows beyond one test is in the slow run.
+SOME = ["process", pytest.param("local", marks=pytest.mark.slow)]
 FORMAT = {"hour": "%Y_%m_%d_%H", "day": "%Y_%m_%d", "month": "%Y_%m", "year": "%Y"}
 PERIODS = {"hourly": "hour", "daily": "day", "monthly": "month", "yearly": "year"}
 COLUMNS = "(id int {}, at timestamptz not null, v text, extra int)"
@@ -210,7 +212,7 @@ def test_every_preset_comes_to_what_the_model_says(engine: str, ends: Ends) -> N
     assert ends.ways() == (set() if engine == "process" else {"job"})
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", [*SOME, ENGINES[-1]])
 @pytest.mark.parametrize("row_mode", ["plain", "keep_latest", "keep_all"])
 def test_every_row_mode_comes_to_what_the_model_says(
     row_mode: str, engine: str, ends: Ends
@@ -255,7 +257,7 @@ def test_fields_truncates_and_events_that_are_no_rows(engine: str, ends: Ends) -
     assert found == [("renamed_2026_02_03", nr, "left out") for nr in (60, 61)]
 
 
-@pytest.mark.parametrize("engine", ["process", "local"])
+@pytest.mark.parametrize("engine", SOME)
 def test_retention_drops_old_partitions_and_old_events_make_none(engine: str, ends: Ends) -> None:
     ends.table("t")
     ends.target.execute(
@@ -278,7 +280,7 @@ def test_retention_drops_old_partitions_and_old_events_make_none(engine: str, en
     assert sorted(name for (name,) in left) == sorted(["t_9", f"t_{today}"])
 
 
-@pytest.mark.parametrize("engine", ["process", "local"])
+@pytest.mark.parametrize("engine", SOME)
 def test_an_event_that_does_not_fit_is_named_and_nothing_of_its_batch_is_here(
     engine: str, ends: Ends
 ) -> None:
@@ -328,7 +330,7 @@ def test_options_that_can_never_work_are_refused(
     assert "--handler-arg" not in caught.value.hint
 
 
-@pytest.mark.parametrize("engine", ["process", "local"])
+@pytest.mark.parametrize("engine", SOME)
 def test_a_row_that_does_not_fit_halts_until_it_is_left_out(engine: str, ends: Ends) -> None:
     ends.table("t")
     dispatcher = ends.dispatcher(engine=engine, handler="direct", part_field=None)

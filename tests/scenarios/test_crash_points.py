@@ -95,7 +95,7 @@ COMMANDS = {
     "repair.mid-plan": test_repair,
     "resurrect.before-commit": test_resurrect,
 }
-#: Killed in queries of Spark, by tests/engine/test_sink_killed.py.
+#: Killed in queries of Spark, by tests/engine/test_sink_queue.py and test_sink_table.py.
 SINK = SINK_POINTS
 #: Killed in the middle of commands, by a test of their own.
 STEP = test_interrupted.POINTS

@@ -72,6 +72,8 @@ OPERATIONS = {
     "tag-alive": Operation(("tag-alive", "n4"), before=(("tag-dead", "n4"),)),
 }
 
+#: Where the commands are interrupted.
+POINTS = ("plan.before-step", "plan.after-step")
 #: Operation and fault: the others are in the slow run.
 SHORT = [("takeover-dead-root", "command"), ("switchover", "workers"), ("rename-branch", "B")]
 
@@ -120,12 +122,12 @@ def test_a_change_that_is_interrupted_once_at_every_step(
         return _once(four, operation, lambda: interrupted(four, operation, fault, point, number))
 
     number = 1
-    while (found := once("plan.before-step", number)) is not None:
+    while (found := once(POINTS[0], number)) is not None:
         same(found, wanted, f"interrupted before step {number}")
         number += 1
     assert number > 1
     # Behind the last step as well: before the one after it there is none.
-    last = once("plan.after-step", number - 1)
+    last = once(POINTS[1], number - 1)
     same(last, wanted, f"interrupted after step {number - 1}, the last one")
     print(f"{name} {fault}: {number} interruptions, {time.monotonic() - began:.0f} s")
 

@@ -166,6 +166,7 @@ def kept(database: Database, processes: Processes, directory: Path, mode: str) -
     return Kept(stream, processes, directory, mode)
 
 
+@pytest.mark.slow
 def test_a_lake_that_is_killed_goes_on_where_it_was(
     pgq_db: Database, processes: Processes, tmp_path: Path
 ) -> None:
