@@ -14,7 +14,7 @@ from londiste.cascade.switching.scene import Scene, look
 from londiste.cascade.switching.steps import AtNode
 from londiste.cli import options, output
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out
+from londiste.cli.steps import carry_out, reported
 from londiste.errors import BadOption, StateError, TransientError
 from londiste.replication import rerouted, successor
 from londiste.replication.carry import carry
@@ -254,17 +254,8 @@ def _switch_over(
         carry_out(switch.steps(), where, explain=True, json_wanted=as_json)
         return
     _alone(where, switch.steps())
-    done: list[str] = []
-
-    def report(step: Step) -> None:
-        done.append(step.describe())
-        output.message(step.describe())
-
-    try:
+    with reported(as_json) as report:
         switchover.execute(switch, where, report)
-    finally:
-        if as_json:
-            output.as_json({"done": done})
     output.message(f"node {new} is the root")
 
 

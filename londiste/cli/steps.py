@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 from londiste.cascade import plan
 from londiste.cascade.plan import Sites, Step
@@ -16,6 +17,13 @@ def carry_out(
     if explain:
         output.steps(plan.remaining(steps, sites), json_wanted=json_wanted)
         return 0
+    with reported(json_wanted) as report:
+        return plan.execute(steps, sites, report)
+
+
+@contextlib.contextmanager
+def reported(json_wanted: bool) -> Iterator[Callable[[Step], None]]:
+    """What is to be told of each step that is done; at the end all of them are the JSON answer."""
     done: list[str] = []
 
     def report(step: Step) -> None:
@@ -23,8 +31,7 @@ def carry_out(
         output.message(step.describe())
 
     try:
-        plan.execute(steps, sites, report)
+        yield report
     finally:
         if json_wanted:
             output.as_json({"done": done})
-    return len(done)

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from londiste.cascade.plan import Sites, Step
+from londiste.cascade.plan import Sites
 from londiste.cli import options, output
 from londiste.cli.migrate import common
-from londiste.cli.steps import carry_out
+from londiste.cli.steps import carry_out, reported
 from londiste.migrate import daemons, switching
 from londiste.migrate.pair import Pair, Side
 
@@ -108,17 +108,8 @@ def carry(
     sites: Sites, pair: Pair, to: Side, found: switching.Switch, as_json: bool = False
 ) -> None:
     """Does what is left of a switch, and prints each step."""
-    done: list[str] = []
-
-    def report(step: Step) -> None:
-        done.append(step.describe())
-        output.message(step.describe())
-
-    try:
+    with reported(as_json) as report:
         switching.run(found, sites, report)
-    finally:
-        if as_json:
-            output.as_json({"done": done})
     output.message(
         f"the {to.name} database takes the writes, the {pair.other(to).name} one follows it"
     )
