@@ -368,7 +368,11 @@ def _is_root(scene: Scene, old: str, new: str) -> bool:
 @click.command("drop-node")
 @options.pass_context
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Although it does not answer.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Although it does not answer, or consumers and sinks of its queue lose their positions.",
+)
 @_common
 def drop_node(
     context: options.Context, name: str, force: bool, explain: bool, as_json: bool

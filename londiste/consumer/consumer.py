@@ -45,6 +45,7 @@ from londiste.errors import (
     UnknownConsumer,
     UnknownQueue,
 )
+from londiste.pgq.kinds import Kind
 from londiste.pgq.types import Batch, Event
 from londiste.settings import ConsumerSettings
 
@@ -84,6 +85,8 @@ class Consumer:
     settings_class: ClassVar[type[ConsumerSettings]] = ConsumerSettings
     #: A second process of the same name ends at its start; False: only when it gets in the way.
     alone: ClassVar[bool] = True
+    #: What lists of consumers call it.
+    listed_as: ClassVar[Kind] = Kind.CONSUMER
     #: What makes source and progress.
     parts_class: ClassVar[type[parts.Parts]] = parts.Parts
 

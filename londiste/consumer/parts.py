@@ -36,6 +36,7 @@ from londiste.errors import BadOption, PositionLost, StateError, from_database
 from londiste.pgq import continuity, pausing, queues
 from londiste.pgq.continuity import Known
 from londiste.pgq.ext import KnownSource
+from londiste.pgq.kinds import Kind, note_consumer_kind
 from londiste.settings import ConsumerSettings
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class Parts:
         """Connects, and says at once what would keep the loop from working."""
         conn = on.conn
         tick = source.position(conn, on.queue, on.consumer, on.dsn)
+        if self.kind.listed_as is not Kind.CONSUMER:
+            note_consumer_kind(conn, on.queue, on.consumer, self.kind.listed_as)
         if self.delivery in _POSITIONED:
             with self._stored() as stored:
                 self._prove(on, stored)

@@ -61,7 +61,7 @@ def plan(
 
 
 def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
-    """Consumers, nodes and positions that would be lost, as sentences."""
+    """Consumers, nodes, positions and epochs of sinks that would be lost, as sentences."""
     schemas = {one.schema for one in removals if isinstance(one, DropSchema)}
     found: list[str] = []
     with conn.transaction():
@@ -80,6 +80,25 @@ def blockers(conn: Connection, removals: Sequence[Removal]) -> list[str]:
                 f"consumer {consumer} keeps its position in this database"
                 for (consumer,) in conn.execute(query("uninstall_positions"))
             ]
+            found += _sinks(conn)
+    return found
+
+
+def _sinks(conn: Connection) -> list[str]:
+    """What queries and jobs of Spark have noted here."""
+    relation = {"relation": "pgq_ext.sink"}
+    if not conn.execute(query("relation_exists"), relation).fetchall()[0][0]:
+        return []
+    rows = conn.execute(query("uninstall_sinks")).fetchall()
+    jobs = [name for name, _, _, is_job in rows if is_job]
+    found = [
+        f"sink {name} of Spark, which writes to {target}, has its epoch {epoch} noted here"
+        for name, target, epoch, is_job in rows
+        if not is_job
+    ]
+    if jobs:
+        some = ", ".join(jobs[:3]) + (", …" if len(jobs) > 3 else "")
+        found.append(f"jobs of Spark are noted as done here: {len(jobs)} ({some})")
     return found
 
 

@@ -19,6 +19,7 @@ from londiste.engine.spark.stream.values import Column, shape_of
 from londiste.errors import BadOption, LondisteError, StateError
 from londiste.lake.settings import LakeSettings
 from londiste.pgq import queues
+from londiste.pgq.kinds import Kind
 
 
 def options(settings: LakeSettings, table: TableName) -> Options:
@@ -37,6 +38,7 @@ def options(settings: LakeSettings, table: TableName) -> Options:
         password=password,
         queue=settings.queue_name,
         consumer=f"{settings.consumer}.{table}",
+        kind=Kind.LAKE,
         tables=(table,),
         mode=Mode.SNAPSHOT_THEN_CHANGES if snapshot else Mode.CHANGES,
         start=Start() if snapshot else Start(settings.lake_start),

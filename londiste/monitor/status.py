@@ -22,6 +22,8 @@ from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, session
 from londiste.db.queries import query
 from londiste.errors import InstallError, LondisteError
+from londiste.monitor import consumers
+from londiste.monitor.consumers import Listed
 from londiste.monitor.held import Held, held
 from londiste.pgq import queues
 from londiste.replication import attempts, tables
@@ -72,6 +74,7 @@ class NodeStatus:
     global_watermark -- as far as this node knows, every node has; None on a leaf.
     held -- who keeps the oldest events of its queue.
     operation -- the change of the cascade that is under way here.
+    consumers -- who else reads its queue, and the sinks of Spark that write to its database.
     """
 
     name: str
@@ -93,6 +96,7 @@ class NodeStatus:
     global_watermark: int | None = None
     held: Held | None = None
     operation: Underway | None = None
+    consumers: tuple[Listed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ class _Answer:
     other_sql: bool
     held: Held | None
     operation: Operation | None
+    consumers: tuple[Listed, ...]
 
 
 def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
@@ -167,7 +172,8 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
         if info.type is not NodeType.LEAF:
             below = nodes.get_subscriber_info(conn, queue)
             keeper = held(queues.get_consumer_info(conn, queue), below)
-        return _Answer(info, counts, tuple(errors), large, bool(missing), keeper, under_way)
+        seen = consumers.of_node(conn, queue)
+        return _Answer(info, counts, tuple(errors), large, bool(missing), keeper, under_way, seen)
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
     found = [_node(member, answers[member.name]) for member in members]
@@ -226,6 +232,7 @@ def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
         global_watermark=info.global_watermark,
         held=answer.held,
         operation=_underway(answer.operation),
+        consumers=answer.consumers,
     )
 
 

@@ -10,12 +10,15 @@ n1 (root)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 from londiste.monitor.status import NodeStatus, Status
 from londiste.replication.attempts import LargeBatch
 
 _FACTS = 30
 _COMPACT_FACTS = 60
+#: Consumers of a node that are named, at most.
+_READERS = 10
 #: Seconds for which watermarks lie behind anyhow: workers report them every five minutes.
 _LONG_HELD = 600
 
@@ -148,6 +151,7 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
     if node.operation is not None:
         facts.append(paint(f"UNDER WAY: {node.operation.what}"))
         facts.append(paint(f"  finish it: {node.operation.command}"))
+    facts += [*_readers(node, paint)]
     if node.large is not None:
         facts.append(f"Last large batch: {_large(node.large)}")
     if node.other_sql:
@@ -157,6 +161,26 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
     facts += [f"Attr: {key}={value}" for key, value in node.attrs.items()]
     facts += [paint(f"ERR: {consumer}: {message}") for consumer, message in node.errors]
     return facts
+
+
+def _readers(node: NodeStatus, paint: Paint) -> Iterator[str]:
+    """Who else reads the node's queue, the furthest behind first, and sinks."""
+    behind = sorted(node.consumers, key=lambda one: one.lag or timedelta(), reverse=True)
+    for one in behind[:_READERS]:
+        seen = "never seen" if one.last_seen is None else f"seen {_span(one.last_seen)} ago"
+        if one.epoch is not None:
+            yield f"Sink {one.consumer}: Epoch {one.epoch} into {one.target}, {seen}"
+            continue
+        lag = "?" if one.lag is None else _span(one.lag)
+        late = one.lag is not None and one.lag.total_seconds() > 60
+        place = f"Lag: {paint(lag) if late else lag}, Tick: {one.last_tick}"
+        yield f"{one.kind.capitalize()} {one.consumer}: {place}, {seen}"
+    if len(behind) > _READERS:
+        yield f"{len(behind) - _READERS} more: londiste queue consumers"
+
+
+def _span(time: timedelta) -> str:
+    return dhms(time.total_seconds())
 
 
 def _large(batch: LargeBatch) -> str:

@@ -17,14 +17,17 @@ import psycopg
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
 from londiste.errors import (
+    AccessDenied,
     BadOption,
+    InstallError,
     LondisteError,
     StateError,
     UnknownConsumer,
     UnknownQueue,
     from_database,
 )
-from londiste.pgq import batches, coop, delayed, failed, queues
+from londiste.pgq import batches, coop, delayed, failed, queues, sinks
+from londiste.pgq.sinks import Sink
 from londiste.pgq.types import ConsumerInfo, QueueInfo
 
 
@@ -114,6 +117,13 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Cha
             functools.partial(queues.drop_queue, queue=name, force=force),
         )
         for name in found
+    ] + [
+        Change(
+            f"forget sink {sink.sink}, which wrote into queue {name}",
+            functools.partial(sinks.forget_sink, sink=sink.sink),
+        )
+        for name in found
+        for sink in sinks_of(conn, name)
     ]
 
 
@@ -276,12 +286,26 @@ def losses(conn: Connection, queue: str) -> list[str]:
             f" ({', '.join(writers[:5])}{', …' if len(writers) > 5 else ''}):"
             " writing to these tables fails from then on"
         )
+    for sink in sinks_of(conn, queue):
+        lost.append(
+            f"sink {sink.sink} of Spark writes into queue {queue}, up to epoch {sink.epoch}"
+        )
     for late in delayed.get_delayed_info(conn, queue):
         if late.delayed_events:
             lost.append(
                 f"{late.delayed_events} delayed events of queue {queue} wait for their time"
             )
     return lost
+
+
+def sinks_of(conn: Connection, queue: str) -> list[Sink]:
+    """Queries of Spark that write into a queue, as far as this user may know."""
+    try:
+        with conn.transaction():
+            known = sinks.get_sinks(conn)
+        return [one for one in known if one.queue == queue and one.query]
+    except (AccessDenied, InstallError):
+        return []
 
 
 def _waiting(conn: Connection, queue: str, consumer: str) -> str:
@@ -362,6 +386,7 @@ __all__ = [
     "new_name",
     "registering",
     "registering_worker",
+    "sinks_of",
     "unregistering",
     "unregistering_worker",
     "workers",

@@ -39,6 +39,12 @@ class Sink(NamedTuple):
     rows: int
     done_at: datetime
 
+    @property
+    def queue(self) -> str | None:
+        """The queue that it writes to; None: tables."""
+        word, _, name = self.target.partition(" ")
+        return name if word == "queue" else None
+
 
 def is_new(sink: str, known: Written, query: str, epoch: int, rows: int, target: str) -> bool:
     """Whether an epoch has to be written; False: it is in already.

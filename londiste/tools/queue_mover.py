@@ -17,6 +17,7 @@ from londiste.consumer import (
     Delivery,
     Events,
 )
+from londiste.pgq.kinds import Kind
 from londiste.tools import moving, staged_events
 from londiste.tools.jobs import JobConsumer, JobSettings
 
@@ -36,6 +37,7 @@ class QueueMover(JobConsumer):
     """
 
     delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
+    listed_as: ClassVar[Kind] = Kind.MOVER
     settings_class = MoverSettings
     settings: MoverSettings
 

@@ -17,6 +17,7 @@ from londiste.consumer import (
     Events,
 )
 from londiste.errors import EventError, UnknownQueue
+from londiste.pgq.kinds import Kind
 from londiste.tools import moving, staged_events
 from londiste.tools.jobs import JobConsumer, JobSettings
 from londiste.tools.staged_events import Group
@@ -47,6 +48,7 @@ class QueueSplitter(JobConsumer):
     """
 
     delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
+    listed_as: ClassVar[Kind] = Kind.SPLITTER
     settings_class = SplitterSettings
     settings: SplitterSettings
 

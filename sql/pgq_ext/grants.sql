@@ -16,7 +16,8 @@ from public;
 revoke all on all functions in schema pgq_ext from public;
 
 grant execute on function
-    pgq_ext.version()
+    pgq_ext.version(),
+    pgq_ext.get_sinks()
 to public;
 
 grant execute on function
@@ -43,6 +44,5 @@ grant execute on function
     pgq_ext.make_sink_stage(text, uuid),
     pgq_ext.sink_stages(text),
     pgq_ext.drop_sink_stage(int8),
-    pgq_ext.get_sinks(),
     pgq_ext.forget_sink(text)
 to pgq_writer;

@@ -59,7 +59,7 @@ WRITER = WRITER_DEFINER | {
     "pgq_ext.get_last_tick(text)",
     "pgq_ext.set_last_tick(text,bigint)",
 }
-PUBLIC = {"pgq_coop.version()", "pgq_ext.version()"}
+PUBLIC = {"pgq_coop.version()", "pgq_ext.version()", "pgq_ext.get_sinks()"}
 ADMIN = {"pgq_coop.upgrade_schema()"}
 
 FUNCTIONS = (

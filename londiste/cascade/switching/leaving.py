@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from londiste.cascade import nodes, watermark
+from londiste.cascade import nodes, readers, watermark
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching.scene import Scene
 from londiste.cascade.switching.steps import Place, TagDead
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.db import call
+from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable, StateError, UsageError
+from londiste.pgq import kinds, manage, queues, sinks
 
 
 def tag(scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
@@ -32,10 +34,11 @@ def tag(scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
 def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
     """The steps that take a node out of the cascade; on the node itself its queue goes too.
 
-    force -- although it does not answer: then only the others forget it.
+    force -- although it does not answer: then only the others forget it; and although consumers
+        and sinks lose their positions in its queue.
 
-    Raises UnknownNode; StateError while others read from it, or a change is under way in which it
-    takes part; NodeUnreachable without ``force``.
+    Raises UnknownNode; StateError while others read from it, consumers or sinks have a position
+    there, or a change is under way in which it takes part; NodeUnreachable without ``force``.
     """
     place = scene.place(name)
     below = scene.topology.children(name)
@@ -70,6 +73,8 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
             f"queues merge into queue {scene.queue} on node {name}: {parts}",
             hint="drop their leaves there first: londiste drop-node, with the settings of each",
         )
+    if view.info is not None and view.info.type is not NodeType.LEAF and not force:
+        _refuse_readers(sites.at(place.dsn), scene.queue, name)
     others = [scene.place(n.name) for n in scene.live() if n.name != name]
     # First the node itself: while others know it, the command can be given again.
     steps: list[Step] = []
@@ -78,6 +83,31 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
     roots = [p for p in others if p.name in scene.topology.roots]
     rest = [p for p in others if p.name not in scene.topology.roots]
     return [*steps, *(DropNode(p, scene.queue, name) for p in (*rest, *roots))]
+
+
+def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
+    """Raises StateError when somebody beside the cascade has a position in the node's queue."""
+    below = nodes.get_subscriber_info(conn, queue)
+    noted = kinds.get_consumer_kinds(conn, queue)
+    lost = [
+        f"{noted.get((queue, one.consumer_name), 'consumer')} {one.consumer_name} stands at tick"
+        f" {one.last_tick}, with up to {one.pending_events or 0} events to come"
+        for one in queues.get_consumer_info(conn, queue)
+        if not readers.kind(one.consumer_name, below).is_of_cascade
+    ]
+    lost += [
+        f"sink {one.sink} of Spark writes into the queue, up to epoch {one.epoch}"
+        for one in manage.sinks_of(conn, queue)
+    ]
+    if lost:
+        raise StateError(
+            f"queue {queue} goes with node {node}, and "
+            + (f"{len(lost)} positions" if len(lost) > 1 else "a position")
+            + " with it",
+            detail="; ".join(lost),
+            hint="let them read from another node first (docs/howto/move-consumers.md), or londiste"
+            f" queue unregister {queue} CONSUMER; or lose them: londiste drop-node {node} --force",
+        )
 
 
 def _is_dropped(sites: Sites, place: Place, queue: str) -> bool:
@@ -109,6 +139,9 @@ class DropNode:
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
+            if self.at.name == self.name:
+                for sink in manage.sinks_of(conn, self.queue):
+                    sinks.forget_sink(conn, sink.sink)
             nodes.drop_node(conn, self.queue, self.name)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import click
@@ -9,19 +10,22 @@ import click
 from londiste.cli import options, output
 from londiste.cli.queue.changes import carry_out, opened
 from londiste.errors import BadOption
+from londiste.monitor import consumers as monitor
 from londiste.pgq import manage, queues
 from londiste.pgq.manage import Change
-from londiste.pgq.types import ConsumerInfo
 
 COLUMNS = [
     "queue",
     "consumer",
+    "kind",
     "lag",
     "last_seen",
     "last_tick",
     "batch",
     "next_tick",
     "pending_events",
+    "epoch",
+    "target",
 ]
 
 _queue = click.argument("queue_name", metavar="QUEUE")
@@ -41,19 +45,26 @@ def consumers(
 ) -> None:
     """List consumers and their positions: all, of a queue, or one.
 
-    pending_events is the most that can lie between the position and the newest tick.
+    pending_events is the most that can lie between the position and the newest tick. Queries of
+    Spark that write into a queue, or into tables, are in the list as kind sink, with their last
+    epoch.
     """
     with opened(ctx, db) as conn:
+        sinks = monitor.writing(conn)
         if queue_name in (None, "*"):
             found = [
                 one for one in queues.get_consumer_info(conn) if name in (None, one.consumer_name)
             ]
         elif name is None:
             manage.find_queue(conn, str(queue_name))
+            sinks = [one for one in sinks if one.queue == queue_name]
             found = queues.get_consumer_info(conn, queue_name)
         else:
-            found = [manage.find_consumer(conn, str(queue_name), name)]
-    output.show(COLUMNS, [row(one) for one in found], json_wanted=as_json)
+            is_sink = any(one.consumer == name for one in sinks)
+            found = [] if is_sink else [manage.find_consumer(conn, str(queue_name), name)]
+        shown = monitor.consumers(conn, found)
+        shown += [one for one in sinks if name in (None, one.consumer)]
+    output.show(COLUMNS, [dataclasses.asdict(one) for one in shown], json_wanted=as_json)
 
 
 @click.command()
@@ -148,17 +159,3 @@ def unregister(
         else:
             changes = manage.unregistering(conn, queue_name, names, every=every)
         carry_out(conn, changes, explain=explain, as_json=as_json)
-
-
-def row(one: ConsumerInfo) -> dict[str, object]:
-    """A line of the list of consumers."""
-    return {
-        "queue": one.queue_name,
-        "consumer": one.consumer_name,
-        "lag": one.lag,
-        "last_seen": one.last_seen,
-        "last_tick": one.last_tick,
-        "batch": one.current_batch,
-        "next_tick": one.next_tick,
-        "pending_events": one.pending_events,
-    }

@@ -29,6 +29,7 @@ from londiste.engine.local.apply import Applier
 from londiste.errors import BadOption, EventError, from_database
 from londiste.handlers.events import At
 from londiste.install import compat
+from londiste.pgq.kinds import Kind
 from londiste.replication.known_shapes import KnownShapes
 from londiste.replication.plan import Pending, plan
 from londiste.tools.dispatch.rules import Route, Rules, rules, said
@@ -36,8 +37,8 @@ from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
 from londiste.tools.dispatch.staged import FLUSH_BYTES, TableTask, Writing, stage_rows
 from londiste.tools.jobs import JobConsumer
 
-#: Where an error tells of commands that decide about events on a node.
-_FOR_NODES = "londiste events"
+#: Where an error tells of commands that decide about events and tables on a node.
+_FOR_NODES = ("londiste events", "londiste remove-table")
 
 
 class _Parts(Parts):
@@ -53,6 +54,7 @@ class Dispatcher(JobConsumer):
     """Writes the row changes of a queue into tables and partitions by time, exactly once."""
 
     delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
+    listed_as: ClassVar[Kind] = Kind.DISPATCH
     settings_class = DispatchSettings
     settings: DispatchBase
     parts_class = _Parts
@@ -140,7 +142,10 @@ class _Here:
             self._applier.apply([])
         except EventError as error:
             error.queue, error.batch_id = self._batch.queue, self._batch.id
-            if _FOR_NODES in error.hint:
+            # There is no node here, and no command for one.
+            who = self._batch.consumer
+            error.message = error.message.replace(f" on node {who}:", f" by consumer {who}:")
+            if any(command in error.hint for command in _FOR_NODES):
                 error.hint = (
                     "correct the table or the row in the target; or leave the event out:"
                     f" --set 'consumer_filter=ev_id <> {error.event_id}'"

@@ -24,6 +24,7 @@ from londiste.engine.spark.stream.options import Mode, Options, Policy
 from londiste.engine.spark.stream.snapshots import Held, TablePart, table_parts
 from londiste.errors import NodeBusy, PositionLost, StateError
 from londiste.pgq import batches, continuity, manage, queues, ticks
+from londiste.pgq.kinds import note_consumer_kind
 from londiste.pgq.pausing import get_paused_consumers
 from londiste.pgq.types import Tick
 
@@ -75,7 +76,7 @@ class Driver:
         else:
             tick = self._start()
         batches.register_consumer_at(conn, options.queue, options.consumer, tick.id)
-        self._begun = True
+        self._begin_with()
         if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
             return BEFORE_SNAPSHOT
         return self._offset(tick)
@@ -205,7 +206,7 @@ class Driver:
         if not self._begun:
             if row.finished_tick is None or row.finished_tick > offset.tick:
                 batches.register_consumer_at(conn, options.queue, options.consumer, offset.tick)
-            self._begun = True
+            self._begin_with()
         return offset
 
     def _hold(self) -> Offset:
@@ -221,7 +222,13 @@ class Driver:
         if not self._begun:
             options = self.options
             batches.register_consumer_at(self.conn, options.queue, options.consumer, None)
-            self._begun = True
+            self._begin_with()
+
+    def _begin_with(self) -> None:
+        """The consumer is registered."""
+        options = self.options
+        note_consumer_kind(self.conn, options.queue, options.consumer, options.kind)
+        self._begun = True
 
     def _table_parts(self, end: Offset) -> Sequence[TablePart]:
         if self._held is None or self._held.seen != end.seen or not self._held.is_alive:
@@ -258,7 +265,7 @@ class Driver:
             tick.id,
         )
         batches.register_consumer_at(self.conn, self.options.queue, self.options.consumer, tick.id)
-        self._begun = True
+        self._begin_with()
         return self._offset(tick)
 
     def _start(self) -> Tick:

@@ -17,6 +17,7 @@ from psycopg import conninfo
 
 from londiste.db.names import TableName
 from londiste.errors import BadOption
+from londiste.pgq.kinds import Kind
 
 
 class Mode(StrEnum):
@@ -68,6 +69,7 @@ class Options:
     """All options; the names in Spark are in ``NAMES``.
 
     dsn -- without a password.
+    kind -- what lists of consumers call this one.
     tables -- empty: all of the queue.
     max_ticks, max_events -- of one micro-batch; None: no limit.
     partitions -- tasks that read a batch at a time, at most.
@@ -82,6 +84,7 @@ class Options:
     dsn: str
     queue: str
     consumer: str = ""
+    kind: Kind = Kind.STREAM
     password: str = field(default="", repr=False)
     tables: tuple[TableName, ...] = ()
     start: Start = Start()

@@ -42,6 +42,8 @@ begin
 
     delete from pgq.paused_consumer
     where pc_queue = v_sub.sub_queue and pc_consumer = any (v_removed);
+    delete from pgq.consumer_kind
+    where ck_queue = v_sub.sub_queue and ck_consumer = any (v_removed);
     foreach v_consumer_id in array v_removed loop
         begin
             delete from pgq.consumer c

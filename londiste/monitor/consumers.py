@@ -1,0 +1,122 @@
+"""Everybody who follows a queue, and the queries of Spark that write here, in one list.
+
+Consumers have a tick and a lag; a sink of Spark has the number of its last epoch, and when it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from londiste.cascade import nodes, readers
+from londiste.cascade.types import Subscriber
+from londiste.db.connection import Connection
+from londiste.db.queries import query
+from londiste.errors import AccessDenied, InstallError, LondisteError
+from londiste.pgq import kinds, queues, sinks
+from londiste.pgq.kinds import Kind
+from londiste.pgq.types import ConsumerInfo
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A consumer of a queue, or a sink.
+
+    queue -- that it reads, or that a sink writes to; None: a sink that writes to tables.
+    last_seen -- since it opened or finished a batch, or wrote an epoch.
+    pending_events -- the most that can lie between the position and the newest tick.
+    epoch, target -- of a sink: the last one that is in, and where it writes.
+    """
+
+    queue: str | None
+    consumer: str
+    kind: str
+    lag: timedelta | None
+    last_seen: timedelta | None
+    last_tick: int | None = None
+    batch: int | None = None
+    next_tick: int | None = None
+    pending_events: int | None = None
+    epoch: int | None = None
+    target: str | None = None
+
+    @property
+    def is_of_cascade(self) -> bool:
+        """Whether the cascade itself has registered it."""
+        return self.kind in [one.value for one in Kind if one.is_of_cascade]
+
+
+def consumers(conn: Connection, found: Sequence[ConsumerInfo]) -> list[Listed]:
+    """Consumers with what kind they are."""
+    noted = kinds.get_consumer_kinds(conn)
+    below = {name: _subscribers(conn, name) for name in {one.queue_name for one in found}}
+    return [listed(one, noted, below[one.queue_name]) for one in found]
+
+
+def writing(conn: Connection, queue: str | None = None) -> list[Listed]:
+    """The sinks of the database; those that write to other queues than this one are left out.
+
+    Jobs of Spark, which write once and end, are none.
+    """
+    try:
+        found = sinks.get_sinks(conn)
+    except (InstallError, AccessDenied):
+        return []
+    now = conn.execute(query("now")).fetchall()[0][0]
+    result = []
+    for one in found:
+        if one.query and (queue is None or one.queue in (queue, None)):
+            age = max(now - one.done_at, timedelta())
+            result.append(
+                Listed(
+                    one.queue,
+                    one.sink,
+                    Kind.SINK.value,
+                    None,
+                    age,
+                    epoch=one.epoch,
+                    target=one.target,
+                )
+            )
+    return result
+
+
+def of_node(conn: Connection, queue: str) -> tuple[Listed, ...]:
+    """Who reads a node's queue and is not of the cascade, and the sinks of its database."""
+    found = consumers(conn, queues.get_consumer_info(conn, queue))
+    return (*(one for one in found if not one.is_of_cascade), *writing(conn, queue))
+
+
+def listed(
+    one: ConsumerInfo,
+    noted: Mapping[tuple[str, str], str],
+    subscribers: Sequence[Subscriber],
+) -> Listed:
+    """Pure: a consumer as it stands in the list.
+
+    noted -- what programs say of themselves; subscribers -- the nodes that read the queue.
+    """
+    said = noted.get((one.queue_name, one.consumer_name))
+    return Listed(
+        one.queue_name,
+        one.consumer_name,
+        said or readers.kind(one.consumer_name, subscribers).value,
+        one.lag,
+        one.last_seen,
+        one.last_tick,
+        one.current_batch,
+        one.next_tick,
+        one.pending_events,
+    )
+
+
+def _subscribers(conn: Connection, queue: str) -> list[Subscriber]:
+    try:
+        return nodes.get_subscriber_info(conn, queue)
+    except LondisteError:
+        # No node, no schema of one, or no right to see it: then names tell less.
+        return []
+
+
+__all__ = ["Listed", "consumers", "listed", "of_node", "writing"]

@@ -1,0 +1,52 @@
+"""What kind of program a consumer is: said by the program itself, for those who look at a list."""
+
+from __future__ import annotations
+
+import contextlib
+from enum import StrEnum
+
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.errors import InstallError
+
+
+class Kind(StrEnum):
+    """Kinds of consumers; what says nothing is a ``CONSUMER``.
+
+    SINK -- no consumer, a query of Spark that writes here.
+    NODE, COPY, WATERMARK -- what a cascade registers, known by its name.
+    """
+
+    CONSUMER = "consumer"
+    STREAM = "stream"
+    LAKE = "lake"
+    DISPATCH = "dispatch"
+    MOVER = "mover"
+    SPLITTER = "splitter"
+    SINK = "sink"
+    NODE = "node"
+    COPY = "copy"
+    WATERMARK = "watermark"
+
+    @property
+    def is_of_cascade(self) -> bool:
+        """Whether the cascade itself has registered it."""
+        return self in (Kind.NODE, Kind.COPY, Kind.WATERMARK)
+
+
+def note_consumer_kind(conn: Connection, queue: str, consumer: str, kind: Kind) -> None:
+    """Notes what a consumer is; nothing where the schemas are older.  Raises UnknownConsumer."""
+    with contextlib.suppress(InstallError):
+        call.value(conn, "pgq.note_consumer_kind", queue, consumer, kind.value)
+
+
+def get_consumer_kinds(conn: Connection, queue: str | None = None) -> dict[tuple[str, str], str]:
+    """(queue, consumer) -> kind of those that have said it; None stands for all queues."""
+    try:
+        rows = call.rows(conn, "pgq.get_consumer_kinds", queue)
+    except InstallError:
+        return {}
+    return {(row["queue_name"], row["consumer_name"]): row["kind"] for row in rows}
+
+
+__all__ = ["Kind", "get_consumer_kinds", "note_consumer_kind"]
