@@ -205,6 +205,24 @@ def test_every_part_of_a_table_comes_along(
     assert made.notes == ()
 
 
+def test_a_child_has_a_key_on_a_column_of_its_parent(
+    new_database: Callable[..., Database], cluster: Server
+) -> None:
+    source, target = new_database(on=cluster), new_database(on=cluster)
+    source.execute(
+        "create table base (id int primary key, t text not null);"
+        "create table child (more int, primary key (id)) inherits (base);"
+        "create table other (more int, constraint own not null t) inherits (base)"
+        if cluster.version >= 18
+        else "create table base (id int primary key, t text not null);"
+        "create table child (more int, primary key (id)) inherits (base);"
+        "create table other (more int) inherits (base)"
+    )
+    made = make_there(source, target, ["base", "child", "other"])
+    same(source, target, source)
+    assert made.notes == ()
+
+
 HOSTILE = (
     "a\nb; drop table x; --",
     "$$ $1 %s {} \\",

@@ -42,6 +42,7 @@ def create(target: Target, table: Structure) -> list[str]:
     lines, after = [], []
     for column in table.columns:
         if inherits and not column.is_local:
+            lines += _inherited_not_null(target, table, column)
             after += _inherited_column(target, table, column)
             continue
         lines.append(_column(target, table, column, attached))
@@ -167,13 +168,23 @@ def _inherited_column(target: Target, table: Structure, column: Column) -> list[
             result.append(f"alter table only {dest} alter column {name} set default {default}")
         elif any(of_parent):
             result.append(f"alter table only {dest} alter column {name} drop default")
-    if column.not_null and column.not_null_local and column.not_null_valid:
-        if column.not_null_name and target.there.version >= NAMED_NOT_NULL:
-            own = quote(target.of(table, column.not_null_name))
-            result.append(f"alter table only {dest} add constraint {own} not null {name}")
-        else:
-            result.append(f"alter table only {dest} alter column {name} set not null")
+    own = column.not_null and column.not_null_local and column.not_null_valid
+    if own and not _inherited_not_null(target, table, column):
+        result.append(f"alter table only {dest} alter column {name} set not null")
     return result
+
+
+def _inherited_not_null(target: Target, table: Structure, column: Column) -> list[str]:
+    """A named NOT NULL of its own on a column that only a parent defines.
+
+    Within CREATE TABLE it gets its name; later the one that comes from the parent would be there.
+    """
+    if not (column.not_null and column.not_null_local and column.not_null_valid):
+        return []
+    if column.not_null_name is None or target.there.version < NAMED_NOT_NULL:
+        return []
+    own = quote(target.of(table, column.not_null_name))
+    return [f"constraint {own} not null {quote(column.name)}"]
 
 
 def _identity(target: Target, table: Structure, column: Column, attached: bool) -> str:
