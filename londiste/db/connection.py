@@ -17,6 +17,7 @@ import psycopg
 from psycopg import conninfo
 from psycopg.rows import TupleRow
 
+from londiste.db.names import quote
 from londiste.errors import AccessDenied, BadOption, LondisteError, from_database
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
@@ -212,13 +213,7 @@ def set_replica_role(conn: Connection) -> None:
     try:
         conn.execute("select londiste.set_session_replication_role('replica', false)")
     except psycopg.Error as error:
-        user = conn.info.user
-        raise AccessDenied(
-            f"user {user} may not set session_replication_role",
-            detail=_ACTING,
-            hint=f'as an administrator: GRANT SET ON PARAMETER session_replication_role TO "{user}"'
-            " (PostgreSQL 15 or later)",
-        ) from error
+        raise _no_role(conn, _ACTING) from error
 
 
 def use_script_role(conn: Connection) -> None:
@@ -248,13 +243,30 @@ def _use_role(conn: Connection, role: str, without: str) -> None:
     try:
         conn.execute("select londiste.set_session_replication_role(%s, true)", [role])
     except psycopg.errors.InsufficientPrivilege as error:
-        user = conn.info.user
-        raise AccessDenied(
-            f"user {user} may not set session_replication_role",
-            detail=without,
-            hint=f'as an administrator: GRANT SET ON PARAMETER session_replication_role TO "{user}"'
-            " (PostgreSQL 15 or later)",
-        ) from error
+        raise _no_role(conn, without) from error
+
+
+def _no_role(conn: Connection, without: str) -> AccessDenied:
+    user = conn.info.user
+    return AccessDenied(
+        f"user {user} may not set session_replication_role",
+        detail=without,
+        hint=f"as an administrator: {'; '.join(replica_grants(user, conn.info.server_version))}",
+    )
+
+
+def replica_grants(user: str, version: int) -> list[str]:
+    """What lets a user set session_replication_role: statements for an administrator.
+
+    Before PostgreSQL 15 only superusers may: the function that ``londiste install`` makes has to
+    belong to one, and the user to be a member of the role that may call it.
+    """
+    if version >= 150000:
+        return [f"grant set on parameter session_replication_role to {quote(user)}"]
+    return [
+        "alter function londiste.set_session_replication_role(text, boolean) owner to postgres",
+        f"grant londiste_writer to {quote(user)}",
+    ]
 
 
 def masked(dsn: str) -> str:

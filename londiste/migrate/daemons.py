@@ -30,8 +30,9 @@ log = logging.getLogger(__name__)
 TICKER = "ticker"
 #: Seconds between looks whether all daemons live.
 PERIOD = 1.0
-#: Seconds in which a daemon that was started has to be at work.
-_START_SECONDS = 30.0
+#: Seconds in which daemons have to be at work, where one of them has ended; and where all live:
+#: three programs begin at once, and a machine may be busy.
+_START_SECONDS, _BUSY_SECONDS = 30.0, 300.0
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class Daemons:
         self._needs = needs(pair, verbose=verbose)
         self._children: dict[str, Child] = {}
         self._next_start: dict[str, float] = {}
+        self._ended: dict[str, int] = {}
 
     def look(self) -> set[str]:
         """Starts what does not run; what runs already, whoever started it."""
@@ -91,8 +93,10 @@ class Daemons:
             found = running(self._pair, conn)
         for need in self._needs:
             child = self._children.get(need.name)
-            if child is not None and child.exit_code() is not None:
-                log.warning("%s ended with exit code %s", need.name, child.exit_code())
+            code = None if child is None else child.exit_code()
+            if code is not None:
+                log.warning("%s ended with exit code %s", need.name, code)
+                self._ended[need.name] = code
                 del self._children[need.name]
                 self._next_start[need.name] = time.monotonic() + 2 * PERIOD
                 child = None
@@ -103,16 +107,20 @@ class Daemons:
 
     def wait(self) -> None:
         """Until all run.  Raises TransientError when one does not come up."""
-        deadline = time.monotonic() + _START_SECONDS
+        began = time.monotonic()
         wanted = {need.name for need in self._needs}
         while True:
             missing = wanted - self.look()
             if not missing:
                 return
-            if time.monotonic() >= deadline:
+            limit = _START_SECONDS if missing & set(self._ended) else _BUSY_SECONDS
+            if time.monotonic() - began >= limit:
+                ended = [f"{n} ended with exit code {c}" for n, c in sorted(self._ended.items())]
                 raise TransientError(
-                    f"{', '.join(sorted(missing))} did not come up in {_START_SECONDS:g} s",
-                    hint="look at what it said above; then give the command again",
+                    f"{', '.join(sorted(missing))} did not come up in {limit:g} s",
+                    detail="; ".join(ended),
+                    hint="look at what it said, here or where londiste migrate start runs;"
+                    " then give the command again",
                 )
             time.sleep(0.1)
 

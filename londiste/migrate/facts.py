@@ -75,6 +75,8 @@ class Facts:
 
     bypasses -- row-level security does not hold for this user, even where it is forced.
     replica -- this user may set session_replication_role.
+    replica_function -- what may help where the server has no right for that: missing; powerless, it
+        does not belong to a superuser; refused, this user may not call it; there.
     """
 
     version: int = 180000
@@ -102,6 +104,7 @@ class Facts:
     captured: tuple[str, ...] = ()
     hidden_sequences: tuple[str, ...] = ()
     named_roles: frozenset[str] = frozenset()
+    replica_function: str = "missing"
     replica: bool = True
     tables: tuple[Table, ...] = ()
     objects: tuple[Object, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from londiste.db.connection import replica_grants
 from londiste.db.names import quote
 from londiste.db.structure.tables import PARTITIONED_IDENTITY
 from londiste.migrate.differing import differing
@@ -90,19 +91,12 @@ def _server(side: str, facts: Facts) -> Iterator[Finding]:
             f'as its owner: grant create on database … to "{facts.user}"',
         )
     if not facts.replica:
-        needed = "the move needs it" if side == "new" else "the way back needs it"
-        yield Finding(
-            Severity.CRITICAL if side == "new" else Severity.WARNING,
+        when = "" if side == "new" else " once it follows the new one"
+        yield _bad(
             "replica",
             f"{facts.user} may not set session_replication_role in the {side} database",
-            f"{needed}: triggers and foreign keys must not act on replicated rows",
-            "as an administrator: grant set on parameter session_replication_role"
-            f' to "{facts.user}"'
-            if facts.version >= 150000
-            else "after londiste install there, as an administrator:"
-            " alter function londiste.set_session_replication_role(text, boolean)"
-            f' owner to postgres; grant londiste_writer to "{facts.user}"',
-            "",
+            f"triggers and foreign keys must not act on replicated rows there{when}",
+            _let_it_be_replica(facts),
         )
     if facts.prepared:
         yield _warn(
@@ -111,6 +105,17 @@ def _server(side: str, facts: Facts) -> Iterator[Finding]:
             "they hold locks until somebody ends them",
             "select * from pg_prepared_xacts; then commit prepared or rollback prepared",
         )
+
+
+def _let_it_be_replica(facts: Facts) -> str:
+    """What is left to do, as text: the statements stand behind the first colon and blank."""
+    statements = replica_grants(facts.user, facts.version)
+    if facts.version >= 150000:
+        return f"as an administrator: {statements[0]}"
+    if facts.replica_function == "refused":
+        statements = statements[1:]
+    first = "londiste install --db DSN, then " if facts.replica_function == "missing" else ""
+    return f"{first}as an administrator in that database: {'; '.join(statements)}"
 
 
 def _both(old: Facts, new: Facts) -> Iterator[Finding]:

@@ -17,8 +17,8 @@ from londiste.cascade.switching import switchover
 from londiste.cascade.switching.scene import Scene, look
 from londiste.cascade.switching.steps import End
 from londiste.cascade.switching.switchover import Switchover
-from londiste.db.connection import place, use_own_names
-from londiste.errors import NodeBusy, StateError, from_database
+from londiste.db.connection import place, session, use_own_names
+from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
 from londiste.migrate import facts, setup
 from londiste.migrate.pair import Pair, Side, secrets_of
 from londiste.replication import successor
@@ -119,6 +119,7 @@ def prepare(
             )
         return None
     if not switch.begun:
+        _require_replica(pair, here)
         if not force:
             _require_all(sites, pair, here)
         successor.check(sites, seen, to.name, here.name, force=force, warn=warn)
@@ -139,6 +140,26 @@ def run(found: Switch, sites: Sites, report: Callable[[Step], None]) -> int:
 def rollback(sites: Sites, pair: Pair, to: Side) -> list[Step]:
     """The steps that undo a switch to ``to`` that was begun.  Raises StateError."""
     return switchover.rollback(sites, scene(sites, pair, to), to.name)
+
+
+def _require_replica(pair: Pair, here: Side) -> None:
+    """The side that is to follow can: asked before anything is closed.  Raises AccessDenied."""
+    try:
+        with session(
+            here.dsn,
+            name="londiste migrate",
+            autocommit=True,
+            replica=True,
+            answer_seconds=pair.answer_seconds,
+        ):
+            return
+    except AccessDenied as error:
+        error.say_more(
+            f"the {here.name} database could not follow, and there would be no way back;"
+            " nothing is changed",
+            hint=f"{error.hint}; then give the command again",
+        )
+        raise
 
 
 def _require_all(sites: Sites, pair: Pair, root: Side) -> None:

@@ -53,6 +53,15 @@ select
             and case c.relkind when 'S'
                 then not pg_catalog.has_sequence_privilege(c.oid, 'SELECT') end
     ) as hidden_sequences,
+    coalesce((
+        select case when not o.rolsuper then 'powerless'
+            when not pg_catalog.has_function_privilege(p.oid, 'EXECUTE') then 'refused'
+            else 'there' end
+        from pg_catalog.pg_proc p
+        join pg_catalog.pg_namespace n on n.oid = p.pronamespace and n.nspname = 'londiste'
+        join pg_catalog.pg_roles o on o.oid = p.proowner
+        where p.proname = 'set_session_replication_role'
+        limit 1), 'missing') as replica_function,
     array(
         select distinct pg_catalog.pg_get_userbyid(o.owner)::text
         from (

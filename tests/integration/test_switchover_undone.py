@@ -20,7 +20,7 @@ from londiste.cascade.switching.steps import (
     Ticket,
 )
 from londiste.cascade.types import NodeType
-from londiste.errors import NodeUnreachable
+from londiste.errors import AccessDenied, NodeUnreachable
 from tests.fix_cascade import QUEUE, Node, Nodes
 
 
@@ -46,6 +46,23 @@ class LetNobodyIn:
             )
         with sites.transaction(self.node.dsn) as conn:
             conn.execute("select 1")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A statement that the server of a node refuses, with an error of the driver."""
+
+    node: Node
+
+    def describe(self) -> str:
+        return "something is not allowed"
+
+    def done(self, sites: Sites) -> bool:
+        return False
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.node.dsn) as conn:
+            conn.execute("do $$ begin raise insufficient_privilege; end $$")
 
 
 def _write(root: Node) -> str | None:
@@ -95,3 +112,46 @@ def test_the_old_root_is_opened_when_the_new_one_is_lost_before_the_promotion(
         switchover.plan.execute(switch.undo, sites)
         assert _write(root) is None
         assert operation.find(sites.at(branch.dsn), QUEUE) is None
+
+
+@pytest.mark.parametrize("when", ["closing", "promoting", "after"])
+def test_what_the_server_refuses_while_nobody_can_write_is_undone(
+    when: str, nodes_of: Nodes
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    old, new, ticket = Place("root", root.dsn), Place("branch", branch.dsn), Ticket()
+    position = "select last_tick_id from pgq_node.local_state where consumer_name = 'w_branch'"
+    begins = [
+        Begin(at, QUEUE, Kind.SWITCHOVER, "root", "branch", ticket, from_node="root")
+        for at in (old, new)
+    ]
+    closing = [CloseRoot(old, QUEUE, ticket)]
+    switch = switchover.Switchover(
+        before=begins,
+        closing=[*closing, Refused(branch)] if when == "closing" else closing,
+        # No worker runs: it is where it was made.
+        promoting=Promote(new, QUEUE, ticket, lambda: int(branch.db.value(position))),
+        after=[Refused(root)],
+        undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+        begun=False,
+    )
+    if when == "promoting":
+        branch.db.execute(
+            "create function refuse() returns trigger language plpgsql"
+            " as $$ begin raise insufficient_privilege; end $$;"
+            "create trigger refuse before update of node_type on pgq_node.node_info"
+            " for each row execute function refuse()"
+        )
+    with Sites(name="test") as sites:
+        with pytest.raises(AccessDenied) as told:
+            switchover.execute(switch, sites)
+        if when == "after":
+            assert "branch is the root" in str(told.value.detail)
+            assert "give the command again" in str(told.value.hint)
+            assert (_write(root), _write(branch)) == ("LD102", None)
+            return
+        assert "the old root takes events again" in str(told.value.detail)
+        assert (_write(root), _write(branch)) == (None, "LD102")
+        for node in (root, branch):
+            assert operation.find(sites.at(node.dsn), QUEUE) is None

@@ -57,7 +57,30 @@ def test_roles_are_no_finding_for_who_may_make_them_or_has_them() -> None:
 def test_without_the_replica_role_there_is_no_move_and_no_way_back() -> None:
     without = replace(FACTS, replica=False)
     assert kinds(new=without) == {("replica", "critical")}
-    assert kinds(old=without) == {("replica", "warning")}
+    assert kinds(old=without) == {("replica", "critical")}
+
+
+@pytest.mark.parametrize(
+    ("version", "function", "statements"),
+    [
+        (180000, "missing", ["grant set"]),
+        (150000, "refused", ["grant set"]),
+        (140000, "missing", ["alter function", "grant londiste_writer"]),
+        (140000, "powerless", ["alter function", "grant londiste_writer"]),
+        (140000, "refused", ["grant londiste_writer"]),
+    ],
+)
+def test_what_lets_a_user_set_the_replica_role_is_told(
+    version: int, function: str, statements: list[str]
+) -> None:
+    old = replace(FACTS, replica=False, version=version, replica_function=function, user="Me")
+    (found,) = refusals(findings(old, FACTS, Way.CREATE))
+    said, _, text = found.do.partition(": ")
+    assert [s.strip()[: len(w)] for s, w in zip(text.split(";"), statements, strict=True)] == (
+        statements
+    )
+    assert text.endswith('to "Me"')
+    assert ("londiste install" in said) == (version < 150000 and function == "missing")
 
 
 @pytest.mark.parametrize(

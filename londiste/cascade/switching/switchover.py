@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import psycopg
+
 from londiste.cascade import plan
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching import moving, operation
@@ -51,6 +53,7 @@ from londiste.errors import (
     NodeUnreachable,
     StateError,
     TransientError,
+    from_database,
 )
 from londiste.pgq import queues
 
@@ -71,7 +74,7 @@ class Switchover:
 
     before: Sequence[Step]
     closing: Sequence[Step]
-    promoting: Step
+    promoting: Promote
     after: Sequence[Step]
     undo: tuple[Cancel, ReopenRoot]
     begun: bool
@@ -171,8 +174,8 @@ def execute(
 ) -> int:
     """Does what is left of a switchover; the number of steps.
 
-    What fails while nobody can write is undone before the error is raised, unless the promotion may
-    have happened: then the command has to be given again.
+    What fails while nobody can write is undone before the error is raised, whatever it is, unless
+    the promotion may have happened: then the command has to be given again.
     """
     cancel, reopen = switch.undo
     for at in sorted((cancel.at, reopen.at), key=lambda place: place.name):
@@ -183,18 +186,42 @@ def execute(
         # Nobody can write any more, and a server that is silent must not make that longer.
         with sites.answering(max(switch.block, _ANSWER_SECONDS)):
             count += plan.execute(switch.closing[1:], sites, report)
-    except (LondisteError, KeyboardInterrupt) as error:
+    except psycopg.Error as error:
+        ours = from_database(error)
+        _undo(switch, sites, ours)
+        raise ours from error
+    except BaseException as error:
         _undo(switch, sites, error)
         raise
     try:
         count += plan.execute([switch.promoting], sites, report)
-    except TransientError as error:
-        error.say_more(
-            "the old root is closed, and whether the new one is open is not known",
-            "nobody may be able to write: give the command again, or with --rollback to undo it",
+    except (LondisteError, psycopg.Error) as failed:
+        ours = failed if isinstance(failed, LondisteError) else from_database(failed)
+        if isinstance(ours, TransientError):
+            ours.say_more(
+                "the old root is closed, and whether the new one is open is not known",
+                "nobody may be able to write: give the command again, or with --rollback to undo"
+                " it",
+            )
+        else:
+            # It was answered, so nothing is on its way; and what undoes it asks the new root first.
+            _undo(switch, sites, ours, answered=True)
+        raise ours from failed
+    try:
+        return count + plan.execute(switch.after, sites, report)
+    except (LondisteError, psycopg.Error) as failed:
+        ours = failed if isinstance(failed, LondisteError) else from_database(failed)
+        again = "give the command again, it goes on where it stopped"
+        ours.say_more(
+            f"{switch.promoting.at.name} is the root and takes events; the old root does not, and"
+            " may not follow yet",
+            hint="" if isinstance(ours, TransientError) else _then(ours.hint, again),
         )
-        raise
-    return count + plan.execute(switch.after, sites, report)
+        raise ours from failed
+
+
+def _then(hint: str, more: str) -> str:
+    return "; then ".join(filter(None, [hint, more]))
 
 
 def rollback(sites: Sites, scene: Scene, new: str) -> list[Step]:
@@ -252,12 +279,18 @@ def _refuse_closed(sites: Sites, scene: Scene, root: NodeInfo) -> None:
         )
 
 
-def _undo(switch: Switchover, sites: Sites, error: BaseException) -> None:
+def _undo(
+    switch: Switchover, sites: Sites, error: BaseException, *, answered: bool = False
+) -> None:
+    """Opens the old root again, and tells in the error that it is open, or that it is not.
+
+    answered -- the promotion was asked for: the new root has to forget it first.
+    """
     cancel, reopen = switch.undo
     told = "everything is undone: the old root takes events again"
     hint = ""
     try:
-        if _reopened(switch, sites):
+        if not answered and _reopened(switch, sites):
             try:
                 plan.execute([cancel], sites)
             except TransientError as second:
@@ -269,8 +302,9 @@ def _undo(switch: Switchover, sites: Sites, error: BaseException) -> None:
         else:
             plan.execute([cancel], sites)
             plan.execute([reopen], sites)
-    except LondisteError as second:
-        why = "; ".join(filter(None, [second.message, second.detail]))
+    except (LondisteError, psycopg.Error) as second:
+        found = second if isinstance(second, LondisteError) else from_database(second)
+        why = "; ".join(filter(None, [found.message, found.detail]))
         told = f"the root is closed and could not be opened again: {why}"
         hint = "give the command again, with --rollback to undo it"
     if isinstance(error, LondisteError):
