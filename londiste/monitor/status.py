@@ -231,15 +231,15 @@ def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
         local_watermark=info.local_watermark,
         global_watermark=info.global_watermark,
         held=answer.held,
-        operation=_underway(answer.operation),
+        operation=_underway(answer.operation, info.name),
         consumers=answer.consumers,
     )
 
 
-def _underway(found: Operation | None) -> Underway | None:
+def _underway(found: Operation | None, at: str) -> Underway | None:
     if found is None:
         return None
-    return Underway(found.describe(), found.command(), found.operator, found.started_at)
+    return Underway(found.describe(), found.command(at), found.operator, found.started_at)
 
 
 def _with_lag(

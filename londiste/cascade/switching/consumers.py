@@ -67,7 +67,7 @@ def change_provider(
     ):
         raise NodeBusy(
             f"node {node}: {noted.describe()} is under way",
-            hint="finish it by giving its command again, or undo it with --rollback",
+            hint=noted.way_out(node),
         )
     if noted is None and state.provider == new:
         return []

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from londiste.cascade import nodes, readers, watermark
 from londiste.cascade.plan import Sites, Step
+from londiste.cascade.switching import operation
+from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene
-from londiste.cascade.switching.steps import Place, TagDead
+from londiste.cascade.switching.steps import Begin, Place, TagDead, Ticket
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.db import call
 from londiste.db.connection import Connection
@@ -37,9 +39,23 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
     force -- although it does not answer: then only the others forget it; and although consumers
         and sinks lose their positions in its queue.
 
+    The drop is noted at one of the others, the root if that is free, and goes with the node there:
+    so everybody sees what was interrupted.
+
     Raises UnknownNode; StateError while others read from it, consumers or sinks have a position
     there, or a change is under way in which it takes part; NodeUnreachable without ``force``.
     """
+    noted = {
+        at: Ticket(o.token)
+        for at, o in scene.operations.items()
+        if (o.kind, o.node) == (Kind.DROP_NODE, name)
+    }
+    if noted and name not in scene.places:
+        # The root knows it no more, and did not answer when the drop was noted elsewhere.
+        return [
+            DropNode(scene.place(n.name), scene.queue, name, noted.get(n.name))
+            for n in scene.live()
+        ]
     place = scene.place(name)
     below = scene.topology.children(name)
     if below:
@@ -54,18 +70,19 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
             hint="make another node the root first: londiste switchover --to NODE;"
             " or drop the others",
         )
-    for at, noted in scene.operations.items():
-        if name in (noted.node, noted.new):
+    for at, other in scene.operations.items():
+        if name in (other.node, other.new) and at not in noted:
             raise StateError(
-                f"node {at}: {noted.describe()} is under way, and node {name} takes part",
-                hint="finish it by giving its command again, or undo it with --rollback",
+                f"node {at}: {other.describe()} is under way, and node {name} takes part",
+                hint=other.way_out(at),
             )
     view = scene.topology.views[name]
     gone = view.info is None and _is_dropped(sites, place, scene.queue)
     if view.info is None and not (gone or force or view.member.dead):
         raise NodeUnreachable(
             f"node {name} does not answer: {view.error}",
-            hint="start its server, or --force to have only the others forget it",
+            hint=f"start its server; or londiste drop-node {name} --force, if it is gone for good:"
+            " only the others forget it then",
         )
     if view.info is not None and view.info.target_for:
         parts = ", ".join(view.info.target_for)
@@ -76,13 +93,21 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
     if view.info is not None and view.info.type is not NodeType.LEAF and not force:
         _refuse_readers(sites.at(place.dsn), scene.queue, name)
     others = [scene.place(n.name) for n in scene.live() if n.name != name]
-    # First the node itself: while others know it, the command can be given again.
-    steps: list[Step] = []
-    if view.info is not None:
-        steps.append(DropNode(place, scene.queue, name))
     roots = [p for p in others if p.name in scene.topology.roots]
     rest = [p for p in others if p.name not in scene.topology.roots]
-    return [*steps, *(DropNode(p, scene.queue, name) for p in (*rest, *roots))]
+    steps: list[Step] = []
+    free = [p for p in (*roots, *rest) if p.name not in scene.operations]
+    if free and not noted:
+        noted = {free[0].name: Ticket()}
+        steps.append(Begin(free[0], scene.queue, Kind.DROP_NODE, name, name, noted[free[0].name]))
+    # Then the node itself: while others know it, the command can be given again.
+    if view.info is not None:
+        steps.append(DropNode(place, scene.queue, name))
+    rest.sort(key=lambda p: p.name in noted)
+    return [
+        *steps,
+        *(DropNode(p, scene.queue, name, noted.get(p.name)) for p in (*rest, *roots)),
+    ]
 
 
 def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
@@ -120,11 +145,15 @@ def _is_dropped(sites: Sites, place: Place, queue: str) -> bool:
 
 @dataclass(frozen=True)
 class DropNode:
-    """A node forgets another one, or itself with its queue."""
+    """A node forgets another one, or itself with its queue.
+
+    ticket -- of the note about it at this node, which goes in the same transaction.
+    """
 
     at: Place
     queue: str
     name: str
+    ticket: Ticket | None = None
 
     def describe(self) -> str:
         if self.at.name == self.name:
@@ -135,14 +164,24 @@ class DropNode:
         conn = sites.at(self.at.dsn)
         if self.at.name == self.name:
             return nodes.find_node_info(conn, self.queue) is None
-        return all(m.name != self.name for m in nodes.get_queue_locations(conn, self.queue))
+        return not self._known(conn) and not self._noted(conn)
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
             if self.at.name == self.name:
                 for sink in manage.sinks_of(conn, self.queue):
                     sinks.forget_sink(conn, sink.sink)
-            nodes.drop_node(conn, self.queue, self.name)
+            if self.at.name == self.name or self._known(conn):
+                nodes.drop_node(conn, self.queue, self.name)
+            if self._noted(conn) and self.ticket is not None:
+                operation.end(conn, self.queue, self.ticket.get())
+
+    def _known(self, conn: Connection) -> bool:
+        return any(m.name == self.name for m in nodes.get_queue_locations(conn, self.queue))
+
+    def _noted(self, conn: Connection) -> bool:
+        found = operation.find(conn, self.queue) if self.ticket is not None else None
+        return found is not None and self.ticket is not None and found.token == self.ticket.token
 
 
 def rename(sites: Sites, scene: Scene, old: str, new: str) -> list[Step]:
@@ -161,6 +200,11 @@ def rename(sites: Sites, scene: Scene, old: str, new: str) -> list[Step]:
         )
     if old not in known and new not in known:
         scene.place(old)
+    for name, noted in scene.operations.items():
+        raise StateError(
+            f"node {name}: {noted.describe()} is under way",
+            hint=noted.way_out(name),
+        )
     roots: list[Place] = []
     rest: list[Place] = []
     for name, view in known.items():
@@ -175,11 +219,6 @@ def rename(sites: Sites, scene: Scene, old: str, new: str) -> list[Step]:
                 detail="it would go on with the old name",
                 hint=f"start its server, or londiste tag-dead {name} if it is gone",
             )
-    for name, noted in scene.operations.items():
-        raise StateError(
-            f"node {name}: {noted.describe()} is under way",
-            hint="finish it by giving its command again",
-        )
     return [RenameNode(place, scene.queue, old, new) for place in (*rest, *roots)]
 
 

@@ -78,7 +78,7 @@ def was_root(sites: Sites, scene: Scene, lost: str) -> bool:
     if not scene.topology.roots:
         return True
     if any(
-        o.node == lost and o.kind not in (Kind.CHANGE_PROVIDER, Kind.MOVE_CONSUMER)
+        o.node == lost and o.kind not in (Kind.CHANGE_PROVIDER, Kind.MOVE_CONSUMER, Kind.DROP_NODE)
         for o in scene.operations.values()
     ):
         return True
@@ -116,7 +116,7 @@ def takeover_root(
     if noted is not None and noted.node != lost:
         raise NodeBusy(
             f"node {new}: {noted.describe()} is under way",
-            hint="finish it by giving its command again, or undo it with --rollback",
+            hint=noted.way_out(new),
         )
     kind = noted.kind if noted is not None else Kind.TAKEOVER
     ticket = Ticket(noted.token if noted is not None else None)

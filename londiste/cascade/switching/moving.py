@@ -75,7 +75,7 @@ def change_provider(
     ):
         raise NodeBusy(
             f"node {name}: {noted.describe()} is under way",
-            hint="finish it by giving its command again, or undo it with --rollback",
+            hint=noted.way_out(name),
         )
     if noted is None and info.provider == new and info.type is not NodeType.ROOT:
         return _left_over(sites, scene, name, new, warn)

@@ -28,13 +28,14 @@ class Kind(StrEnum):
     TAKEOVER = "takeover"
     RESURRECT = "resurrect"
     MOVE_CONSUMER = "move-consumer"
+    DROP_NODE = "drop-node"
 
 
 @dataclass(frozen=True)
 class Operation:
     """A change that is under way.
 
-    node -- the node that is replaced, or gets another provider.
+    node -- the node that is replaced, or gets another provider, or goes.
     new -- the node that takes its place, or the new provider.
     from_node -- what the node that moves read from when it began.
     resume -- its worker was running, and is to run again at the end.
@@ -60,10 +61,12 @@ class Operation:
             words = f"change of the provider of consumer {self.node} to {self.new}"
         elif self.kind is Kind.RESURRECT:
             words = f"the return of {self.node} below {self.new}"
+        elif self.kind is Kind.DROP_NODE:
+            words = f"the drop of node {self.node}"
         return f"{words}, begun by {self.operator} at {self.started_at:%Y-%m-%d %H:%M:%S%z}"
 
-    def command(self) -> str:
-        """What finishes it, to be typed."""
+    def command(self, at: str = "") -> str:
+        """What finishes it, to be typed; ``at``: the node at which it is noted, if it is known."""
         match self.kind:
             case Kind.CHANGE_PROVIDER:
                 return f"londiste change-provider --node {self.node} --provider {self.new}"
@@ -72,9 +75,19 @@ class Operation:
             case Kind.TAKEOVER:
                 return f"londiste takeover {self.node} --node {self.new} --dead"
             case Kind.MOVE_CONSUMER:
-                return f"londiste change-provider --consumer {self.node} --provider {self.new}"
+                command = f"londiste change-provider --consumer {self.node} --provider {self.new}"
+                return command + (f" --node {at}" if at else "")
             case Kind.RESURRECT:
                 return f"londiste resurrect --node {self.node}"
+            case Kind.DROP_NODE:
+                return f"londiste drop-node {self.node}"
+
+    def way_out(self, at: str = "") -> str:
+        """For a hint: what finishes it and, where that is possible, what undoes it."""
+        command = self.command(at)
+        if self.kind in (Kind.SWITCHOVER, Kind.CHANGE_PROVIDER):
+            return f"finish it: {command}; or undo it: {command} --rollback"
+        return f"finish it: {command}"
 
 
 def operator() -> str:
@@ -132,10 +145,11 @@ def begin(
             resume,
         )
     except StateError as error:
+        other = find(conn, queue)
         raise NodeBusy(
             error.message,
             detail=error.detail,
-            hint="finish it by giving its command again, or undo it with the option --rollback",
+            hint="give the command again" if other is None else other.way_out(),
         ) from error
     found = answer.row["token"]
     assert isinstance(found, UUID)

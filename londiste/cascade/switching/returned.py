@@ -58,7 +58,7 @@ def find(sites: Sites, scene: Scene, name: str) -> Returned | None:
     if noted is not None and noted.kind is not Kind.RESURRECT:
         raise NodeBusy(
             f"node {name}: {noted.describe()} is under way",
-            hint="finish it by giving its command again, or undo it with --rollback",
+            hint=noted.way_out(name),
         )
     if info.type is not NodeType.ROOT:
         if noted is None:

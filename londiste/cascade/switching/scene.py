@@ -49,7 +49,8 @@ class Scene:
         if view.info is None:
             raise NodeUnreachable(
                 f"node {name} does not answer: {view.error}",
-                hint="start its server; if it is lost: londiste takeover NODE --dead",
+                hint=f"start its server; if it is lost: londiste takeover {name} --node NODE --dead"
+                " with the NODE that is to take its place",
             )
         return view.info
 

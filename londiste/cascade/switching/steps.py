@@ -94,7 +94,8 @@ class Begin:
     resume: bool = False
 
     def describe(self) -> str:
-        return f"{self.at.name}: note {self.kind.value} {self.node} -> {self.new}"
+        new = f" -> {self.new}" if self.new != self.node else ""
+        return f"{self.at.name}: note {self.kind.value} {self.node}{new}"
 
     def done(self, sites: Sites) -> bool:
         found = operation.find(sites.at(self.at.dsn), self.queue)

@@ -343,7 +343,7 @@ def _refuse_others(scene: Scene, old: NodeInfo, new: NodeInfo, noted: Operation 
         if found is not None and (noted is None or found.token != noted.token):
             raise NodeBusy(
                 f"node {name}: {found.describe()} is under way",
-                hint="finish it by giving its command again, or undo it with --rollback",
+                hint=found.way_out(name),
             )
     if noted is None and new.paused:
         raise StateError(
