@@ -165,7 +165,7 @@ class NodeSettings(DatabaseSettings):
         20.0,
         gt=0,
         description="Seconds over lock_timeout after which a server that is silent in the middle of"
-        " a command about nodes is taken for unreachable.",
+        " a command about nodes is taken for unreachable, and so is the provider of a worker.",
     )
     handler_modules: tuple[str, ...] = Field(
         (), description="Python modules with handlers of your own."

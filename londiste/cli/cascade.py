@@ -15,7 +15,7 @@ from londiste.cascade.switching.steps import AtNode
 from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.cli.steps import carry_out, reported
-from londiste.errors import BadOption, StateError, TransientError
+from londiste.errors import BadOption, TransientError
 from londiste.replication import rerouted, successor
 from londiste.replication.carry import carry
 from londiste.settings import NodeSettings
@@ -303,13 +303,14 @@ def takeover(
         name = new or scene.topology.local
         gone = dead or dead_root or dead_branch
         scene.place(old)
+        undo = lost.rollback(scene, old, name) if rollback else None
+        if undo is not None:
+            _finish(undo, where, explain, as_json, f"undone: node {old} keeps its place", "")
+            return
         if gone and scene.answers(old):
-            raise StateError(
-                f"node {old} answers, it is not lost",
-                hint="take it over without --dead; or stop its server for good first",
-            )
+            lost.refuse_live(scene, old, name)
         if gone:
-            if dead_root or (not dead_branch and lost.was_root(where, scene, old)):
+            if dead_root or (not dead_branch and lost.surely_root(where, scene, old)):
                 if name not in scene.operations and name not in scene.topology.roots:
                     successor.check(where, scene, name, old, force=force, warn=output.warning)
                 steps = lost.takeover_root(

@@ -16,7 +16,7 @@ from londiste.cascade import nodes
 from londiste.cascade.progress import POSITION_LOST_HINT
 from londiste.cascade.types import WorkerState
 from londiste.db.alone import become_the_one
-from londiste.db.connection import Connection, connect, place
+from londiste.db.connection import Connection, connect, limit_answers, place
 from londiste.db.notify import Listener
 from londiste.errors import BadOption, NodeBusy, StateError
 from londiste.pgq import batches, continuity
@@ -58,18 +58,29 @@ def with_extra(location: str, extra: str) -> str:
     return conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(extra))
 
 
-def provider(location: str, extra: str, *, name: str, queue: str, node: str) -> Connection:
+def provider(
+    location: str,
+    extra: str,
+    *,
+    name: str,
+    queue: str,
+    node: str,
+    answer_seconds: float | None = None,
+) -> Connection:
     """A session on the provider.
 
     extra -- connection parameters that are added to the stored location.
     node -- what the provider has to be called.  Raises StateError when another node answers.
+    answer_seconds -- a provider that is silent for so long, and is not at work, is given up.
     """
     conn = connect(
         with_extra(location, extra),
         name=f"londiste worker {name}",
         autocommit=True,
         idle_timeout_ms=10 * 60 * 1000,
+        answer_seconds=answer_seconds,
     )
+    limit_answers(conn, answer_seconds, unless_busy=True)
     try:
         answers = nodes.get_node_info(conn, queue)
         if answers.name != node:

@@ -174,6 +174,8 @@ def open_source(
         name=settings.job_name,
         queue=state.queue,
         node=state.provider,
+        # Who pauses this worker, or leads it to another node, does not wait for ever.
+        answer_seconds=settings.lock_timeout + settings.answer_timeout,
     )
     try:
         stands = None

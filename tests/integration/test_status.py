@@ -210,6 +210,8 @@ def test_what_is_under_way_is_shown_with_what_finishes_it(
         "switchover": "londiste switchover --to b",
         "takeover": "londiste takeover a --node b --dead",
         "resurrect": "londiste resurrect --node a",
+        "move-consumer": "londiste change-provider --consumer a --provider b --node root",
+        "drop-node": "londiste drop-node a",
     }
     for kind, command in finish.items():
         root.db.execute(begin, kind)

@@ -25,7 +25,7 @@ SERVERS = {"A": "n1", "B": "n2", "C": "n3"}
 FAULTS = ("command", "workers", *SERVERS)
 
 
-_NOTES = "select count(*) from pgq_node.operation"
+NOTES = "select count(*) from pgq_node.operation"
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def again_and_again(cascade: QuickCascade, operation: Operation, fault: str) -> 
                 fork.send(signal.SIGCONT)
         if fork.code() == 0 or gone(operation, fork):
             # Who is told that it is done must not have to give it once more.
-            left = [n.name for n in cascade.live() if cascade.look(n, _NOTES)]
+            left = [n.name for n in cascade.live() if cascade.look(n, NOTES)]
             assert not left, f"it is done, and still under way at {left}\n{fork}"
             return count
         if fork.code() != -signal.SIGKILL:

@@ -55,6 +55,8 @@ class QuickCascade:
     #: What the databases hold, and which of it is replicated.
     schema: str = SCHEMA
     tables: tuple[str, ...] = (TABLE,)
+    #: Environment of the workers.
+    workers: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.processes = Processes(self.directory, {"LONDISTE_TRACEBACK": "1"})
@@ -126,7 +128,7 @@ class QuickCascade:
     def start_worker(self, name: str) -> None:
         """Starts a node's worker."""
         node = self.nodes[name]
-        node.worker = self.forks.start(node.config, "worker")
+        node.worker = self.forks.start(node.config, "worker", **self.workers)
 
     def start_ticker(self) -> None:
         """One ticker for all databases."""

@@ -33,7 +33,7 @@ from tests.lines import Line
 from tests.scenarios.everywhere import Everywhere
 from tests.scenarios.forks import Fork
 from tests.scenarios.harness import QUEUE
-from tests.scenarios.interrupting import BRANCH, LEAF, Operation, same, stands
+from tests.scenarios.interrupting import BRANCH, LEAF, NOTES, Operation, same, stands
 from tests.scenarios.quick_cascade import QuickCascade, running
 from tests.scenarios.test_interrupted import OPERATIONS
 from tests.waiting import wait_for
@@ -72,7 +72,7 @@ def lined(
 ) -> Iterator[Lined]:
     """n1 on server A, n2 on B, n3 and n4 on C."""
     a, b, c = own_servers("A"), own_servers("B"), own_servers("C")
-    with running(QuickCascade(tmp_path_factory.mktemp("lined"))) as cascade:
+    with running(QuickCascade(tmp_path_factory.mktemp("lined"), workers=PATIENCE)) as cascade:
         lines: dict[str, Line] = {}
         try:
             for name, kind, server, provider in (
@@ -239,6 +239,18 @@ def bare(lined: Lined) -> Iterator[Database]:
     database.drop()
 
 
+def test_a_worker_whose_provider_is_silent_stands_still_when_it_is_asked(lined: Lined) -> None:
+    cascade, line = lined.cascade, lined.lines["n1"]
+    _begin(lined, OPERATIONS["switchover"])
+    line.cut()
+    for word in ("pause", "resume"):
+        assert cascade.londiste("n3", word, "--timeout", "60").code() == 0
+    asked = "select cur_error like '%not answer%' from pgq_node.local_state"
+    cascade.wait(lambda: cascade.look(cascade.nodes["n3"], asked), "word of what is wrong")
+    line.mend()
+    cascade.converge()
+
+
 def test_pause_ends_when_the_line_falls_silent_while_it_waits(lined: Lined) -> None:
     cascade, line = lined.cascade, lined.lines["n2"]
     _begin(lined, OPERATIONS["switchover"])
@@ -296,14 +308,15 @@ def _run(
         assert seconds < LIMIT, str(fork)
         # Nobody is patient or impatient any more.
         again = cascade.londiste(operation.at, *OPERATIONS[name].argv)
+        if split:
+            _back(cascade, operation, fork, again)
+            writer.wait(5, on="n1" if fork.code() else operation.roots[-1])
+            return
         gone = dropped and again.code() == 2 and "has no node" in again.err
         assert again.code() == 0 or gone, f"first {fork}\nthen {again}\n{cascade.report()}"
         writer.wait(5, on=operation.roots[-1])
         writer.stop()
         history = writer.history(ignoring=dropped)
-    if split:
-        _fenced(cascade, operation)
-        return
     assert history == list(operation.roots), f"two roots, or another: {history}\n{fork}"
     same(stands(cascade, operation, writer), wanted, str(fork))
 
@@ -425,8 +438,25 @@ def _said(fork: Fork) -> str:
     return "refused" if code == 3 else "given up"
 
 
-def _fenced(cascade: QuickCascade, operation: Operation) -> None:
-    """A root that only seemed to be lost takes nothing more once it hears that it is not one."""
+def _back(cascade: QuickCascade, operation: Operation, fork: Fork, again: Fork) -> None:
+    """A node that only seemed to be lost is back, and the takeover is through or can be undone."""
+    told = f"first {fork}\nthen {again}\n{cascade.report()}"
+    assert again.code() == 3, told
+    assert "answers, it is not lost" in again.err, told
+    (hint,) = (line for line in again.err.splitlines() if line.startswith("hint: "))
+    if fork.code():
+        ways = [way for way in hint.split("; ") if "londiste " in way and "or " not in way[:3]]
+        assert ways, told
+        for way in ways:
+            done = cascade.londiste(operation.at, *way.partition("londiste ")[2].split())
+            assert done.code() == 0, f"{told}\n{done}"
+    left = [n.name for n in cascade.live() if cascade.look(n, NOTES)]
+    assert not left, f"still under way at {left}\n{told}"
+    if fork.code():
+        dead = "select count(*) from pgq_node.node_location where dead"
+        assert not any(cascade.look(n, dead) for n in cascade.live()), told
+        return
+    # A root takes nothing more once it hears that it is not one.
     node = cascade.nodes[operation.lost]
     if operation.roots[-1] != operation.lost and node.kind is NodeType.ROOT:
         cascade.wait(

@@ -20,6 +20,7 @@ from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf
 from londiste.cascade.switching.steps import (
     Begin,
+    Cancel,
     End,
     Place,
     Promote,
@@ -30,7 +31,7 @@ from londiste.cascade.switching.steps import (
     WaitTick,
 )
 from londiste.cascade.types import NodeInfo, NodeType
-from londiste.errors import NodeBusy, StateError
+from londiste.errors import NodeBusy, NodeUnreachable, StateError
 
 GRAVESTONE = "{}.gravestone"
 
@@ -88,6 +89,79 @@ def was_root(sites: Sites, scene: Scene, lost: str) -> bool:
         for root in scene.topology.roots
         for s in nodes.get_subscriber_info(sites.at(scene.place(root).dsn), scene.queue)
     )
+
+
+def surely_root(sites: Sites, scene: Scene, lost: str) -> bool:
+    """``was_root``, where nobody has said it.  NodeUnreachable when another node may be the root.
+
+    A node in whose place another one takes writes must not turn out to have been a branch, below a
+    root that only did not answer.
+    """
+    if not was_root(sites, scene, lost):
+        return False
+    begun = any(o.node == lost and o.kind is Kind.TAKEOVER for o in scene.operations.values())
+    others = sorted(
+        n
+        for n, v in scene.topology.views.items()
+        if n != lost and v.info is None and not v.member.dead
+    )
+    if others and not scene.topology.roots and not begun:
+        names = " and ".join(others)
+        raise NodeUnreachable(
+            f"no root of queue {scene.queue} answers: whether it was {lost} is not known, for"
+            f" {names} {'does' if len(others) == 1 else 'do'} not answer either",
+            detail="were it another one, there would be two roots when it comes back",
+            hint=f"start the server of {names}; or say what {lost} was: --dead-root or"
+            f" --dead-branch in the place of --dead; or londiste tag-dead {' '.join(others)}, if"
+            " lost as well",
+        )
+    return True
+
+
+def refuse_live(scene: Scene, lost: str, new: str) -> None:
+    """Raises StateError for a node that answers, unless ``new`` is the root in its place already.
+
+    What an interrupted takeover has left behind is told with what ends it.
+    """
+    noted = scene.operations.get(new)
+    begun = noted is not None and (noted.kind, noted.node) == (Kind.TAKEOVER, lost)
+    if begun and new in scene.topology.roots:
+        # Behind the promotion there is only forward.
+        return
+    left = {at: o for at, o in scene.operations.items() if lost in (o.node, o.from_node)}
+    ways = [o.way_out(at) for at, o in left.items()]
+    if begun and noted is not None:
+        ways = [f"undo it: {noted.command()} --rollback; or stop the server of {lost} for good"]
+    elif scene.topology.views[lost].member.dead:
+        ways.append(f"londiste tag-alive {lost}")
+    raise StateError(
+        f"node {lost} answers, it is not lost",
+        detail="; ".join(f"node {at}: {o.describe()} is under way" for at, o in left.items()),
+        hint="; ".join(ways) or "take it over without --dead; or stop its server for good first",
+    )
+
+
+def rollback(scene: Scene, lost: str, new: str) -> list[Step] | None:
+    """The steps that undo the takeover of a root that was begun at ``new``; None: none was begun.
+
+    Raises StateError when ``new`` is the root already.
+    """
+    noted = scene.operations.get(new)
+    if noted is None or (noted.kind, noted.node) != (Kind.TAKEOVER, lost):
+        return None
+    target, here, queue = scene.info(new), scene.place(new), scene.queue
+    if target.type is NodeType.ROOT:
+        raise StateError(
+            f"node {new} is the root already, the takeover cannot be undone",
+            hint=f"finish it: {noted.command()}; then, when {lost} is back: londiste resurrect"
+            f" --node {lost}",
+        )
+    return [
+        *(TagDead(scene.place(n.name), queue, lost, dead=False) for n in scene.live()),
+        SetPaused(here, queue, target.worker, False, 0.0),
+        # Last, as long as it is there the command can be given again.
+        Cancel(here, queue, Ticket(noted.token)),
+    ]
 
 
 def takeover_root(

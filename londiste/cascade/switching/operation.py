@@ -85,7 +85,7 @@ class Operation:
     def way_out(self, at: str = "") -> str:
         """For a hint: what finishes it and, where that is possible, what undoes it."""
         command = self.command(at)
-        if self.kind in (Kind.SWITCHOVER, Kind.CHANGE_PROVIDER):
+        if self.kind in (Kind.SWITCHOVER, Kind.CHANGE_PROVIDER, Kind.TAKEOVER):
             return f"finish it: {command}; or undo it: {command} --rollback"
         return f"finish it: {command}"
 

@@ -21,7 +21,9 @@ begin
     select s.watermark_name, i.last_tick into v_marker, v_now
     from pgq_node.subscriber_info s,
         lateral pgq.get_consumer_info(s.queue_name, s.watermark_name) i
-    where s.queue_name = i_queue_name and s.subscriber_node = i_node_name;
+    where s.queue_name = i_queue_name and s.subscriber_node = i_node_name
+    -- A subscriber that goes meanwhile would leave a marker behind that nobody moves.
+    for key share of s;
     if not found then
         select 404, 'Node not subscribed to queue: ' || coalesce(i_queue_name, 'NULL') || '/'
             || coalesce(i_node_name, 'NULL') into ret_code, ret_note;
