@@ -52,13 +52,13 @@ def test_the_printed_commands_deliver_an_event(database: Database, tmp_path: Pat
         return text in said.read_text()
 
     try:
-        wait_for(lambda: says("waiting for signups"), what="the consumer")
+        wait_for(lambda: says("waiting for signups"), what="the consumer", timeout=180)
         shell.stdin.write(b"go\n")
         shell.stdin.flush()
-        wait_for(lambda: says("hello anna@example.com"), what="the greeting")
+        wait_for(lambda: says("hello anna@example.com"), what="the greeting", timeout=180)
         shell.stdin.write(b"go\n")
         shell.stdin.close()
-        wait_for(lambda: shell.poll() is not None, what="the last commands")
+        wait_for(lambda: shell.poll() is not None, what="the last commands", timeout=180)
         assert shell.returncode in (0, 3), said.read_text()
         assert "greeter" in said.read_text()
         assert database.execute("select mail from greeting") == [("anna@example.com",)]
