@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import os
 import secrets
 import select
 import socket
+import subprocess
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -53,17 +58,40 @@ def owner(database: Database) -> str:
     return conninfo.make_conninfo(database.dsn, user=role, password=password)
 
 
-def bank(conn: psycopg.Connection, n: int) -> None:
+#: Accounts of pgbench in a branch.
+PER_BRANCH = 100_000
+
+
+def scale() -> int:
+    """The size of the bank that pgbench makes; 0: a small one, made without it."""
+    return int(os.environ.get("LONDISTE_TEST_SCALE") or 0)
+
+
+def make_bank(dsn: str, programs: Path) -> Callable[[psycopg.Connection, int], None]:
+    """The tables of pgbench in a database, and the transaction on them."""
+    if not scale():
+        with psycopg.connect(dsn) as conn:
+            conn.execute(BANK.encode())
+        return bank
+    subprocess.run(
+        [programs / "pgbench", "-i", "-q", "-s", str(scale()), dsn], check=True, capture_output=True
+    )
+    return functools.partial(bank, branches=scale(), accounts=scale() * PER_BRANCH)
+
+
+def bank(conn: psycopg.Connection, n: int, *, branches: int = 1, accounts: int = 20_000) -> None:
     """The transaction of pgbench; the history has as many rows as there were transactions."""
-    teller, account, delta = n % 10 + 1, n * 7919 % 20_000 + 1, n % 201 - 100
+    teller, account, delta = n % 10 + 1, n * 7919 % accounts + 1, n % 201 - 100
+    branch = n % branches + 1
     for statement, key in (
         ("update pgbench_accounts set abalance = abalance + %s where aid = %s", account),
         ("update pgbench_tellers set tbalance = tbalance + %s where tid = %s", teller),
-        ("update pgbench_branches set bbalance = bbalance + %s where bid = %s", 1),
+        ("update pgbench_branches set bbalance = bbalance + %s where bid = %s", branch),
     ):
         conn.execute(statement, [delta, key])
     conn.execute(
-        "insert into pgbench_history values (%s, 1, %s, %s, now())", [teller, account, delta]
+        "insert into pgbench_history values (%s, %s, %s, %s, now())",
+        [teller, branch, account, delta],
     )
 
 
@@ -156,10 +184,17 @@ class Move:
             seen.add(done.err)
         raise AssertionError(f"migrate {args} does not get on")
 
-    def wait_in_step(self, database: Database, count: int, seconds: float = 120.0) -> None:
-        """Until so many tables of the new database are in step."""
+    def wait_in_step(
+        self,
+        database: Database,
+        count: int,
+        seconds: float = 120.0,
+        process: Process | None = None,
+    ) -> None:
+        """Until so many tables of the new database are in step; ``process`` must not end before."""
 
         def reached() -> bool:
+            assert process is None or process.running, process.said()
             with contextlib.suppress(psycopg.errors.UndefinedTable):
                 ok = database.value(
                     "select count(*) from londiste.table_info where local and merge_state = 'ok'"
@@ -189,6 +224,8 @@ class Application:
         self.ids: list[int] = []
         self.tickets: list[int] = []
         self.error: BaseException | None = None
+        #: The longest time in seconds between two commits; may be set to 0 again.
+        self.pause = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="application", daemon=True)
 
@@ -234,7 +271,7 @@ class Application:
     def _write(self) -> None:
         place = 0
         conn: psycopg.Connection | None = None
-        n = 1
+        n, before = 1, time.monotonic()
         while not self._stop.is_set():
             where = self._places[place % len(self._places)]
             try:
@@ -265,6 +302,8 @@ class Application:
                 self._stop.wait(0.01)
                 continue
             assert row is not None
+            now = time.monotonic()
+            self.pause, before = max(self.pause, now - before), now
             self.ids.append(row[0])
             self.tickets.append(row[1])
             self.committed = n

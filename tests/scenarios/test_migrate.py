@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from londiste.embedded.binaries import available_versions
+from londiste.embedded.binaries import available_versions, find_binaries
 from londiste.embedded.postgres import Cluster
 from tests.fix_cluster import Database, Server
 from tests.scenarios import oracles, relocation
@@ -177,6 +177,64 @@ def _do_what_is_asked_for(move: Move, old: Database, new: Database) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("versions", [(14, 18), (18, 14)])
+def test_the_owner_of_a_database_on_14_moves_it_and_goes_back(
+    versions: tuple[int, int], cascade: Cascade, new_cluster: Callable[..., Cluster]
+) -> None:
+    for version in versions:
+        if version not in available_versions():
+            pytest.skip(f"no PostgreSQL {version} (LONDISTE_PGBIN)")
+    old, new = (
+        cascade.make_database(on=new_cluster(name, version=version))
+        for name, version in zip(("from", "to"), versions, strict=True)
+    )
+    dsns = [relocation.owner(database) for database in (old, new)]
+    move = Move(cascade, dsns[0], dsns[1])
+    with psycopg.connect(dsns[0]) as conn:
+        conn.execute("create table public.t (id serial primary key, a text)")
+        conn.execute("insert into t (a) select 'x' from generate_series(1, 100)")
+    administrator = dict(zip(versions, (old, new), strict=True))
+    for version, database in administrator.items():
+        word = "the old" if database is old else "the new"
+        # What check names, one after the other, until it finds nothing critical there.
+        for kind in ("roles", "replica"):
+            found = move.json("check", accept=[2])["findings"]
+            (one,) = [f for f in found if f["kind"] == kind and word in f["what"]]
+            first, _, statements = one["do"].partition(": ")
+            if first.startswith("londiste install"):
+                assert version == 14
+                cascade.londiste(None, "install", "--db", dsns[database is new], seconds=300)
+            for statement in statements.split(";"):
+                database.execute(statement)
+    daemon = move.start()
+    move.wait_in_step(new, 1, 300, daemon)
+    _refused_without_the_right(move, administrator[14], old)
+    for to, by in (("switch", new), ("back", old)):
+        move.run(to, "--block", "60")
+        by.execute("insert into t (a) values (%s)", to)
+        assert move.json("verify")["equal"]
+    oracles.assert_same_rows(old, new, ["public.t"])
+    move.run("finish", "--abandon")
+    assert daemon.wait() == 0, daemon.said()
+    new.execute("insert into t (a) values ('nothing refuses any more')")
+
+
+def _refused_without_the_right(move: Move, on14: Database, old: Database) -> None:
+    """A switch whose old side could not follow is refused before anything is closed."""
+    if on14 is not old:
+        return
+    role = f'"owner_of_{old.name}"'
+    old.execute(f"revoke londiste_writer from {role}")
+    refused = move.run("switch", accept=[2])
+    assert f"grant londiste_writer to {role}" in refused.err
+    assert "nothing is changed" in refused.err
+    old.execute("insert into t (a) values ('goes on')")
+    assert move.json("check", accept=[2])["findings"][0]["kind"] == "replica"
+    old.execute(f"grant londiste_writer to {role}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900 + 120 * relocation.scale())
 @pytest.mark.parametrize("who", ["superuser", "owner"])
 def test_chinook_and_a_bank_are_upgraded_behind_a_proxy_and_go_back(
     who: str, cascade: Cascade, new_cluster: Callable[..., Cluster]
@@ -192,7 +250,7 @@ def test_chinook_and_a_bank_are_upgraded_behind_a_proxy_and_go_back(
     with psycopg.connect(dsns[0]) as conn:
         conn.execute(Path(script).read_bytes())
         conn.execute(relocation.SCHEMA.encode())
-        conn.execute(relocation.BANK.encode())
+    work = relocation.make_bank(dsns[0], find_binaries(oldest).bindir)
     tables = [
         f"{schema}.{name}"
         for schema, name in old.execute(
@@ -205,8 +263,8 @@ def test_chinook_and_a_bank_are_upgraded_behind_a_proxy_and_go_back(
     proxy = Proxy(dsns[0])
     daemon = move.start()
     places = [proxy.dsn(dsns[0])]
-    with Application(places, relocation.bank) as application:
-        move.wait_in_step(new, len(tables), seconds=300)
+    with Application(places, work) as application:
+        move.wait_in_step(new, len(tables), 300 + 60 * relocation.scale(), daemon)
         application.wait(50)
         assert move.json("verify")["equal"]
         # Killed behind every single step, and given again.
@@ -219,10 +277,12 @@ def test_chinook_and_a_bank_are_upgraded_behind_a_proxy_and_go_back(
         proxy.move(dsns[1])
         application.wait(50)
         assert move.json("status")["phase"] == "switched"
+        application.pause = 0.0
         move.run("back", "--block", "60")
         application.follow([proxy.dsn(dsns[0])])
         proxy.move(dsns[0])
         application.wait(50)
+        print(f"CASE back of a bank of scale {relocation.scale()}: {application.pause:.1f} s")
         confirmed = application.stop()
     proxy.close()
     application.assert_numbers_go_up()

@@ -22,7 +22,7 @@ def _kinds(move: Move, way: str) -> dict[str, str]:
 def _there_and_back(move: Move, old: Database, new: Database, way: str) -> None:
     """start, verify, switch, verify, back, with writes in between."""
     daemon = move.start("--schema", way)
-    move.wait_in_step(new, len(odd_database.TABLES))
+    move.wait_in_step(new, len(odd_database.TABLES), 300, daemon)
     for to, by in ((None, old), ("switch", new), ("back", old)):
         if to is not None:
             move.run(to, "--block", "60")
