@@ -17,10 +17,9 @@ from londiste.copy import attempts
 from londiste.db import catalog, ddl
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
-from londiste.db.queries import query
 from londiste.engine.spec import Chunk
 from londiste.errors import NoKey, Superseded, UsageError, from_database
-from londiste.replication import tables
+from londiste.replication import merging, tables
 from londiste.replication.types import ReplicatedTable
 
 log = logging.getLogger(__name__)
@@ -147,9 +146,7 @@ def prepare(
 
 def _only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
     """Raises UsageError when others, like partitions or other queues, have rows in this table."""
-    parameters = {"dest": str(table.dest), "queue": queue, "table": str(table.name)}
-    rows = conn.execute(query("other_sources"), parameters).fetchall()
-    others = [name if theirs == queue else f"{name} of queue {theirs}" for theirs, name in rows]
+    others = merging.others_filling(conn, queue, table.name, table.dest)
     if others:
         raise UsageError(
             f"table {table.dest} is also filled from {', '.join(others)}",

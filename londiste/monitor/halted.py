@@ -96,6 +96,9 @@ def choices(error: ApplyError) -> Iterator[Choice]:
             yield Choice("leave one row with the key, and try again", retry)
         case "value" | "structure":
             yield Choice(f"make {error.dest or table} fit the provider's, and try again", retry)
+        case "shared":
+            # Neither a comparison nor a copy can tell the rows of the sources apart.
+            pass
         case "refused":
             yield Choice("grant the right, or mend the trigger, and try again", retry)
         case _:
@@ -113,7 +116,12 @@ def choices(error: ApplyError) -> Iterator[Choice]:
         yield Choice(
             "let the rows here win, now and in future", f"londiste change-policy {table} keep"
         )
-    if error.kind not in {"refused", "structure"}:
+    if error.kind == "shared":
+        yield Choice(
+            "pass over every TRUNCATE of this source",
+            f"londiste change-handler {table} --handler londiste --handler-arg ignore_truncate=1",
+        )
+    if error.kind not in {"refused", "structure", "shared"}:
         yield Choice("see what else differs", f"londiste compare {table}")
         yield Choice("copy the table again", f"londiste resync {table}")
 

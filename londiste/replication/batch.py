@@ -23,7 +23,7 @@ import psycopg
 from londiste.cascade.forward import Forwarder
 from londiste.cascade.progress import NodeProgress
 from londiste.changes.decode import decode_all
-from londiste.changes.types import ExecuteScript, SystemEvent, address
+from londiste.changes.types import ExecuteScript, SystemEvent, Truncate, address
 from londiste.daemon import crash
 from londiste.db.connection import Connection, place, usable
 from londiste.db.names import TableName
@@ -483,7 +483,7 @@ class BatchRunner:
                 number, source = part.first[dest]
                 raise missing_table(number, source, dest, node=self.node)
             planned = plan_folded(folded, shape)
-            if planned is None:
+            if planned is None or (folded.truncated and self._is_shared(part, dest)):
                 slow.append(dest)
             else:
                 plans.append(planned)
@@ -506,12 +506,19 @@ class BatchRunner:
             self._point("worker.mid-apply", part.interest)
         return True
 
+    def _is_shared(self, part: Part, dest: TableName) -> bool:
+        """Whether others fill the table too, so that whoever empties it is looked at."""
+        source = part.first[dest][1]
+        return bool(merging.others_filling(self.target, self.queue, source, dest))
+
     def _write_decoded(
         self, part: Part, tables: Collection[TableName], known: Mapping[TableName, TableShape]
     ) -> None:
         """Writes tables whose events have to be decoded, as many at a time as fit into memory."""
         pending = Pending()
         for dest, change in part.changes(tables):
+            if isinstance(change, Truncate):
+                merging.refuse_truncate(self.target, self.queue, change, dest)
             pending.add(dest, change)
             if pending.bytes >= self.flush_bytes:
                 self._applier.apply(plan(pending.changes, known, node=self.node), more=True)

@@ -31,7 +31,7 @@ from londiste.engine.base import Engine
 from londiste.errors import LondisteError
 from londiste.pgq.batches import Stretch
 from londiste.pgq.types import Batch
-from londiste.replication import attempts, slices
+from londiste.replication import attempts, merging, slices
 from londiste.replication.merge import MergeFailed, Merger
 from londiste.replication.plan import Interest
 from londiste.replication.slices import Staged
@@ -280,9 +280,17 @@ class Job:
                     log.info("%s: applied event by event: %s", table, why)
             for chunk in staged.chunks:
                 if chunk.table not in left:
+                    if chunk.kind == slices.TRUNCATE and self._is_shared(conn, chunk.table):
+                        raise MergeFailed(chunk.table, "others fill it too")
                     written.add(chunk.table)
                     merger.write(part.number, chunk)
             crash.point("large.mid-merge")
+
+    def _is_shared(self, conn: Connection, dest: TableName) -> bool:
+        """Whether TRUNCATE may take rows of others; the worker finds out which event it is."""
+        queue, routes = self._spec.queue, self._spec.interest.routes.values()
+        sources = [route.source for route in routes if route.dest == dest]
+        return any(merging.others_filling(conn, queue, source, dest) for source in sources)
 
     def _ready(self, conn: Connection, number: int) -> Staged:
         """What the task of a slice has staged; waits for it."""

@@ -16,10 +16,11 @@ from collections.abc import Sequence
 
 from londiste.cascade.types import WorkerState
 from londiste.changes.decode import decode_all
-from londiste.changes.types import SystemEvent
+from londiste.changes.types import SystemEvent, Truncate
 from londiste.db.connection import Connection
+from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.errors import EventError, StateError
+from londiste.errors import EventError, Finding, StateError
 from londiste.pgq import batches, queues
 from londiste.pgq.blocks import EventBlock, unescaped
 from londiste.replication.accumulate import LARGE, is_message, is_truncate
@@ -151,7 +152,7 @@ def say_choices(conn: Connection, queue: str, error: EventError) -> None:
     Neither a comparison nor a copy can tell the rows of the queues apart.
     """
     table = error.finding and (error.finding.dest or error.finding.table)
-    if not table or error.event_id is None:
+    if not table or error.event_id is None or (error.finding and error.finding.kind == "shared"):
         return
     parameters = {"dest": table, "queue": queue, "table": error.finding and error.finding.table}
     rows = conn.execute(query("other_sources"), parameters).fetchall()
@@ -164,6 +165,35 @@ def say_choices(conn: Connection, queue: str, error: EventError) -> None:
             f" queue fill a table of its own: londiste remove-table {table}, then add-table"
             f" {table} --no-merge --dest-table OTHER; londiste events show has the rows",
         )
+
+
+def others_filling(
+    conn: Connection, queue: str, table: TableName | str, dest: TableName | str
+) -> list[str]:
+    """What else fills the table ``dest`` of this leaf: tables, with their queue if it is another.
+
+    queue, table -- the registration that asks, which is none of them.
+    """
+    parameters = {"dest": str(dest), "queue": queue, "table": str(table)}
+    rows = conn.execute(query("other_sources"), parameters).fetchall()
+    return [name if theirs == queue else f"{name} of queue {theirs}" for theirs, name in rows]
+
+
+def refuse_truncate(conn: Connection, queue: str, change: Truncate, dest: TableName) -> None:
+    """Raises EventError when TRUNCATE would take rows of other sources away."""
+    others = others_filling(conn, queue, change.table, dest)
+    if not others:
+        return
+    number = change.event_id
+    raise EventError(
+        f"event {number} empties table {change.table}, and table {dest} here has rows of others",
+        detail=f"it is also filled from {', '.join(others)}; nothing of the batch was applied",
+        hint="delete the rows of this source here, since new ones may have their keys, and leave"
+        f" the event out: londiste events skip {number}; to pass over every TRUNCATE: londiste"
+        f" change-handler {change.table} --handler londiste --handler-arg ignore_truncate=1",
+        event_id=number,
+        finding=Finding("shared", table=str(change.table), dest=str(dest), op="truncate"),
+    )
 
 
 def require_combined(state: WorkerState) -> None:

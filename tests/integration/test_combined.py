@@ -181,6 +181,58 @@ def test_one_key_in_two_sources_stops_with_the_choices(combined: Combined) -> No
         assert first.value(query.replace("log", "t")) == 1
 
 
+def test_a_truncate_at_one_source_does_not_take_the_rows_of_the_other(
+    combined: Combined, capsys: pytest.CaptureFixture[str]
+) -> None:
+    combined.merge("first")
+    combined.add_tables_at("first")
+    first = combined.at["first"]
+    for part in PARTS:
+        combined.at[part].execute("insert into log values (%s, 1)", part)
+        _tick(combined, part)
+    rows = "select string_agg(part || n, ' ' order by part, n) from log"
+    events = "select count(*) from pgq.event_1 where ev_extra1 = 'public.log'"
+    with closing(_unit(combined, "one@first")) as one, closing(_unit(combined, "two@first")) as two:
+        one.run_once()
+        two.run_once()
+        # Folded, decoded, and together with another table.
+        combined.at["one"].execute("truncate log; insert into t values ('one', 9, 'new')")
+        combined.at["one"].execute("insert into log values ('one', 2)")
+        _tick(combined, "one")
+        before = combined.position("one", "first")
+        with pytest.raises(EventError) as caught:
+            one.run_once()
+        error = caught.value
+        assert "empties table public.log" in error.message
+        assert "public.log of queue two" in error.detail
+        assert f"londiste events skip {error.event_id}" in error.hint
+        assert first.value(rows) == "one1 two1"
+        assert combined.position("one", "first") == before
+        assert first.value("select count(*) from t where id = 9") == 0
+        capsys.readouterr()
+        combined.here("one@first", "events", "show")
+        said = capsys.readouterr().out
+        assert "ignore_truncate=1" in said and "resync" not in said and "compare" not in said
+        combined.here("one@first", "events", "skip", str(error.event_id))
+        one.run_once()
+        assert first.value(rows) == "one1 one2 two1"
+        # What was left out is not in the combined queue either.
+        assert first.value(events) == 3
+        ignore = ("--handler", "londiste", "--handler-arg", "ignore_truncate=1")
+        combined.here("one@first", "change-handler", "public.log", *ignore)
+        combined.at["one"].execute("truncate log; insert into log values ('one', 3)")
+        _tick(combined, "one")
+        one.run_once()
+        assert first.value(rows) == "one1 one2 one3 two1"
+        assert first.value(events) == 4
+        # A table that one source fills alone is emptied.
+        combined.here("two@first", "remove-table", "public.t")
+        combined.at["one"].execute("truncate t")
+        _tick(combined, "one")
+        one.run_once()
+        assert first.value("select count(*) from t where part = 'one'") == 0
+
+
 def test_a_leaf_whose_combined_queue_is_gone_stops(combined: Combined) -> None:
     combined.merge("first")
     combined.add_tables_at("first")
