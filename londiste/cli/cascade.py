@@ -15,7 +15,7 @@ from londiste.cascade.switching.steps import AtNode
 from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.cli.steps import carry_out, reported
-from londiste.errors import BadOption, TransientError
+from londiste.errors import BadOption, StateError, TransientError
 from londiste.replication import rerouted, successor
 from londiste.replication.carry import carry
 from londiste.settings import NodeSettings
@@ -247,9 +247,17 @@ def _switch_over(
         carry_out([], where, explain=explain, json_wanted=as_json)
         output.message(f"node {new} is the root already, nothing to do")
         return
-    if not switch.begun:
-        root = scene.root().name
-        successor.check(where, scene, new, root, force=force, warn=output.warning)
+    if switch.closing:
+        # Also of one that was interrupted: tables may have been removed from the node since.
+        try:
+            successor.check(where, scene, new, switch.old, force=force, warn=output.warning)
+        except StateError as error:
+            if switch.begun:
+                error.say_more(
+                    "the switchover is under way, and nobody may be able to write",
+                    hint=f"{error.hint}; or undo it: londiste switchover --to {new} --rollback",
+                )
+            raise
     if explain:
         carry_out(switch.steps(), where, explain=True, json_wanted=as_json)
         return

@@ -83,12 +83,24 @@ def was_root(sites: Sites, scene: Scene, lost: str) -> bool:
         for o in scene.operations.values()
     ):
         return True
+    return bool(keepers(sites, scene, lost))
+
+
+def keepers(sites: Sites, scene: Scene, lost: str) -> list[str]:
+    """The nodes that keep events for a root that was lost; it may be a branch that was root then.
+
+    While one of them does, the root can come back, whoever has become the root since.
+    """
     worker = GRAVESTONE.format(lost)
-    return any(
-        s.worker == worker
-        for root in scene.topology.roots
-        for s in nodes.get_subscriber_info(sites.at(scene.place(root).dsn), scene.queue)
-    )
+    return [
+        info.name
+        for info in scene.live()
+        if info.type is not NodeType.LEAF
+        and any(
+            s.worker == worker
+            for s in nodes.get_subscriber_info(sites.at(scene.place(info.name).dsn), scene.queue)
+        )
+    ]
 
 
 def surely_root(sites: Sites, scene: Scene, lost: str) -> bool:
@@ -230,8 +242,11 @@ def takeover_root(
         ]
         too_far = {n.name for n in left.ahead}
         others = [n for n in others if n.name not in too_far]
+    kept = keepers(sites, scene, lost)
+    if noted is not None or target.type is not NodeType.ROOT or not kept or new in kept:
+        # Otherwise another node took its place, and gave it to this one since.
+        steps.append(Gravestone(here, queue, lost, ticket))
     steps += [
-        Gravestone(here, queue, lost, ticket),
         SetPaused(here, queue, target.worker, False, 0.0),
     ]
     if from_node not in (lost, new) and scene.answers(from_node):
@@ -271,6 +286,13 @@ def takeover_branch(
     """
     queue, target = scene.queue, scene.info(new)
     scene.place(lost)
+    if kept := keepers(sites, scene, lost):
+        raise StateError(
+            f"node {lost} was the root, and {', '.join(kept)} keeps events for it",
+            detail="they would be forgotten, and it could not come back",
+            hint=f"londiste resurrect --node {lost} makes it a branch; or, if it is gone for good:"
+            f" londiste drop-node {lost}",
+        )
     children = moving.followers(scene, lost, new)
     if children:
         refuse_leaf(target, "it cannot take over the subscribers")

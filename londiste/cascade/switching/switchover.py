@@ -80,6 +80,11 @@ class Switchover:
     begun: bool
     block: float = 10.0
 
+    @property
+    def old(self) -> str:
+        """The root whose place is taken."""
+        return self.undo[1].at.name
+
     def steps(self) -> list[Step]:
         """All of them in their order, for ``--explain``."""
         return [*self.before, *self.closing, self.promoting, *self.after]
