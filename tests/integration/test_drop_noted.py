@@ -89,6 +89,30 @@ def test_a_drop_is_finished_by_its_command_where_the_root_has_forgotten_the_node
     assert branch.db.execute(KNOWN) == [("branch",), ("root",)]
 
 
+def test_a_node_that_is_dropped_at_itself_goes_last_and_is_not_noted_again(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, branch, leaf = three
+    done = []
+    for shown in (True, True, False):
+        done.append(_one_step(leaf))
+        assert _shown(londiste, root) is shown
+    assert done == [
+        "root: note drop-node leaf",
+        "branch: forget node leaf",
+        "root: forget node leaf",
+    ]
+    finished = londiste(leaf.db, "drop-node", "leaf")
+    assert finished.code == 0, finished
+    assert "note" not in finished.err
+    assert leaf.db.value("select count(*) from pgq_node.node_info") == 0
+    assert root.db.value("select count(*) from pgq_node.subscriber_info") == 1
+    for node in (root, branch):
+        assert node.db.execute(NOTES) == []
+        assert node.db.execute(KNOWN) == [("branch",), ("root",)]
+    assert londiste(leaf.db, "drop-node", "leaf").code == 2
+
+
 def _closed(db: Database, *, closed: bool) -> None:
     """Nobody gets into the database, or everybody again."""
     with psycopg.connect(db.cluster.dsn("postgres"), autocommit=True) as conn:

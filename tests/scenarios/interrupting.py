@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import signal
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -101,7 +100,8 @@ def again_and_again(cascade: QuickCascade, operation: Operation, fault: str) -> 
             return count
         if fork.code() != -signal.SIGKILL:
             told(fork)
-        steps = {line for line in fork.err.splitlines() if re.match(r"(n\d|other): ", line)}
+        names = {node.name for node in cascade.nodes.values()} | {"other"}
+        steps = {line for line in fork.err.splitlines() if line.partition(": ")[0] in names}
         free = (fault == "command") if steps - seen else free + 1
         seen |= steps
         assert free < 50, f"no way through\n{fork}"
@@ -150,19 +150,21 @@ def interrupted(
 
 def _happen(cascade: QuickCascade, operation: Operation, fault: str) -> None:
     if fault == "workers":
-        for name in cascade.nodes:
-            if name != operation.lost:
+        for name, node in cascade.nodes.items():
+            # One that is not made yet has none.
+            if name != operation.lost and node.worker is not None:
                 cascade.kill_worker(name)
         if operation.reports:
             cascade.start_reports(operation.reports)
         return
-    cascade.nodes[SERVERS[fault]].database.cluster.restart("immediate")
+    cascade.servers()["ABC".index(fault)].restart("immediate")
 
 
 def gone(operation: Operation, fork: Fork) -> bool:
-    """Nobody knows the node any more that is dropped: it was done before."""
+    """Nobody knows the node any more that is dropped, nor does it itself: it was done before."""
     dropping = operation.argv[0] == "drop-node"
-    return dropping and fork.code() == 2 and "has no node" in fork.err
+    said = any(words in fork.err for words in ("has no node", "is not a node"))
+    return dropping and fork.code() == 2 and said
 
 
 def told(fork: Fork) -> None:

@@ -64,6 +64,7 @@ OPERATIONS = {
         ("takeover", "n2", "--dead", "--force", "--node", "n3"), lost="n2"
     ),
     "drop-leaf": Operation(("drop-node", "n4")),
+    "drop-self": Operation(("drop-node", "n4"), at="n4"),
     "drop-branch": Operation(("drop-node", "n3"), at="n2"),
     "rename-branch": Operation(("rename-node", "n2", "other")),
     "rename-root": Operation(("rename-node", "n1", "other")),

@@ -40,7 +40,8 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
         and sinks lose their positions in its queue.
 
     The drop is noted at one of the others, the root if that is free, and goes with the node there:
-    so everybody sees what was interrupted.
+    so everybody sees what was interrupted.  The node itself goes first, or last when the command
+    is given there.
 
     Raises UnknownNode; StateError while others read from it, consumers or sinks have a position
     there, or a change is under way in which it takes part; NodeUnreachable without ``force``.
@@ -96,18 +97,26 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
     roots = [p for p in others if p.name in scene.topology.roots]
     rest = [p for p in others if p.name not in scene.topology.roots]
     steps: list[Step] = []
-    free = [p for p in (*roots, *rest) if p.name not in scene.operations]
+    # A note goes with the node: it is made where the node is known.
+    free = [
+        p
+        for p in (*roots, *rest)
+        if p.name not in scene.operations and _knows(sites.at(p.dsn), scene.queue, name)
+    ]
     if free and not noted:
         noted = {free[0].name: Ticket()}
         steps.append(Begin(free[0], scene.queue, Kind.DROP_NODE, name, name, noted[free[0].name]))
-    # Then the node itself: while others know it, the command can be given again.
-    if view.info is not None:
-        steps.append(DropNode(place, scene.queue, name))
+    itself = [DropNode(place, scene.queue, name)] if view.info is not None else []
     rest.sort(key=lambda p: p.name in noted)
-    return [
-        *steps,
-        *(DropNode(p, scene.queue, name, noted.get(p.name)) for p in (*rest, *roots)),
-    ]
+    forget = [DropNode(p, scene.queue, name, noted.get(p.name)) for p in (*rest, *roots)]
+    # The command can be given again while the node at which that is done knows the cascade.
+    if name == scene.topology.local:
+        return [*steps, *forget, *itself]
+    return [*steps, *itself, *forget]
+
+
+def _knows(conn: Connection, queue: str, name: str) -> bool:
+    return any(m.name == name for m in nodes.get_queue_locations(conn, queue))
 
 
 def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
@@ -164,20 +173,17 @@ class DropNode:
         conn = sites.at(self.at.dsn)
         if self.at.name == self.name:
             return nodes.find_node_info(conn, self.queue) is None
-        return not self._known(conn) and not self._noted(conn)
+        return not _knows(conn, self.queue, self.name) and not self._noted(conn)
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
             if self.at.name == self.name:
                 for sink in manage.sinks_of(conn, self.queue):
                     sinks.forget_sink(conn, sink.sink)
-            if self.at.name == self.name or self._known(conn):
+            if self.at.name == self.name or _knows(conn, self.queue, self.name):
                 nodes.drop_node(conn, self.queue, self.name)
             if self._noted(conn) and self.ticket is not None:
                 operation.end(conn, self.queue, self.ticket.get())
-
-    def _known(self, conn: Connection) -> bool:
-        return any(m.name == self.name for m in nodes.get_queue_locations(conn, self.queue))
 
     def _noted(self, conn: Connection) -> bool:
         found = operation.find(conn, self.queue) if self.ticket is not None else None
