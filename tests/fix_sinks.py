@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,14 @@ from tests.fix_cluster import Database
 #: Where the processes of a query are killed.
 SINK_POINTS = ("sink.mid-stage", "sink.staged", "sink.mid-commit", "sink.after-commit")
 SCHEMA = "id int, ev_type string, ev_data string"
+#: When the files were written, by what they say; seconds.
+_FIRST = 1_700_000_000
+
+
+def next_epoch(checkpoint: Path) -> int:
+    """The epoch with which a query begins, by what Spark has noted of it."""
+    done = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")]
+    return max(done, default=-1) + 1
 
 
 @dataclass
@@ -47,6 +56,8 @@ class Sink:
         path = self.files / f"{self.fed:06}.json"
         half = self.directory / "half"
         half.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        # Spark takes files in the order of their times, which for quick ones are the same.
+        os.utime(half, (_FIRST + self.fed, _FIRST + self.fed))
         half.rename(path)
 
     def frame(self) -> Any:
@@ -83,9 +94,14 @@ class Sink:
     def run_killed(
         self, point: str, frame: Any = None, *, format: str = "pgq_killed", **options: Any
     ) -> bool:
-        """Runs with a process killed at a point, then again; whether it came to that point."""
+        """Runs with a process killed at a point, then again; whether it came to that point.
+
+        point -- with ``:n`` that of the n-th epoch from now on.
+        """
         mark = self.directory / f"killed{len(list(self.directory.glob('killed*')))}"
-        more = {"format": format, "crash": point, "mark": str(mark), **options}
+        place, _, which = point.partition(":")
+        epoch = next_epoch(self.directory / "c") + int(which or 1) - 1
+        more = {"format": format, "crash": place, "mark": str(mark), "epoch": epoch, **options}
         try:
             self.run(frame, **more)
         except Exception as error:

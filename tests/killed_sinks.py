@@ -2,24 +2,49 @@
 
     spark.dataSource.register(killed_sinks.KilledQueue)      # format("pgq_killed")
 
-The point and the file that tells that it happened come as options, because the processes of a
-session are started before the test.
+The point, the epoch and the file that tells that it happened come as options, because the
+processes of a session are started before the test.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
+
+from pyspark import TaskContext
 
 from londiste.engine.spark.sink.queue import QueueStreamWriter
 from londiste.engine.spark.sink.table import TableSink, TableStreamWriter
 from londiste.engine.spark.source import PgqDataSource
 
 
-def arm(crash: str, mark: str) -> None:
-    """What this process does from now on when it comes to the point."""
-    os.environ["LONDISTE_CRASH"] = crash
-    os.environ["LONDISTE_CRASH_MARK"] = mark
+class Crash(NamedTuple):
+    """Where it happens; epoch -- that one or a later one, the first that comes to the point."""
+
+    point: str = ""
+    mark: str = ""
+    epoch: int = 0
+
+    @classmethod
+    def pop(cls, given: dict[str, str]) -> Crash:
+        """Takes it out of the options."""
+        crash, mark = given.pop("crash", ""), given.pop("mark", "")
+        return cls(crash, mark, int(given.pop("epoch", "0")))
+
+    def arm(self, epoch: int) -> None:
+        """What this process does from now on when it comes to the point."""
+        meant = self.point and epoch >= self.epoch
+        os.environ["LONDISTE_CRASH"] = self.point if meant else ""
+        os.environ["LONDISTE_CRASH_MARK"] = self.mark
+
+    def arm_task(self) -> None:
+        """The same in a task."""
+        self.arm(int(TaskContext.get().getLocalProperty("streaming.sql.batchId")))
+
+
+def disarm() -> None:
+    """The process lives on, and may serve another query."""
+    os.environ["LONDISTE_CRASH"] = os.environ["LONDISTE_CRASH_MARK"] = ""
 
 
 class KilledQueue(PgqDataSource):
@@ -27,7 +52,7 @@ class KilledQueue(PgqDataSource):
 
     def __init__(self, options: Any) -> None:
         given = dict(options.items())
-        self._crash = (given.pop("crash", ""), given.pop("mark", ""))
+        self._crash = Crash.pop(given)
         super().__init__(given)
 
     @classmethod
@@ -35,28 +60,27 @@ class KilledQueue(PgqDataSource):
         return "pgq_killed"
 
     def streamWriter(self, schema: Any, overwrite: bool) -> QueueStreamWriter:  # noqa: N802
-        arm(*self._crash)
         made = KilledQueueWriter(self._given, schema, overwrite)
         made.crash = self._crash
         return made
 
 
 class KilledQueueWriter(QueueStreamWriter):
-    crash = ("", "")
+    crash = Crash()
 
     def write(self, iterator: Any) -> Any:
-        arm(*self.crash)
+        self.crash.arm_task()
         try:
             return super().write(iterator)
         finally:
-            arm("", "")
+            disarm()
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        self.crash.arm(batchId)
         try:
             super().commit(messages, batchId)
         finally:
-            # The process lives on, and may serve another query.
-            arm("", "")
+            disarm()
 
 
 class KilledTable(TableSink):
@@ -64,7 +88,7 @@ class KilledTable(TableSink):
 
     def __init__(self, options: Any) -> None:
         given = dict(options.items())
-        self._crash = (given.pop("crash", ""), given.pop("mark", ""))
+        self._crash = Crash.pop(given)
         super().__init__(given)
 
     @classmethod
@@ -72,25 +96,24 @@ class KilledTable(TableSink):
         return "pgq_table_killed"
 
     def streamWriter(self, schema: Any, overwrite: bool) -> TableStreamWriter:  # noqa: N802
-        arm(*self._crash)
         made = KilledTableWriter(self._given, schema, overwrite)
         made.crash = self._crash
         return made
 
 
 class KilledTableWriter(TableStreamWriter):
-    crash = ("", "")
+    crash = Crash()
 
     def write(self, iterator: Any) -> Any:
-        arm(*self.crash)
+        self.crash.arm_task()
         try:
             return super().write(iterator)
         finally:
-            arm("", "")
+            disarm()
 
     def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        self.crash.arm(batchId)
         try:
             super().commit(messages, batchId)
         finally:
-            # The process lives on, and may serve another query.
-            arm("", "")
+            disarm()
