@@ -7,7 +7,7 @@
 
 So the tables change in one transaction, as with a small batch, and its size costs this process no
 memory.  What tasks leave behind when they fail or run twice is seen by nobody, and swept by the
-next attempt.
+next attempt; what a worker that was killed has left, by its successor.
 
 Nothing here may stop replication: tables that cannot be written from what is staged go the
 ordinary way in the same transaction, and so does the whole batch when the engine fails.  That is
@@ -120,7 +120,19 @@ class LargeBatches:
                 large.job.stop()
         self._failed.clear()
         if large.job is not None:
-            _sweep(conn, self.queue)
+            self.sweep(conn)
+
+    def sweep(self, conn: Connection) -> None:
+        """Drops what is staged and not needed any more, with no batch under way.
+
+        conn -- session here, in autocommit mode.
+
+        What cannot be dropped, because a task still writes it, the next attempt drops.
+        """
+        try:
+            attempts.apply_sweep(conn, self.queue)
+        except LondisteError as error:
+            log.warning("staged rows are not swept yet: %s", error)
 
     def _begin(
         self,
@@ -297,11 +309,3 @@ class Job:
         if number == len(self._staged):
             self._staged.append(Staged.load(self._tasks.result(conn, number)))
         return self._staged[number]
-
-
-def _sweep(conn: Connection, queue: str) -> None:
-    """What was staged is not needed any more; if it cannot be swept, the next attempt does it."""
-    try:
-        attempts.apply_sweep(conn, queue)
-    except LondisteError as error:
-        log.warning("staged rows are not swept yet: %s", error)

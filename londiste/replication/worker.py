@@ -593,7 +593,10 @@ class Worker:
         if self._source is not None and usable(self._source.conn):
             return self._source
         self._close_source()
-        self._source = open_source(self._node(), self.settings, state, duty, self._large(state))
+        large = self._large(state)
+        # A process that was killed behind its last batch has left what it staged.
+        large.sweep(self._node())
+        self._source = open_source(self._node(), self.settings, state, duty, large)
         log.info("reading from node %s at %s", state.provider, place(state.provider_location))
         return self._source
 

@@ -38,7 +38,7 @@ WORKER = (
 #: Where a task dies, and the worker lives on.
 TASK = ("large.mid-slice", "large.after-slice")
 BY_SPARK = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(1800)]
-QUICK = ("large.begun", "worker.before-commit")
+QUICK = ("large.begun", "worker.before-commit", "worker.after-commit")
 
 
 def waiting(line: Line, engine: str) -> tuple[LineNode, LineNode, int]:
@@ -95,6 +95,8 @@ def test_a_worker_with_a_large_batch_killed_at(
     if point in TASK:
         said = "was killed|was lost 1 times"
         line.wait(lambda: re.search(said, worker.said()), "the warning", 60)
+    # It may have had nothing to do but to come up.
+    line.wait(lambda: "reading from node" in worker.said(), "a worker that takes signals", 60)
     assert worker.stop() == 0
     is_done(line, root, leaf, tick)
 
