@@ -13,7 +13,7 @@ from tests import killed_sinks
 from tests.fix_cluster import Database
 from tests.fix_sinks import SINK_POINTS, Sink
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

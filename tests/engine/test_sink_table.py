@@ -14,7 +14,7 @@ from tests.fix_cluster import Database
 from tests.fix_sinks import SINK_POINTS, Sink
 from tests.fix_stream import Stream
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FEED = "id int, v string, _change_type string, _commit_version long, _event_id long"
 
