@@ -71,7 +71,7 @@ def nodes_left(sites: Sites, pair: Pair, *, abandon: bool) -> list[Step]:
     steps: list[Step] = []
     for side, info in found.values():
         if info.type is not NodeType.ROOT:
-            steps += leaving.drop(sites, scene, side.name, force=False)
+            steps += leaving.drop(sites, scene, side.name, force=False, note=False)
     for side in roots:
         place = scene.place(side.name)
         steps.append(leaving.DropNode(place, pair.queue, side.name))

@@ -33,11 +33,12 @@ def tag(scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
     return steps
 
 
-def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
+def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = True) -> list[Step]:
     """The steps that take a node out of the cascade; on the node itself its queue goes too.
 
     force -- although it does not answer: then only the others forget it; and although consumers
         and sinks lose their positions in its queue.
+    note -- False: by a command that drops the whole cascade, and shows itself how far that is.
 
     The drop is noted at one of the others, the root if that is free, and goes with the node there:
     so everybody sees what was interrupted.  The node itself goes first, or last when the command
@@ -103,7 +104,7 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool) -> list[Step]:
         for p in (*roots, *rest)
         if p.name not in scene.operations and _knows(sites.at(p.dsn), scene.queue, name)
     ]
-    if free and not noted:
+    if note and free and not noted:
         noted = {free[0].name: Ticket()}
         steps.append(Begin(free[0], scene.queue, Kind.DROP_NODE, name, name, noted[free[0].name]))
     itself = [DropNode(place, scene.queue, name)] if view.info is not None else []
