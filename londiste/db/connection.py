@@ -67,6 +67,19 @@ def limit_answers(conn: Connection, seconds: float | None, *, unless_busy: bool 
     conn.answer_seconds, conn.unless_busy = seconds, unless_busy
 
 
+def ask_backend(conn: Connection) -> None:
+    """Asks which process of the server serves the session: a pooler tells another id.
+
+    For a session that ``limit_answers`` lets take long.  Raises NodeUnreachable.
+    """
+    assert isinstance(conn, _Patient)
+    try:
+        row = conn.execute("select pg_catalog.pg_backend_pid()").fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=conn.place) from error
+    conn.backend = row[0] if row is not None else None
+
+
 def belongs_to(conn: Connection, node: str) -> None:
     """What is said of the session from now on names the node that it leads to."""
     assert isinstance(conn, _Patient)
@@ -156,6 +169,7 @@ class _Patient(psycopg.Connection[TupleRow]):
 
     answer_seconds: float | None = None
     unless_busy: bool = False
+    backend: int | None = None
     node: str = ""
     place: str = "lost connection"
     dsn: str = ""
@@ -191,7 +205,7 @@ class _Patient(psycopg.Connection[TupleRow]):
             ) as conn:
                 row = conn.execute(
                     "select state from pg_catalog.pg_stat_activity where pid = %s",
-                    [self.info.backend_pid],
+                    [self.backend or self.info.backend_pid],
                 ).fetchone()
         except (LondisteError, psycopg.Error):
             return False

@@ -16,7 +16,7 @@ from londiste.cascade import nodes
 from londiste.cascade.progress import POSITION_LOST_HINT
 from londiste.cascade.types import WorkerState
 from londiste.db.alone import become_the_one
-from londiste.db.connection import Connection, connect, limit_answers, place
+from londiste.db.connection import Connection, ask_backend, connect, limit_answers, place
 from londiste.db.notify import Listener
 from londiste.errors import BadOption, NodeBusy, StateError
 from londiste.pgq import batches, continuity
@@ -80,8 +80,9 @@ def provider(
         idle_timeout_ms=10 * 60 * 1000,
         answer_seconds=answer_seconds,
     )
-    limit_answers(conn, answer_seconds, unless_busy=True)
     try:
+        limit_answers(conn, answer_seconds, unless_busy=True)
+        ask_backend(conn)
         answers = nodes.get_node_info(conn, queue)
         if answers.name != node:
             raise StateError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -184,3 +185,85 @@ def test_a_move_ends_in_time_when_a_database_falls_silent_and_goes_on(silent: Si
     assert daemon.wait(LIMIT) == 0, str(daemon)
     assert old.execute(rows) == new.execute(rows)
     old.execute("insert into public.written values (5, 'nothing refuses any more')")
+
+
+@contextlib.contextmanager
+def _closed(database: Database) -> Iterator[None]:
+    """Nobody gets into the database, as if its server were down."""
+
+    def let(words: str) -> None:
+        with psycopg.connect(database.cluster.dsn("postgres"), autocommit=True) as conn:
+            conn.execute(f'alter database "{database.name}" with allow_connections {words}')
+            conn.execute(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s",
+                [database.name],
+            )
+
+    let("false")
+    try:
+        yield
+    finally:
+        let("true")
+
+
+@contextlib.contextmanager
+def _open_transaction(database: Database, n: int) -> Iterator[None]:
+    """Somebody has written, and does not commit."""
+    with psycopg.connect(database.dsn) as conn:
+        conn.execute("insert into public.written values (%s, 'open')", [n])
+        yield
+
+
+def _given_up(silent: Silent, *args: str) -> Fork:
+    """A command that ends in time, and says why and what to type."""
+    fork = silent.begin(*args, **PATIENCE)
+    assert fork.wait(LIMIT) == 6, str(fork)
+    print(f"CASE {args}\n{fork.err}")
+    _said(fork)
+    return fork
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_move_ends_in_time_when_a_database_is_down_or_locked_and_goes_on(silent: Silent) -> None:
+    old, new = silent.old, silent.new
+    with _open_transaction(old, 1):
+        _given_up(silent, "start", "--no-daemons")
+    daemon = silent.begin("start")
+    ok = "select merge_state = 'ok' from londiste.table_info where local"
+
+    def in_step() -> bool:
+        try:
+            return bool(new.value(ok))
+        except psycopg.Error:
+            return False
+
+    wait_for(in_step, timeout=2 * LIMIT, what=f"the table in step\n{daemon.err}")
+    for side, database in (("old", old), ("new", new)):
+        with _closed(database):
+            for argv in (
+                ("status",),
+                ("check",),
+                ("start", "--no-daemons"),
+                ("switch",),
+                ("back",),
+            ):
+                err = _given_up(silent, *argv).err
+                assert side in err or database.name in err, f"{argv}\n{err}"
+    with _open_transaction(old, 2):
+        _given_up(silent, "switch", "--block", "20")
+        old.execute("insert into public.written values (3, 'writes go on')")
+    silent.do("switch", "--block", "60")
+    with _open_transaction(new, 4):
+        _given_up(silent, "back", "--block", "20")
+        new.execute("insert into public.written values (5, 'writes go on')")
+    silent.do("back", "--block", "60")
+    old.execute("insert into public.written values (6, 'old')")
+    rows = "select n from public.written order by n"
+    # A transaction that is left open is not lost: it was committed at its end.
+    assert old.execute(rows) == [(1,), (2,), (3,), (4,), (5,), (6,)]
+    wait_for(
+        lambda: new.execute(rows) == old.execute(rows), timeout=LIMIT, what=f"rows\n{daemon.err}"
+    )
+    silent.do("finish", "--abandon")
+    assert daemon.wait(LIMIT) == 0, str(daemon)
