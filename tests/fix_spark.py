@@ -112,6 +112,22 @@ class SparkCluster:
         return wait_for(look, timeout=400, what=f"{pattern} from {process.name}")
 
 
+def standing(point: str, directory: Path) -> dict[str, str]:
+    """Makes the first task that comes to a crash point stand still there."""
+    return {
+        "LONDISTE_CRASH": point,
+        "LONDISTE_CRASH_MARK": str(directory / "stopped"),
+        "LONDISTE_CRASH_SIGNAL": "STOP",
+    }
+
+
+def task_standing(processes: Processes, directory: Path) -> int:
+    """Waits for it; its process."""
+    wait_for((directory / "stopped").exists, timeout=400, what="a task that stands still")
+    (task,) = wait_for(lambda: stopped(processes), timeout=30, what="its process")
+    return task
+
+
 def stopped(processes: Processes) -> list[int]:
     """Those that stand still at a crash point."""
     return [pid for pid in processes.living() if _stat(pid)[0] == "T"]

@@ -66,6 +66,7 @@ POINTS: dict[str, str] = {
     "copy.wanna-sync": "the state is wanna-sync",
     "copy.before-ok": "the copy stands at the hand-over tick, the state is still do-sync",
     "copy.after-ok": "the state is ok, the copy's consumer is still registered",
+    "compare.mid-range": "a task knows the checksum of a range, and has told nobody",
     "compare.mid-wave": "checksums of a piece are known, those of others are not",
     "lake.snapshot-held": "the snapshot of a table's first rows is held, no file is written",
     "lake.written": "a job has written the files of an epoch, none is in its place",

@@ -57,11 +57,7 @@ def nodes_left(sites: Sites, pair: Pair, *, abandon: bool) -> list[Step]:
         )
     at = roots[0] if roots else next(iter(found.values()))[0]
     scene = switching.scene(sites, pair, at)
-    for name, noted in scene.operations.items():
-        raise StateError(
-            f"node {name}: {noted.describe()} is under way",
-            hint="finish it by giving its command again, or undo it with --rollback",
-        )
+    switching.refuse_under_way(pair, scene)
     others = sorted(set(scene.topology.views) - {pair.old.name, pair.new.name})
     if others:
         raise StateError(

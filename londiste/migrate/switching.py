@@ -14,6 +14,7 @@ from psycopg.errors import Error as DatabaseError
 from londiste.cascade import plan
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching import switchover
+from londiste.cascade.switching.operation import Kind, Operation
 from londiste.cascade.switching.scene import Scene, look
 from londiste.cascade.switching.steps import End
 from londiste.cascade.switching.switchover import Switchover
@@ -101,6 +102,7 @@ def prepare(
                 hint="londiste migrate start begins, londiste migrate status shows where it stands",
             )
     seen = scene(sites, pair, to)
+    refuse_under_way(pair, seen, to)
     switch = switchover.prepare(
         sites,
         seen,
@@ -111,12 +113,6 @@ def prepare(
         warn=warn,
     )
     if switch is None:
-        # The side may be closed already, by a switch to the other one that was interrupted.
-        for noted in seen.operations.values():
-            raise NodeBusy(
-                f"node {to.name}: {noted.describe()} is under way",
-                hint="finish it by giving its command again, or undo it with --rollback",
-            )
         return None
     if not switch.begun:
         _require_replica(pair, here)
@@ -129,6 +125,26 @@ def prepare(
     rest = [step for step in switch.after if not isinstance(step, End)]
     whole = replace(switch, after=[*rest, refresh, *ends])
     return Switch([] if switch.begun else [refresh], whole)
+
+
+def refuse_under_way(pair: Pair, seen: Scene, to: Side | None = None) -> None:
+    """Raises NodeBusy while a change of the two nodes is not finished, but a switch to ``to``.
+
+    A switch to the other side counts wherever it is noted: ``to`` may be closed by it already.
+    """
+    for noted in seen.operations.values():
+        if to is None or noted.kind is not Kind.SWITCHOVER or noted.new != to.name:
+            raise NodeBusy(
+                f"node {noted.node}: {noted.describe()} is under way", hint=way_out(pair, noted)
+            )
+
+
+def way_out(pair: Pair, noted: Operation) -> str:
+    """For a hint: what finishes a change and undoes it; a switch by the commands of a move."""
+    if noted.kind is not Kind.SWITCHOVER:
+        return noted.way_out()
+    command = f"londiste migrate {'switch' if noted.new == pair.new.name else 'back'}"
+    return f"finish it: {command}; or undo it: {command} --rollback"
 
 
 def run(found: Switch, sites: Sites, report: Callable[[Step], None]) -> int:

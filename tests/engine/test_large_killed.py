@@ -21,7 +21,7 @@ from tests.engine.test_large_batches import (
     way,
 )
 from tests.fix_line import Line, LineNode
-from tests.fix_spark import SparkCluster, end, stopped
+from tests.fix_spark import SparkCluster, end, standing, task_standing
 
 #: Where the worker dies with all that it has started.
 WORKER = (
@@ -108,8 +108,8 @@ def test_a_jvm_killed_in_the_middle_of_a_job_is_followed_by_another(
     line: Line, tmp_path: Path
 ) -> None:
     root, leaf, tick = waiting(line, "spark")
-    worker = line.start(leaf, **_standing(tmp_path))
-    (task,) = _stopped(line, tmp_path)
+    worker = line.start(leaf, **standing("large.mid-slice", tmp_path))
+    task = task_standing(line.processes, tmp_path)
     (jvm,) = line.processes.find("org.apache.spark.deploy.SparkSubmit")
     os.kill(jvm, signal.SIGKILL)
     line.wait_position(leaf, tick, 300)
@@ -128,10 +128,10 @@ def test_an_executor_of_a_cluster_killed_in_the_middle_of_a_job_is_made_up_for(
     line: Line, tmp_path: Path
 ) -> None:
     root, leaf, tick = waiting(line, "spark")
-    cluster = SparkCluster.start(line.processes, tmp_path, _standing(tmp_path))
+    cluster = SparkCluster.start(line.processes, tmp_path, standing("large.mid-slice", tmp_path))
     settings = ["--set", f"spark.master={cluster.master}", "--set", "spark.executor.memory=512m"]
     worker = line.processes.start("leaf_worker", line._argv(leaf, *settings, "worker"))
-    (task,) = _stopped(line, tmp_path)
+    task = task_standing(line.processes, tmp_path)
     assert len(cluster.executors()) == 2
     os.kill(cluster.executor_of(task), signal.SIGKILL)
     end(task)
@@ -140,20 +140,3 @@ def test_an_executor_of_a_cluster_killed_in_the_middle_of_a_job_is_made_up_for(
     line.wait(lambda: "a task of Spark was lost" in worker.said(), "the warning", 60)
     assert worker.stop() == 0
     is_done(line, root, leaf, tick)
-
-
-def _standing(directory: Path) -> dict[str, str]:
-    """The first task that has staged its slice stands still before it commits."""
-    return {
-        "LONDISTE_CRASH": "large.mid-slice",
-        "LONDISTE_CRASH_MARK": str(directory / "stopped"),
-        "LONDISTE_CRASH_SIGNAL": "STOP",
-    }
-
-
-def _stopped(line: Line, directory: Path) -> list[int]:
-    """Waits for it; its process."""
-    line.wait((directory / "stopped").exists, "a task in the middle of its slice", 400)
-    found = line.wait(lambda: stopped(line.processes), "its process", 30)
-    assert isinstance(found, list)
-    return found

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from londiste.cascade.types import NodeType
 from tests.fix_cluster import Server
 from tests.fix_line import Line, LineNode
+from tests.fix_spark import SparkCluster, end, send, standing, task_standing
 from tests.integration.test_compare import damage
 
 SCHEMA = """
@@ -39,16 +43,7 @@ COUNTS = {"public.big": (1, 0, 2), "public.words": (0, 1, 1)}
 def test_what_spark_finds_is_what_is_there_and_repair_mends_it(
     line: Line, server_of: Callable[[int], Server], old: int, new: int
 ) -> None:
-    settings = {"engine": "spark", "spark_from_bytes": 0}
-    root = line.node("root", NodeType.ROOT, on=server_of(old), schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, root, on=server_of(new), schema=SCHEMA, **settings)
-    with leaf.config.open("a") as file:
-        file.write('[spark]\n"spark.master" = "local[2]"\n')
-    for node in (root, leaf):
-        node.database.execute(FILL)
-        line.add(node, "big", "words", expect_sync=True)
-    line.start(leaf)
-    line.wait_position(leaf, line.tick())
+    leaf = filled(line, "local[2]", server_of(old), server_of(new))
     assert found(line, leaf, code=0) == dict.fromkeys(COUNTS, (0, 0, 0))
     damage(leaf, DAMAGE)
     assert found(line, leaf, code=3) == COUNTS
@@ -57,8 +52,51 @@ def test_what_spark_finds_is_what_is_there_and_repair_mends_it(
     assert found(line, leaf, code=0) == dict.fromkeys(COUNTS, (0, 0, 0))
 
 
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(1800)
+def test_a_comparison_makes_up_for_an_executor_killed_in_the_middle_of_a_range(
+    line: Line, tmp_path: Path
+) -> None:
+    cluster = SparkCluster.start(line.processes, tmp_path, standing("compare.mid-range", tmp_path))
+    leaf = filled(line, cluster.master)
+    damage(leaf, DAMAGE)
+    comparison = line.processes.start("comparison", line._argv(leaf, "compare", "--json"))
+    task = task_standing(line.processes, tmp_path)
+    assert len(cluster.executors()) == 2
+    end(cluster.executor_of(task))
+    # Nobody waits for it any more, and it says what it knows all the same.
+    send(task, signal.SIGCONT)
+    assert comparison.wait(600) == 3, comparison.said()
+    assert "a task of Spark was lost" in comparison.said()
+    (answer,) = re.findall(r"^\{.*\}$", comparison.said(), re.MULTILINE)
+    assert counts(answer) == COUNTS
+
+
+def filled(
+    line: Line, master: str, old: Server | None = None, new: Server | None = None
+) -> LineNode:
+    """A leaf in step with its root, which compares on Spark."""
+    settings = {"engine": "spark", "spark_from_bytes": 0}
+    root = line.node("root", NodeType.ROOT, on=old, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, on=new, schema=SCHEMA, **settings)
+    with leaf.config.open("a") as file:
+        file.write(f'[spark]\n"spark.master" = "{master}"\n"spark.executor.memory" = "512m"\n')
+    for node in (root, leaf):
+        node.database.execute(FILL)
+        line.add(node, "big", "words", expect_sync=True)
+    line.start(leaf)
+    line.wait_position(leaf, line.tick())
+    return leaf
+
+
 def found(line: Line, node: LineNode, *, code: int) -> dict[str, tuple[int, int, int]]:
     done = line.processes.run(line._argv(node, "compare", "--json"), None, seconds=300)
     assert done.code == code, str(done)
-    tables = json.loads(done.out)["tables"]
+    return counts(done.out)
+
+
+def counts(answer: str) -> dict[str, tuple[int, int, int]]:
+    """Of each table: the rows that are missing, too many, and different."""
+    tables = json.loads(answer)["tables"]
     return {t["table"]: (t["missing"], t["extra"], t["differs"]) for t in tables}

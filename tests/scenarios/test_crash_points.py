@@ -16,6 +16,7 @@ from tests.fix_sinks import SINK_POINTS
 from tests.integration import test_compare_audit, test_repair
 from tests.scenarios import (
     oracles,
+    test_compare_spark,
     test_consumer_contracts,
     test_interrupted,
     test_lake_killed,
@@ -91,6 +92,7 @@ SCRIPT = tuple(test_scripts.POINTS)
 LAKE = test_lake_killed.POINTS
 #: Killed where the commands are tested: point -> the file.
 COMMANDS = {
+    "compare.mid-range": test_compare_spark,
     "compare.mid-wave": test_compare_audit,
     "repair.mid-plan": test_repair,
     "resurrect.before-commit": test_resurrect,
@@ -111,7 +113,8 @@ def test_every_crash_point_of_the_program_is_tested_here(cascade: Cascade) -> No
     tested = (*daemons, tuple(COMMANDS), STEP)
     for point, module in COMMANDS.items():
         text = Path(module.__file__).read_text("utf-8")
-        assert re.search(f'LONDISTE_CRASH(": |=)"{re.escape(point)}[:"]', text), point
+        named = f'(LONDISTE_CRASH(": |=)|standing[(])"{re.escape(point)}[:"]'
+        assert re.search(named, text), point
     assert set().union(*tested) == set(crash.POINTS)
     answer = json.loads(cascade.londiste(None, "debug", "crash-points", "--json").out)
     assert [item["point"] for item in answer] == list(crash.POINTS)

@@ -269,7 +269,9 @@ def test_chinook_and_a_bank_are_upgraded_behind_a_proxy_and_go_back(
         assert move.json("verify")["equal"]
         # Killed behind every single step, and given again.
         move.run("switch", accept=[-9], LONDISTE_CRASH="plan.after-step:2")
-        assert "is under way" in move.run("back", accept=[3]).err
+        refused = move.run("back", accept=[3]).err
+        assert "is under way" in refused
+        assert "hint: finish it: londiste migrate switch; or undo it: " in refused
         # A busy machine may need long for the last tick.
         assert move.to_the_end("switch", "--block", "60", steps=1) >= 10
         places[0] = proxy.dsn(dsns[1])
