@@ -244,8 +244,13 @@ def _switch_over(
         warn=output.warning,
     )
     if switch is None:
-        carry_out([], where, explain=explain, json_wanted=as_json)
-        output.message(f"node {new} is the root already, nothing to do")
+        left: list[Step] = []
+        if move_all:
+            left = moving.left_over(where, scene, moving.moved(scene, new), new, output.warning)
+        if not explain:
+            _alone(where, left)
+        carry_out(left, where, explain=explain, json_wanted=as_json)
+        output.message(f"node {new} is the root already, nothing {'else ' if left else ''}to do")
         return
     if switch.closing:
         # Also of one that was interrupted: tables may have been removed from the node since.

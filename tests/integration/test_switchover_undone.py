@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 
 import psycopg
 import pytest
 
+from londiste.cascade import plan
 from londiste.cascade.plan import Sites
 from londiste.cascade.switching import operation, switchover
 from londiste.cascade.switching.operation import Kind
@@ -20,7 +22,7 @@ from londiste.cascade.switching.steps import (
     Ticket,
 )
 from londiste.cascade.types import NodeType
-from londiste.errors import AccessDenied, NodeUnreachable
+from londiste.errors import AccessDenied, LockTimeout, NodeUnreachable
 from tests.fix_cascade import QUEUE, Node, Nodes
 
 
@@ -109,9 +111,49 @@ def test_the_old_root_is_opened_when_the_new_one_is_lost_before_the_promotion(
         assert _write(root) == "LD102"
         with psycopg.connect(admin, autocommit=True) as conn:
             conn.execute(f'alter database "{branch.db.name}" with allow_connections true')
-        switchover.plan.execute(switch.undo, sites)
+        plan.execute(switch.undo, sites)
         assert _write(root) is None
         assert operation.find(sites.at(branch.dsn), QUEUE) is None
+
+
+@dataclass(frozen=True)
+class CloseAlone(CloseRoot):
+    """The new root is lost while the old one is to be closed."""
+
+    lost: Node
+
+    def run(self, sites: Sites) -> None:
+        with contextlib.suppress(NodeUnreachable):
+            LetNobodyIn(self.lost).run(sites)
+        super().run(sites)
+
+
+def test_a_root_that_could_not_be_closed_is_not_said_to_be(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    old, new, ticket = Place("root", root.dsn), Place("branch", branch.dsn), Ticket()
+    begins = [
+        Begin(at, QUEUE, Kind.SWITCHOVER, "root", "branch", ticket, from_node="root")
+        for at in (old, new)
+    ]
+    switch = switchover.Switchover(
+        before=[],
+        closing=[CloseAlone(old, QUEUE, ticket, branch)],
+        promoting=Promote(new, QUEUE, ticket, lambda: 1),
+        after=(),
+        undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+        begun=True,
+    )
+    with Sites(name="test", lock_timeout=0.2) as sites, psycopg.connect(root.dsn) as writer:
+        plan.execute(begins, sites)
+        # It was found under way, so the new root is asked first.
+        ticket.mine = False
+        writer.execute("select pgq.insert_event(%s, 'x', 'open')", [QUEUE])
+        with pytest.raises(LockTimeout) as told:
+            switchover.execute(switch, sites)
+        assert "writes go on at the old root, and the change is still noted" in told.value.detail
+        assert "is closed" not in told.value.detail
+        assert _write(root) is None
 
 
 @pytest.mark.parametrize("when", ["closing", "promoting", "after"])

@@ -15,7 +15,7 @@ Ticks have the same ids and the same events on all nodes, so the worker goes on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 from londiste.cascade import nodes
@@ -78,7 +78,7 @@ def change_provider(
             hint=noted.way_out(name),
         )
     if noted is None and info.provider == new and info.type is not NodeType.ROOT:
-        return _left_over(sites, scene, name, new, warn)
+        return left_over(sites, scene, {name}, new, warn)
     _check(scene, info, new, ignoring)
     old = noted.from_node if noted is not None and noted.from_node else info.provider
     resume = noted.resume if noted is not None else not info.paused
@@ -126,19 +126,39 @@ def rollback(
     ]
 
 
-def _left_over(sites: Sites, scene: Scene, name: str, provider: str, warn: Warn) -> list[Step]:
-    """Nodes that ``name`` has read from, and that did not answer when it went, may forget it."""
+def left_over(
+    sites: Sites,
+    scene: Scene,
+    names: Collection[str],
+    provider: str,
+    warn: Warn,
+    *,
+    ours: Collection[str] = (),
+) -> list[Step]:
+    """Nodes that did not answer when ``names`` went from them to ``provider`` may forget these.
+
+    ours -- nodes that are asked although a change is noted there: it is the command's own.
+    """
+    if not names:
+        return []
     return [
-        Unsubscribe(scene.place(other.name), scene.queue, name, warn)
+        Unsubscribe(scene.place(other.name), scene.queue, found.name, warn)
         for other in scene.live()
-        if other.name not in (name, provider)
+        if other.name != provider
         and other.type is not NodeType.LEAF
-        and other.name not in scene.operations
-        and any(
-            s.name == name
-            for s in nodes.get_subscriber_info(sites.at(scene.place(other.name).dsn), scene.queue)
-        )
+        and (other.name in ours or other.name not in scene.operations)
+        for found in nodes.get_subscriber_info(sites.at(scene.place(other.name).dsn), scene.queue)
+        if found.name in names and found.name != other.name
     ]
+
+
+def moved(scene: Scene, new: str) -> set[str]:
+    """The nodes that read from ``new``, and at which nothing is left to be done for that."""
+    return {
+        info.name
+        for info in scene.live()
+        if info.provider == new and info.name != new and info.name not in scene.operations
+    }
 
 
 def _check(scene: Scene, info: NodeInfo, new: str, ignoring: str | None = None) -> None:

@@ -48,6 +48,7 @@ from londiste.cascade.switching.steps import (
 )
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.errors import (
+    LockTimeout,
     LondisteError,
     NodeBusy,
     NodeUnreachable,
@@ -143,6 +144,10 @@ def prepare(
                 sites, scene, name, new, timeout=timeout, warn=warn, ignoring=name
             )
             (late if promoted or name in above else before).extend(steps)
+        # An earlier try may have moved some while the old root did not answer.
+        (late if promoted else before).extend(
+            moving.left_over(sites, scene, moving.moved(scene, new), new, warn, ours=(old.name,))
+        )
     begin: list[Step] = [
         Begin(place, queue, Kind.SWITCHOVER, old.name, new, ticket, from_node=from_node)
         for place in (there, here)
@@ -186,8 +191,13 @@ def execute(
     for at in sorted((cancel.at, reopen.at), key=lambda place: place.name):
         sites.alone(at.dsn, at.name, cancel.queue)
     count = plan.execute(switch.before, sites, report)
+    closed = True
     try:
-        count += plan.execute(switch.closing[:1], sites, report)
+        try:
+            count += plan.execute(switch.closing[:1], sites, report)
+        except LockTimeout:
+            closed = False
+            raise
         # Nobody can write any more, and a server that is silent must not make that longer.
         with sites.answering(max(switch.block, _ANSWER_SECONDS)):
             count += plan.execute(switch.closing[1:], sites, report)
@@ -196,7 +206,7 @@ def execute(
         _undo(switch, sites, ours)
         raise ours from error
     except BaseException as error:
-        _undo(switch, sites, error)
+        _undo(switch, sites, error, closed=closed)
         raise
     try:
         count += plan.execute([switch.promoting], sites, report)
@@ -285,10 +295,16 @@ def _refuse_closed(sites: Sites, scene: Scene, root: NodeInfo) -> None:
 
 
 def _undo(
-    switch: Switchover, sites: Sites, error: BaseException, *, answered: bool = False
+    switch: Switchover,
+    sites: Sites,
+    error: BaseException,
+    *,
+    closed: bool = True,
+    answered: bool = False,
 ) -> None:
     """Opens the old root again, and tells in the error that it is open, or that it is not.
 
+    closed -- it may be closed.
     answered -- the promotion was asked for: the new root has to forget it first.
     """
     cancel, reopen = switch.undo
@@ -311,6 +327,8 @@ def _undo(
         found = second if isinstance(second, LondisteError) else from_database(second)
         why = "; ".join(filter(None, [found.message, found.detail]))
         told = f"the root is closed and could not be opened again: {why}"
+        if not closed:
+            told = f"writes go on at the old root, and the change is still noted: {why}"
         hint = "give the command again, with --rollback to undo it"
     if isinstance(error, LondisteError):
         error.say_more(told, hint=hint)

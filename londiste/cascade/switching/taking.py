@@ -60,4 +60,8 @@ def takeover(
             ignoring=old if depends else None,
             guard=guard,
         )
+    if move_all:
+        # An earlier try may have moved some while the old node did not answer.
+        gone = moving.moved(scene, new) - set(followers)
+        steps += moving.left_over(sites, scene, gone, new, warn, ours=(old,))
     return steps
