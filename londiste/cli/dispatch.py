@@ -1,18 +1,88 @@
-"""``dispatch``: the table dispatcher, a consumer that is ready made."""
+"""``dispatch``: the table dispatcher, a consumer that is ready made; or one that writes files."""
 
 from __future__ import annotations
 
-from londiste.cli.program import command
+from typing import TYPE_CHECKING
+
+import click
+
+from londiste.cli import output
+from londiste.cli.program import Program, command
+from londiste.daemon.logging import Target
+from londiste.daemon.process import process
+from londiste.errors import BadOption
 from londiste.tools.dispatch.program import Dispatcher
 
-dispatch = command(
-    Dispatcher,
-    name="dispatch",
-    keys={
-        "--queue": "queue_name",
-        "--consumer": "consumer_name",
-        "--target-db": "target_db",
-        "--handler": "handler",
-        "--engine": "engine",
-    },
+if TYPE_CHECKING:
+    from londiste.consumer import Consumer, ConsumerSettings
+    from londiste.tools.dispatch.files import FileDispatcher
+
+
+class DispatchProgram(Program):
+    """One call of ``londiste dispatch``."""
+
+    def act(self, consumer: Consumer, settings: ConsumerSettings) -> None:
+        """What the options ask for, of the tables or of the files."""
+        assert isinstance(consumer, Dispatcher)
+        worker = consumer.into_files()
+        if worker is None:
+            if self.given["files"]:
+                raise BadOption("--files without target_path", hint="set target_path")
+            super().act(consumer, settings)
+            return
+        with worker:
+            self._of_files(worker, settings)
+
+    def _of_files(self, worker: FileDispatcher, settings: ConsumerSettings) -> None:
+        given = self.given
+        who = f"consumer {settings.consumer} of queue {settings.queue_name}"
+        if given["files"]:
+            for _, path in worker.files():
+                click.echo(path)
+        elif given["rewind"] or given["reset"] or given["at"] is not None or given["like"]:
+            raise BadOption(
+                "the position of files is in their directory, and is not moved",
+                hint="begin with another target_path",
+            )
+        elif given["registering"]:
+            worker.check()
+            output.message(f"{who}: {worker.register()} tables registered")
+        elif given["unregister"]:
+            output.message(f"{who}: {worker.unregister()} tables unregistered, their files stay")
+        elif given["pause"]:
+            output.message(f"{who}: {worker.pause(True)} tables paused")
+        elif given["resume"]:
+            output.message(f"{who}: {worker.pause(False)} tables go on")
+        else:
+            worker.check()
+            once = given["once"]
+            with process(
+                pid=None if once else settings.pidfile,
+                log=Target.of(settings),
+                background=given["daemon"] and not once,
+                quiet=self.context.quiet,
+                verbose=self.context.verbose,
+            ) as signals:
+                if once:
+                    worker.once(lambda: signals.stopping)
+                else:
+                    worker.run(signals)
+
+
+dispatch = click.option(
+    "--files", is_flag=True, help="With target_path: print the files as they are now, end."
+)(
+    command(
+        Dispatcher,
+        name="dispatch",
+        keys={
+            "--queue": "queue_name",
+            "--consumer": "consumer_name",
+            "--target-db": "target_db",
+            "--target-path": "target_path",
+            "--handler": "handler",
+            "--engine": "engine",
+        },
+        program=DispatchProgram,
+    )
 )

@@ -36,17 +36,19 @@ def command(
     name: str = "",
     keys: Mapping[str, str] | None = None,
     variants: Mapping[str, type[Consumer]] | None = None,
+    program: type[Program] | None = None,
 ) -> click.Command:
     """The command of a consumer class.
 
     keys -- option -> setting: settings that get an option of their own.
     variants -- what ``--delivery`` chooses from instead of ``kind``; the same settings.
+    program -- what a call does, where that is more than with every consumer.
     """
 
     def body(**given: Any) -> None:
         chosen = (variants or {}).get(given.pop("delivery", None) or "", kind)
         own = {key: given.pop(key) for key in (keys or {}).values()}
-        Program(chosen, own, **given).run()
+        (program or Program)(chosen, own, **given).run()
 
     text = (kind.__doc__ or "").strip().splitlines()
     help_text = text[0] if text else f"Consumer {kind.name or kind.__name__}."
@@ -137,6 +139,11 @@ class Program:
         # What was read already serves the start, so that its warnings are said once.
         read_already = [settings]
         consumer = self.kind(settings=lambda: read_already.pop() if read_already else self.read())
+        self.act(consumer, settings)
+
+    def act(self, consumer: Consumer, settings: ConsumerSettings) -> None:
+        """What the options ask for that is not about the process."""
+        given = self.given
         who = f"consumer {settings.consumer} of queue {settings.queue_name}"
         if given["registering"]:
             new = consumer.register(given["at"], like=given["like"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -13,10 +14,13 @@ from londiste.lake.versions import Store, Version
 
 def schema(version: Version) -> Any:
     """The columns of the files of a version."""
-    from londiste.engine.spark.lake import folding, frames
+    from londiste.engine.spark.lake import dispatching, folding, frames
 
     more = {"append": frames.CHANGE, "state": folding.STATE, "history": folding.HISTORY}
-    return frames.columns([c.column for c in version.columns], more[version.mode])
+    found = {column.name: column.column for column in version.columns}
+    if version.names:
+        found = {here: replace(found[there], name=here) for there, here in version.names}
+    return frames.columns(list(found.values()), more.get(version.mode, dispatching.MORE))
 
 
 def frame(spark: Any, directory: Path, tick: int | None) -> Any:
@@ -29,6 +33,11 @@ def frame(spark: Any, directory: Path, tick: int | None) -> Any:
         raise StateError(
             f"{directory} is not the directory of a table of a lake, or has no rows yet",
             hint="londiste lake status lists the tables; a lake has a directory for each",
+        )
+    if version.format != "parquet":
+        raise StateError(
+            f"the files of {directory} are {version.format}",
+            hint=f"read those that londiste dispatch --files names: spark.read.{version.format}(…)",
         )
     return frames.files(spark, store.paths(version.files), schema(version))
 

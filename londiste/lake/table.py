@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from londiste.daemon import crash
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.driver import Driver
@@ -83,7 +84,7 @@ class LakeTable:
             )
         conn = self.driver.conn
         source.make_tick(conn, self.settings.queue_name)
-        described = source.describe(conn, self.settings, self.table)
+        described = self._describe(conn)
         source.require_key(conn, self.table, described)
         if version.mode == "history":
             self._same_key(version, described.key)
@@ -122,24 +123,33 @@ class LakeTable:
             if version is not None and self.settings.lake_format == "delta":
                 delta.catch_up(self.store, version)
             self._swept = True
-        if version is not None and version.mode != self.settings.lake_mode:
-            raise StateError(
-                f"table {self.table} of the lake is kept in mode {version.mode}, not"
-                f" {self.settings.lake_mode}",
-                detail=str(self.store.directory),
-                hint=f"lake_mode = {version.mode}, or another lake_path",
-            )
+        if version is not None and version.mode != self.mode:
+            raise self._other_mode(version)
         return version
+
+    @property
+    def mode(self) -> str:
+        """How the table is kept."""
+        return self.settings.lake_mode
+
+    def _other_mode(self, version: Version) -> StateError:
+        return StateError(
+            f"table {self.table} of the lake is kept in mode {version.mode}, not {self.mode}",
+            detail=str(self.store.directory),
+            hint=f"lake_mode = {version.mode}, or another lake_path",
+        )
+
+    def _describe(self, conn: Connection) -> source.Described:
+        """The table as it is."""
+        return source.describe(conn, self.settings, self.table)
 
     def _empty(self) -> Version:
         settings = self.settings
-        return Version(
-            0, str(self.table), settings.lake_mode, "begin", (), buckets=settings.lake_buckets
-        )
+        return Version(0, str(self.table), self.mode, "begin", (), buckets=settings.lake_buckets)
 
     def _first(self, version: Version | None) -> Version:
         conn, settings = self.driver.conn, self.settings
-        described = source.describe(conn, settings, self.table)
+        described = self._describe(conn)
         if settings.lake_mode != "append":
             source.require_key(conn, self.table, described)
             if settings.lake_start != "snapshot":
@@ -212,11 +222,13 @@ class LakeTable:
             changes = self._whole(
                 jobs.frames.rows(jobs.spark, given, parts, shape), version.columns
             ).persist()
-            facts = jobs.writing.facts(changes, version.key if version.mode != "append" else ())
+            facts = jobs.writing.facts(changes, version.key if version.by_key else ())
             self._refuse(facts)
             if not facts.changes:
                 return self._publish(version, end, version.files, "changes", 0)
             out, kept = self._fold(jobs, version, changes, facts.truncate)
+            if out is None:
+                return self._publish(version, end, kept, "changes", 0)
             return self._write(version, end, out, kept, "changes", facts.changes)
         except Exception as error:
             raise jobs.frames.ours(error) from error
@@ -227,7 +239,7 @@ class LakeTable:
     def _fold(
         self, jobs: _Jobs, version: Version, changes: Any, truncate: int | None
     ) -> tuple[Any, tuple[File, ...]]:
-        """What to write for some changes, and the files that stay."""
+        """What to write for some changes, None for nothing, and the files that stay."""
         folding, writing = jobs.folding, jobs.writing
         if version.mode == "append":
             return writing.by_day(changes), version.files
@@ -252,20 +264,20 @@ class LakeTable:
         conn, table = self.driver.conn, self.table
         newest = ticks.newest(conn, self.settings.queue_name)
         assert newest is not None and start.tick is not None
-        described = source.describe(conn, self.settings, table)
+        described = self._describe(conn)
         resync = f"londiste lake resync {table}"
-        if version.mode != "append":
+        if version.by_key:
             self._same_key(version, described.key)
-            if described.oid != version.oid:
-                raise StateError(
-                    f"table {table} was made anew: it is another one than that of the lake",
-                    detail="that its rows went is told by no event",
-                    hint=f"read its rows anew: {resync}",
-                )
+        if version.is_whole and described.oid != version.oid:
+            raise StateError(
+                f"table {table} was made anew: it is another one than that of the lake",
+                detail="that its rows went is told by no event",
+                hint=f"read its rows anew: {resync}",
+            )
         evolved = columns.evolve(
             table, version.columns, described.columns, described.details, newest.id
         )
-        if evolved.filled and version.mode != "append":
+        if evolved.filled and version.is_whole:
             raise StateError(
                 f"table {table} has a new column whose values in older rows no event tells:"
                 f" {', '.join(evolved.filled)}",
@@ -337,7 +349,7 @@ class LakeTable:
     ) -> Version:
         jobs = self._jobs()
         directory = self.store.begin()
-        jobs.writing.write(out, directory)
+        jobs.writing.write(out, directory, version.format)
         crash.point("lake.written")
         files = self.store.take(directory, jobs.writing.count_rows)
         crash.point("lake.moved")

@@ -63,6 +63,8 @@ class Version:
     complete -- it began with the rows of the table.
     buckets -- parts by key; what -- why there is this version: ``begin``, ``rows``, ``changes``,
         ``resync`` or ``compact``.
+    names -- columns that files have, and their names there; empty: all of them.
+    layout -- format of the files, and name of their folders where that is chosen.
     """
 
     number: int
@@ -78,6 +80,23 @@ class Version:
     files: tuple[File, ...] = ()
     made: str = ""
     changes: int = 0
+    names: tuple[tuple[str, str], ...] = ()
+    layout: str = "parquet"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has, by key, all rows of the table."""
+        return self.mode in ("state", "history")
+
+    @property
+    def by_key(self) -> bool:
+        """Whether its rows are found by their key."""
+        return self.is_whole or self.mode == "keep_latest"
+
+    @property
+    def format(self) -> str:
+        """Of its files."""
+        return self.layout.partition(" ")[0]
 
     @property
     def tick(self) -> int:
@@ -183,6 +202,7 @@ class Store:
             found["columns"] = tuple(LakeColumn(**column) for column in found["columns"])
             found["files"] = tuple(File(**file) for file in found["files"])
             found["key"] = tuple(found["key"])
+            found["names"] = tuple((a, b) for a, b in found.get("names", ()))
             return Version(**found)
         except (ValueError, KeyError, TypeError) as error:
             raise LondisteError(
@@ -215,9 +235,9 @@ class Store:
         rows -- tells the number of rows of a file.
         """
         found = []
-        for number, source in enumerate(sorted(written.glob("_part=*/*.parquet"))):
+        for number, source in enumerate(sorted(written.glob("_part=*/part-*"))):
             part = _unescaped(source.parent.name.partition("=")[2])
-            path = Path("data", part, f"{self._attempt}-{number:05d}.parquet")
+            path = Path("data", part, f"{self._attempt}-{number:05d}{source.suffix}")
             target = self.directory / path
             target.parent.mkdir(parents=True, exist_ok=True)
             _to_disk(source)
@@ -270,8 +290,8 @@ class Store:
         found = list(self.directory.glob("_attempts/*"))
         found += self.directory.glob("_versions/.*")
         found += self.directory.glob("_delta_log/.*")
-        for path in self.directory.glob("data/**/*.parquet"):
-            if str(path.relative_to(self.directory)) not in known:
+        for path in self.directory.glob("data/**/*"):
+            if path.is_file() and str(path.relative_to(self.directory)) not in known:
                 found.append(path)
         return found
 

@@ -6,9 +6,11 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from typing import Self
 
 from londiste.daemon.loop import Loop, as_londiste, describe
 from londiste.daemon.signals import Signals
+from londiste.db.names import TableName
 from londiste.errors import LondisteError, Superseded
 from londiste.lake import source
 from londiste.lake.settings import LakeSettings
@@ -25,10 +27,14 @@ class LakeWorker:
 
     def __init__(self, settings: LakeSettings) -> None:
         self.settings = settings
-        self.tables = [LakeTable(settings, table) for table in source.tables(settings)]
+        self.tables = [self.table(table) for table in source.tables(settings)]
         self._vacuumed = time.monotonic()
 
-    def __enter__(self) -> LakeWorker:
+    def table(self, name: TableName) -> LakeTable:
+        """What keeps a table."""
+        return LakeTable(self.settings, name)
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,7 +7,7 @@ position; no node is needed.  A large batch may be a job of the engine (``staged
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import psycopg
 
@@ -37,6 +37,18 @@ from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
 from londiste.tools.dispatch.staged import FLUSH_BYTES, TableTask, Writing, stage_rows
 from londiste.tools.jobs import JobConsumer
 
+if TYPE_CHECKING:
+    from londiste.tools.dispatch.files import FileDispatcher
+
+#: Settings that choose or hold back events, which is not done for files.
+_TABLES_ONLY = (
+    "consumer_filter",
+    "subconsumer_name",
+    "pgq_keep_lag",
+    "pgq_batch_collect_events",
+    "pgq_batch_collect_interval",
+    "max_attempts",
+)
 #: Where an error tells of commands that decide about events and tables on a node.
 _FOR_NODES = ("londiste events", "londiste remove-table")
 
@@ -51,13 +63,33 @@ class _Parts(Parts):
 
 
 class Dispatcher(JobConsumer):
-    """Writes the row changes of a queue into tables and partitions by time, exactly once."""
+    """Writes row changes of a queue into tables, partitions by time, or files, exactly once."""
 
     delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
     listed_as: ClassVar[Kind] = Kind.DISPATCH
     settings_class = DispatchSettings
     settings: DispatchBase
     parts_class = _Parts
+
+    def into_files(self) -> FileDispatcher | None:
+        """What writes files, when the settings want files; it is asked in place of this one."""
+        settings = self.settings
+        if settings.target_path is None:
+            return None
+        if settings.target_db:
+            raise BadOption(
+                "target_path and target_db exclude each other",
+                hint="files or tables: leave one of them out",
+            )
+        for name in _TABLES_ONLY:
+            if getattr(settings, name):
+                raise BadOption(
+                    f"{name} does not go with target_path",
+                    hint="leave it out; event_types and table_filter choose what is written",
+                )
+        from londiste.tools.dispatch.files import FileDispatcher
+
+        return FileDispatcher(settings, self._rules())
 
     def startup(self) -> None:
         """Refuses options that do not fit, and what is not there."""

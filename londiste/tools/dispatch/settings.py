@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import re
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, create_model, field_validator, model_validator
 
@@ -27,6 +29,23 @@ class DispatchBase(JobSettings):
     handler: str = Field(
         "dispatch", description="dispatch, or one of its presets (daily_event, bulk_direct, …)."
     )
+    target_path: Path | None = Field(
+        None,
+        description="Directory for files in place of tables; all executors of Spark see it under"
+        " this name.",
+    )
+    file_format: Literal["parquet", "orc", "json", "csv"] = Field(
+        "parquet", description="With target_path: the format of the files."
+    )
+    files_retention: float = Field(
+        86_400.0,
+        ge=0,
+        description="With target_path: seconds for which files that were replaced can be read.",
+    )
+    string_columns: tuple[str, ...] = Field(
+        (),
+        description="With target_path: columns that come as text: schema.table.column, …",
+    )
     tables: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
         description="Handler and options of one table, in a section of its own:"
@@ -48,6 +67,13 @@ class DispatchBase(JobSettings):
     def _some_handler(cls, value: str) -> str:
         if not value.strip():
             raise ValueError("the handler needs a name")
+        return value
+
+    @field_validator("string_columns", mode="before")
+    @classmethod
+    def _columns(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(word.strip() for word in re.split(r"[,\n]", value) if word.strip())
         return value
 
     @property

@@ -51,7 +51,7 @@ def get(given: dict[str, str]) -> Any:
 
 def rows(spark: Any, options: Options, parts: Sequence[Slice | TablePart], shape: Shape) -> Any:
     """The changes or rows of some parts, with the columns of a stream of payload typed."""
-    result = schema.schema(Payload.TYPED, shape.columns)
+    result = schema.schema(Payload.TYPED, shape.columns, timed=options.timed)
     if not parts:
         return spark.createDataFrame([], result)
     payload = zlib.compress(pickle.dumps((options, list(parts), shape, result)), 1)

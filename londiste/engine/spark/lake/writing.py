@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ from londiste.engine.spark.lake.frames import cols
 FILE_ROWS = 2_000_000
 #: Tasks that write parts, at most.
 _TASKS = 64
+_TIMES = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
 
 
 @dataclass(frozen=True)
@@ -61,32 +66,70 @@ def by_day(changes: Any) -> Any:
 
 def by_bucket(rows: Any, key: Sequence[str], count: int, tasks: int) -> Any:
     """Rows of a state with their bucket as part."""
-    return _spread(rows.withColumn("_part", bucket(key, count)), tasks)
+    return spread(rows.withColumn("_part", bucket(key, count)), tasks)
 
 
 def by_currency(rows: Any, key: Sequence[str], count: int, tasks: int) -> Any:
     """Rows of a history: those that are current by bucket, the others together."""
     part = f.when(f.col("_is_current"), bucket(key, count)).otherwise("closed")
-    return _spread(rows.withColumn("_part", part), tasks)
+    return spread(rows.withColumn("_part", part), tasks)
 
 
-def _spread(rows: Any, tasks: int) -> Any:
+def spread(rows: Any, tasks: int) -> Any:
     # All rows of a part in one task, so in one file.
     return rows.repartition(max(1, min(tasks, _TASKS)), "_part")
 
 
-def write(rows: Any, directory: Path) -> None:
+#: How formats are written so that nothing of a value is lost.
+_OPTIONS: dict[str, dict[str, str]] = {
+    "parquet": {},
+    "orc": {},
+    "json": {**_TIMES, "ignoreNullFields": "false"},
+    "csv": {
+        **_TIMES,
+        "header": "true",
+        "escape": '"',
+        "lineSep": "\n",
+        "ignoreLeadingWhiteSpace": "false",
+        "ignoreTrailingWhiteSpace": "false",
+    },
+}
+
+
+def write(rows: Any, directory: Path, form: str = "parquet") -> None:
     """Writes rows into a directory that is not there yet, one below it for each ``_part``."""
-    rows.write.partitionBy("_part").option("maxRecordsPerFile", FILE_ROWS).parquet(
-        directory.as_uri()
-    )
+    writer = rows.write.format(form).options(**_OPTIONS[form]).partitionBy("_part")
+    writer.option("maxRecordsPerFile", FILE_ROWS).save(directory.as_uri())
 
 
 def count_rows(path: Path) -> int:
-    """Rows of a file, as its end says."""
-    import pyarrow.parquet
+    """Rows of a file."""
+    match path.suffix:
+        case ".parquet":
+            import pyarrow.parquet
 
-    return int(pyarrow.parquet.read_metadata(path).num_rows)
+            return int(pyarrow.parquet.read_metadata(path).num_rows)
+        case ".orc":
+            import pyarrow.orc
+
+            return int(pyarrow.orc.ORCFile(path).nrows)
+        case ".json":
+            with path.open("rb") as file:
+                return sum(1 for _ in file)
+        case _:
+            csv.field_size_limit(1 << 30)
+            with path.open(encoding="utf-8", newline="") as file:
+                return max(0, sum(1 for _ in csv.reader(file)) - 1)
 
 
-__all__ = ["Facts", "buckets", "by_bucket", "by_currency", "by_day", "count_rows", "facts", "write"]
+__all__ = [
+    "Facts",
+    "buckets",
+    "by_bucket",
+    "by_currency",
+    "by_day",
+    "count_rows",
+    "facts",
+    "spread",
+    "write",
+]

@@ -70,6 +70,7 @@ class Options:
 
     dsn -- without a password.
     kind -- what lists of consumers call this one.
+    timed -- a last column, ``_event_time``; of payload typed, for programs of our own.
     tables -- empty: all of the queue.
     max_ticks, max_events -- of one micro-batch; None: no limit.
     partitions -- tasks that read a batch at a time, at most.
@@ -85,6 +86,7 @@ class Options:
     queue: str
     consumer: str = ""
     kind: Kind = Kind.STREAM
+    timed: bool = False
     password: str = field(default="", repr=False)
     tables: tuple[TableName, ...] = ()
     start: Start = Start()

@@ -10,7 +10,7 @@ import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
@@ -38,6 +38,8 @@ BATCH_CHARACTERS = 8 << 20
 BLOCK_BYTES = 2 << 20
 
 _CHANGE_TYPES = {Op.INSERT: "insert", Op.UPDATE: "update_postimage", Op.DELETE: "delete"}
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def changes(options: Options, part: Slice, shape: Shape, result: Any) -> Iterator[pa.RecordBatch]:
@@ -174,19 +176,27 @@ class _ChangeRows(_Rows):
                 continue
             if isinstance(change, ExecuteScript):
                 if self._wanted(self.options.scripts, "onScript", _script(change)):
-                    meta = _meta("execute", tick, event, 0, None)
+                    meta = self._meta("execute", tick, event, 0, None)
                     yield size, self.other(meta, change.script)
                 continue
             if not self.wants(change.table):
                 continue
             if isinstance(change, Truncate):
                 if self._wanted(self.options.truncate, "onTruncate", _truncate(change)):
-                    yield 0, self.other(_meta("truncate", tick, event, 0, change.table), None)
+                    yield 0, self.other(self._meta("truncate", tick, event, 0, change.table), None)
                 continue
             kind = _CHANGE_TYPES[change.op]
-            meta = _meta(kind, tick, event, change.row, change.table)
+            meta = self._meta(kind, tick, event, change.row, change.table)
             yield max(1, size), self.row(meta, event, change)
             size = 0
+
+    def _meta(
+        self, kind: str, tick: Tick, event: Event, row: int, table: TableName | None
+    ) -> Sequence[Any]:
+        """The columns of ``schema.CHANGE``, and of ``schema.TIMED`` if wanted."""
+        name = None if table is None else str(table)
+        found = (kind, tick.id, tick.time, event.id, row, event.txid, name)
+        return (*found, event.time) if self.options.timed else found
 
     def wants(self, table: TableName) -> bool:
         """Whether the changes of a table are read."""
@@ -279,7 +289,7 @@ class _TypedRows(_ChangeRows):
     def batches(self, conn: Connection, result: Any) -> Iterator[pa.RecordBatch]:
         parser = self.parser(result)
         with self._query(conn) as query:
-            statement = vector.statement(query, self.condition())
+            statement = vector.statement(query, self.condition(), timed=self.options.timed)
             for block in blocks.copied(conn, statement, block_bytes=BLOCK_BYTES):
                 yield from self.block(block.data, parser, result)
 
@@ -296,7 +306,7 @@ class _TypedRows(_ChangeRows):
 
     def block(self, data: bytes, parser: vector.Parser, result: Any) -> Iterator[pa.RecordBatch]:
         """The rows of events as ``vector.statement`` has written them."""
-        events = vector.table(data)
+        events = vector.table(data, timed=self.options.timed)
         if self._seen is not None:
             events = vector.without(events, self.is_seen)
         made, others = parser.divide(events, self._tick_of)
@@ -307,9 +317,11 @@ class _TypedRows(_ChangeRows):
 
     def _one_by_one(self, events: pa.RecordBatch) -> Iterator[tuple[int, Sequence[Any]]]:
         """The rows of events that are not of the common form."""
-        for id, txid, type, data, extra1 in zip(*[c.to_pylist() for c in events], strict=True):
+        lists = [c.to_pylist() for c in events]
+        for id, txid, type, data, extra1, *time in zip(*lists, strict=True):
             # Nothing else in an event tells of a change.
-            event = Event(id, datetime.min, txid, None, type, data, extra1, None, None, None)
+            at = _EPOCH + timedelta(microseconds=time[0]) if time else datetime.min
+            event = Event(id, at, txid, None, type, data, extra1, None, None, None)
             yield from self.rows(event)
 
     def _values(self, number: int, texts: pa.Array, ids: pa.Array, rows: pa.Array) -> Sequence[Any]:
@@ -378,12 +390,6 @@ class _TypedRows(_ChangeRows):
 
     def other(self, meta: Sequence[Any], text: str | None) -> Sequence[Any]:
         return (*[None] * self._count, *meta)
-
-
-def _meta(kind: str, tick: Tick, event: Event, row: int, table: TableName | None) -> Sequence[Any]:
-    """The columns of ``schema.CHANGE``."""
-    name = None if table is None else str(table)
-    return (kind, tick.id, tick.time, event.id, row, event.txid, name)
 
 
 def _truncate(change: Truncate) -> EventError:

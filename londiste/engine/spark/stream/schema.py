@@ -26,6 +26,9 @@ CHANGE = (
     ("_table", t.StringType()),
 )
 
+#: Behind these, where it is asked for.
+TIMED = (("_event_time", t.TimestampType()),)
+
 _JSON = (("_key", t.ArrayType(t.StringType())), ("row", t.StringType()))
 
 _RAW = (
@@ -57,8 +60,10 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def schema(payload: Payload, columns: Sequence[Column] = ()) -> Any:
+def schema(payload: Payload, columns: Sequence[Column] = (), *, timed: bool = False) -> Any:
     """The StructType of the result; columns -- those of the table for payload typed.
+
+    timed -- with the time of the event.
 
     Raises BadOption when names of columns would not be different.
     """
@@ -79,7 +84,7 @@ def schema(payload: Payload, columns: Sequence[Column] = ()) -> Any:
                 hint="read the table with payload=json",
             )
         taken.add(column.name.lower())
-    return _struct([*fields, *CHANGE])
+    return _struct([*fields, *CHANGE, *(TIMED if timed else ())])
 
 
 def _struct(fields: Sequence[tuple[str, Any]]) -> Any:
@@ -96,4 +101,4 @@ def arrow(result: Any) -> pa.Schema:
     return to_arrow_schema(result)
 
 
-__all__ = ["CHANGE", "arrow", "schema"]
+__all__ = ["CHANGE", "TIMED", "arrow", "schema"]

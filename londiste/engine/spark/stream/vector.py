@@ -43,7 +43,9 @@ _MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 #: How the server shall write events: nearly nothing in them has to be quoted that way.
 _CSV = "(format csv, delimiter E'\\t', quote E'\\x01')"
 
-_SELECT = "copy (select ev_id, ev_txid, ev_type, ev_data, ev_extra1 from ("
+_SELECT = "copy (select ev_id, ev_txid, ev_type, ev_data, ev_extra1{} from ("
+#: As microseconds since 1970.
+_TIME = ", (extract(epoch from ev_time) * 1000000)::int8"
 
 #: Blocks in a row that were not of the common form, after which nobody tries again.
 _ENOUGH = 3
@@ -63,14 +65,22 @@ class Kind:
     pack: bool
 
 
-def statement(query: str, where: str) -> str:
+def statement(query: str, where: str, *, timed: bool = False) -> str:
     """The COPY that ``table`` reads; query -- of events; where -- a condition, or empty."""
     condition = ["where", where] if where else []
-    return "\n".join([_SELECT, query, ") as ev", *condition, f") to stdout {_CSV}"])
+    return "\n".join(
+        [
+            _SELECT.format(_TIME if timed else ""),
+            query,
+            ") as ev",
+            *condition,
+            f") to stdout {_CSV}",
+        ]
+    )
 
 
-def table(data: bytes) -> pa.RecordBatch:
-    """Events as the server has written them: id, txid, type, data and extra1."""
+def table(data: bytes, *, timed: bool = False) -> pa.RecordBatch:
+    """Events as the server has written them: id, txid, type, data and extra1; ``time`` if timed."""
     import pyarrow as pa
     from pyarrow import csv
 
@@ -81,6 +91,7 @@ def table(data: bytes) -> pa.RecordBatch:
         "type": dictionary,
         "data": pa.string(),
         "extra1": dictionary,
+        **({"time": pa.int64()} if timed else {}),
     }
     found = csv.read_csv(
         pa.BufferReader(data),
@@ -211,6 +222,11 @@ class Parser:
         import pyarrow.compute as pc
 
         ids, txids, texts = events["id"], events["txid"], events["data"]
+        more = (
+            [events["time"].cast(pa.timestamp("us", "UTC"))]
+            if "time" in events.schema.names
+            else []
+        )
         ticks, of = _ticks(txids, tick_of)
         row = pa.repeat(pa.scalar(0, pa.int32()), len(ids))
         packs = [n for n, one in enumerate(kinds) if one.pack]
@@ -226,6 +242,7 @@ class Parser:
             begin = lists.offsets.slice(0, len(lists)).take(parents)
             row = pc.if_else(packed.take(parents), pc.subtract(place, begin), 0)
             ids, txids, number, of = (one.take(parents) for one in (ids, txids, number, of))
+            more = [one.take(parents) for one in more]
         elif pc.any(pc.match_substring(texts, "\n")).as_py():
             raise OtherForm
         values = self._read(texts)
@@ -247,6 +264,7 @@ class Parser:
             row.cast(pa.int32()),
             txids,
             tables.take(number),
+            *more,
         ]
         return pa.RecordBatch.from_arrays([*columns, *meta], schema=self._fields)
 

@@ -1,0 +1,422 @@
+"""``londiste dispatch`` into files: folders by time below a directory for each table.
+
+A table is kept as one of a lake is: executors write the files of an epoch, the driver publishes
+them with the position, as one version.  Here is what is different: which rows are written, into
+which folder, and which folders are too old.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from londiste.changes.types import Op
+from londiste.db import catalog
+from londiste.db.connection import Connection, session
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption, EventError, InstallError, LondisteError, StateError
+from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
+from londiste.lake import source
+from londiste.lake.settings import LakeSettings
+from londiste.lake.table import LakeTable
+from londiste.lake.versions import File, Store, Version
+from londiste.lake.worker import LakeWorker
+from londiste.pgq import batches, pausing
+from londiste.pgq.kinds import Kind
+from londiste.replication import tables as captures
+from londiste.settings import load
+from londiste.tools.dispatch.folders import Folders
+from londiste.tools.dispatch.rules import Rules
+from londiste.tools.dispatch.settings import DispatchBase
+
+#: Types of Spark in which a column tells a time.
+_TIME_KINDS = ("date", "timestamp", "timestamp_ntz")
+#: Columns that files have behind those of the table, and that are made on the way.
+_TAKEN = {"_change_type", "_commit_version", "_commit_timestamp", "_event_id", "_row"}
+_TAKEN |= {"_part", "_n", "_txid", "_table", "_event_time"}
+_FUNCTION = "londiste.create_partition"
+_ELSEWHERE = "begin with another target_path"
+
+
+@dataclass(frozen=True)
+class FileRule:
+    """How the changes of a table become files."""
+
+    work: Dispatching
+    folders: Folders
+    format: str
+
+    @property
+    def layout(self) -> str:
+        """What files of one directory have to have in common."""
+        return f"{self.format} {self.folders.name}"
+
+
+def lake_settings(settings: DispatchBase, tables: list[TableName]) -> LakeSettings:
+    """The directory as a lake, read from where the consumer stands."""
+    given: dict[str, Any] = {
+        "db": settings.db,
+        "queue_name": settings.queue_name,
+        "job_name": settings.consumer,
+        "lake_path": settings.target_path,
+        "lake_tables": ",".join(map(str, tables)),
+        "lake_mode": "append",
+        "lake_start": "latest",
+        "lake_period": settings.loop_delay,
+        "lake_retention": settings.files_retention,
+        "lake_tasks": settings.parallel_apply,
+        "string_columns": settings.string_columns,
+        "exception_sleep": settings.exception_sleep,
+        "spark": settings.spark,
+    }
+    return load(LakeSettings, None, given)
+
+
+def file_rules(settings: DispatchBase, found: Rules) -> dict[TableName, FileRule]:
+    """The tables that are dispatched, and how.  Raises BadOption for what files cannot do."""
+    tables = {TableName.parse(name) for name in settings.table_filter} or set(found.own)
+    result = {}
+    for table in sorted(tables, key=str):
+        rule = found.of(table)
+        if rule.work is not None:
+            if rule.table:
+                raise BadOption(
+                    f"table {table}: table = {rule.table} goes with tables only",
+                    hint="files are in a directory of the table's own name: leave it out",
+                )
+            result[table] = _file_rule(table, rule.work, settings.file_format)
+    if not result:
+        raise BadOption(
+            "no table is named whose changes become files",
+            hint="name them: table_filter = public.orders, or a section [table public.orders]",
+        )
+    return result
+
+
+def _file_rule(table: TableName, work: Dispatching, form: str) -> FileRule:
+    parts = work.parts
+    if parts is None:
+        raise BadOption(
+            f"table {table}: files are always in folders by time (table_mode)",
+            hint="leave table_mode out, or take one of the presets by time: daily_batch",
+        )
+    for name, given in (
+        ("part_template", parts.template),
+        ("pre_part", parts.before),
+        ("post_part", parts.after),
+        ("part_func", parts.function if parts.function != _FUNCTION else ""),
+        ("method", "3" if work.insert_only else ""),
+    ):
+        if given:
+            raise BadOption(
+                f"table {table}: {name} = {given} goes with tables only", hint="leave it out"
+            )
+    if work.row_mode is RowMode.LATEST and form != "parquet":
+        raise BadOption(
+            f"table {table}: row_mode = keep_latest reads files again, which are {form}",
+            hint="file_format = parquet, or row_mode = keep_all",
+        )
+    if work.names is not None:
+        here = [name.lower() for _, name in work.names]
+        taken = sorted({name for name in here if name in _TAKEN or here.count(name) > 1})
+        if taken:
+            raise BadOption(
+                f"table {table}: fields has a name that is taken: {', '.join(taken)}",
+                detail="readers of files take A and a for one name",
+                hint=f"give the column another one: {taken[0]}:NAME",
+            )
+    return FileRule(work, Folders(parts.period, parts.name), form)
+
+
+class FileTable(LakeTable):
+    """Keeps the files of one table."""
+
+    def __init__(self, settings: LakeSettings, table: TableName, rule: FileRule) -> None:
+        super().__init__(settings, table)
+        self.rule = rule
+        timed = rule.work.part_mode is PartMode.EVENT
+        self.options = replace(self.options, kind=Kind.DISPATCH, timed=timed)
+        self.driver.options = self.options
+
+    @property
+    def mode(self) -> str:
+        return self.rule.work.row_mode.value
+
+    def work(self) -> bool:
+        try:
+            return super().work()
+        except LondisteError as error:
+            # Said by what reads the queue, in the words of its own options.
+            if "stringColumns=" in error.hint:
+                column = error.hint.partition("stringColumns=")[2].split(",")[0]
+                error.hint = ""
+                error.say_more("", f"read it as text: string_columns = {self.table}.{column}")
+            raise
+
+    def _begin(self) -> Version | None:
+        version = super()._begin()
+        if version is not None and version.layout != self.rule.layout:
+            raise StateError(
+                f"the files of table {self.table} are {version.layout}, not {self.rule.layout}",
+                detail=str(self.store.directory),
+                hint=_ELSEWHERE,
+            )
+        return version
+
+    def _other_mode(self, version: Version) -> StateError:
+        return StateError(
+            f"the files of table {self.table} are of row_mode {version.mode}, not {self.mode}",
+            detail=str(self.store.directory),
+            hint=_ELSEWHERE,
+        )
+
+    def _empty(self) -> Version:
+        return replace(super()._empty(), layout=self.rule.layout)
+
+    def _describe(self, conn: Connection) -> source.Described:
+        """The columns that are needed: those of the files, the time, and the key."""
+        work = self.rule.work
+        known = [column.name for column in catalog.columns(conn, self.table)]
+        key = catalog.key(conn, self.table)
+        named = [there for there, _ in work.names or ()]
+        field = work.part_field if work.part_mode is PartMode.FIELD else ""
+        missing = sorted({*named, *work.skip, *([field] if field else [])} - set(known))
+        if missing:
+            raise BadOption(
+                f"table {self.table} has no column {', '.join(missing)}",
+                hint=f"it has: {', '.join(known)}; correct fields, skip_fields or part_field",
+            )
+        if work.row_mode is RowMode.LATEST:
+            lost = [name for name in key if not self._is_shown(name)]
+            if lost or not key:
+                raise BadOption(
+                    f"table {self.table}: row_mode = keep_latest needs its key in the files",
+                    detail=f"left out: {', '.join(lost)}" if lost else "it has no primary key",
+                    hint="name the key in fields, or row_mode = keep_all",
+                )
+        needed = {*key, field}
+        skip = [n for n in known if n not in needed and not self._is_shown(n)]
+        more = {"skip_columns": tuple(f"{self.table}.{name}" for name in skip)}
+        try:
+            found = source.describe(conn, self.settings.model_copy(update=more), self.table)
+        except BadOption as error:
+            hint = error.hint.replace("skip_columns", "skip_fields").replace(f"{self.table}.", "")
+            raise BadOption(error.message, detail=error.detail, hint=hint) from error
+        kinds = {column.name: column.kind for column in found.columns}
+        if field and kinds.get(field) not in _TIME_KINDS:
+            raise BadOption(
+                f"part_field = {field} of table {self.table} is no time",
+                hint="name a column of type date, timestamp or timestamptz",
+            )
+        self._refuse_deletes(conn, key)
+        if work.row_mode is RowMode.LATEST:
+            try:
+                source.require_key(conn, self.table, found)
+            except StateError as error:
+                raise BadOption(error.message, hint="row_mode = keep_all needs no key") from error
+        return found
+
+    def _refuse_deletes(self, conn: Connection, key: tuple[str, ...]) -> None:
+        """Refuses deletes that are known not to tell the time of their row."""
+        work = self.rule.work
+        if work.part_mode is not PartMode.FIELD or work.part_field in key:
+            return
+        if Op.DELETE not in work.ops or work.row_mode is RowMode.ALL:
+            return
+        try:
+            forms = captures.capture_forms(conn, self.settings.queue_name)
+        except InstallError:
+            return
+        if any(one.table == self.table and one.form == "statement" for one in forms):
+            raise BadOption(
+                f"a DELETE of table {self.table} does not tell {work.part_field}, by which the"
+                " folder is found",
+                detail="the table is captured by statement, so it tells the key only",
+                hint=f"capture it by row: on the root londiste change-form {self.table} row; or"
+                " leave deletes out: event_types = I,U",
+            )
+
+    def _is_shown(self, name: str) -> bool:
+        work = self.rule.work
+        named = work.names is None or any(name == there for there, _ in work.names)
+        return named and name not in work.skip
+
+    def _evolved(self, version: Version, start: Any) -> Any:
+        before = version.names
+        try:
+            version, shape, complete = super()._evolved(version, start)
+        except StateError as error:
+            raise StateError(error.message, detail=error.detail, hint=_ELSEWHERE) from error
+        work, names = self.rule.work, []
+        if work.names is not None or work.skip:
+            here = dict(work.names or ())
+            names = [
+                (c.name, here.get(c.name, c.name))
+                for c in version.columns
+                if self._is_shown(c.name)
+            ]
+        told = [(c.name, c.name) for c in version.columns]
+        old, new = dict(before or told), dict(names or told)
+        moved = sorted(name for name in old.keys() & new.keys() if old[name] != new[name])
+        if moved and version.files:
+            name = moved[0]
+            raise StateError(
+                f"column {name} of table {self.table} is called {old[name]} in the files, not"
+                f" {new[name]}",
+                detail=str(self.store.directory),
+                hint=f"fields = …,{name}:{old[name]}; or {_ELSEWHERE}",
+            )
+        return replace(version, names=tuple(names)), shape, complete
+
+    def _fold(
+        self, jobs: Any, version: Version, changes: Any, truncate: int | None
+    ) -> tuple[Any, tuple[File, ...]]:
+        from londiste.engine.spark.lake import dispatching, folding
+
+        work = self.rule.work
+        files = version.files
+        if truncate is not None and not work.ignore_truncate:
+            files, changes = (), folding.after_truncate(changes, truncate)
+        plan = dispatching.Plan(
+            self._time(),
+            self.rule.folders.java,
+            tuple(op.value for op in Op if op in work.ops),
+            work.row_mode is RowMode.PLAIN,
+            work.row_mode is RowMode.LATEST,
+            version.names,
+            version.key,
+        )
+        placed = dispatching.placed(changes, plan)
+        found = dispatching.parts(placed)
+        if None in found:
+            raise self._timeless(found[None])
+        touched = {part for part in found if part is not None}
+        since = self._since()
+        old = {part for part in touched if self.rule.folders.is_old(part, since)}
+        if old:
+            # They would go with the folder as soon as it is there.
+            placed, touched = placed.where(~placed["_part"].isin(*sorted(old))), touched - old
+        kept = tuple(f for f in files if not self.rule.folders.is_old(f.part, since))
+        if not touched:
+            return None, kept
+        names = [column.name for column in version.columns]
+        if not plan.latest:
+            out = dispatching.shown(placed, plan, names)
+        else:
+            from londiste.lake import frame
+
+            mine = [file for file in files if file.part in touched]
+            paths = self.store.paths(mine)
+            depth = self.rule.folders.depth
+            base = dispatching.read(jobs.spark, paths, frame.schema(version), depth)
+            out = dispatching.latest(base, placed, plan, names)
+            kept = tuple(file for file in kept if file.part not in touched)
+        return jobs.writing.spread(out, len(touched)), kept
+
+    def _refuse(self, facts: Any) -> None:
+        # Scripts are passed over, as they are by a dispatcher into tables.
+        if facts.keyless:
+            raise EventError(
+                f"{facts.keyless} events of table {self.table} do not tell its primary key",
+                detail="the table had another key, or is captured with one (pkey=…)",
+                hint=f"row_mode = keep_all needs no key: {_ELSEWHERE}",
+            )
+
+    def _timeless(self, event: int) -> EventError:
+        return EventError(
+            f"event {event} of table {self.table} has no time in column"
+            f" {self.rule.work.part_field}",
+            detail="its value is NULL or not told; by it the folder is found",
+            hint="a DELETE tells it if the table is captured by row: on the root londiste"
+            f" change-form {self.table} row; or leave deletes out: event_types=I,U",
+            event_id=event,
+        )
+
+    def _time(self) -> str | datetime:
+        match self.rule.work.part_mode:
+            case PartMode.BATCH:
+                return "_commit_timestamp"
+            case PartMode.EVENT:
+                return "_event_time"
+            case PartMode.FIELD:
+                return self.rule.work.part_field
+            case PartMode.CURRENT:
+                # Jobs of an epoch have to say the same.
+                return _ago(self.driver.conn, "0")
+
+    def _since(self) -> datetime | None:
+        """What ends before it is too old; None: nothing is."""
+        parts = self.rule.work.parts
+        if parts is None or not parts.retention:
+            return None
+        return _ago(self.driver.conn, parts.retention)
+
+
+def _ago(conn: Connection, interval: str) -> datetime:
+    found: datetime = conn.execute(query("time_ago"), [interval]).fetchall()[0][0]
+    return found
+
+
+class FileDispatcher(LakeWorker):
+    """Writes the row changes of a queue into files, exactly once."""
+
+    def __init__(self, settings: DispatchBase, found: Rules) -> None:
+        self.rules = file_rules(settings, found)
+        super().__init__(lake_settings(settings, list(self.rules)))
+
+    def table(self, name: TableName) -> LakeTable:
+        return FileTable(self.settings, name, self.rules[name])
+
+    def check(self) -> None:
+        """Refuses what does not fit.  Raises BadOption."""
+        with session(self.settings.db, name="londiste dispatch", autocommit=True) as conn:
+            for table in self.tables:
+                table._describe(conn)
+                rule = self.rules[table.table]
+                if rule.work.parts is not None and rule.work.parts.retention:
+                    try:
+                        _ago(conn, rule.work.parts.retention)
+                    except psycopg.DataError as error:
+                        raise BadOption(
+                            f"retention_period = {rule.work.parts.retention} is no interval",
+                            hint="write an interval: retention_period = 3 months",
+                        ) from error
+
+    def register(self) -> int:
+        """Begins at the end of the queue where nothing is yet; how many tables that are."""
+        new = [table for table in self.tables if table.store.newest() is None]
+        for table in new:
+            table.work()
+        return len(new)
+
+    def unregister(self) -> int:
+        """Forgets the consumers; how many there were.  The files stay."""
+        with session(self.settings.db, name="londiste dispatch", autocommit=True) as conn:
+            queue = self.settings.queue_name
+            names = [table.options.consumer for table in self.tables]
+            return sum(bool(batches.unregister_consumer(conn, queue, name)) for name in names)
+
+    def pause(self, wanted: bool) -> int:
+        """Has the consumers take no batch, or go on; how many did not do so already."""
+        change = pausing.pause_consumer if wanted else pausing.resume_consumer
+        with session(self.settings.db, name="londiste dispatch", autocommit=True) as conn:
+            queue = self.settings.queue_name
+            return sum(change(conn, queue, table.options.consumer) for table in self.tables)
+
+    def files(self) -> list[tuple[str, Path]]:
+        """The files of all tables as they are now, with their tables."""
+        found = []
+        for table in self.tables:
+            store = Store.of(self.settings.lake_path, table.table)
+            version = store.newest()
+            if version is not None:
+                found += [(str(table.table), Path(path)) for path in store.paths(version.files)]
+        return found
+
+
+__all__ = ["FileDispatcher", "FileRule", "FileTable", "file_rules", "lake_settings"]

@@ -1,0 +1,119 @@
+"""Folders of files by time: what they are called, which times they hold, and when they are old.
+
+A name is made of %(year)s, %(month)s, %(day)s, %(hour)s and letters; the period's words have to be
+in it, so a folder holds one period, and its name tells which.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from londiste.errors import BadOption
+from londiste.handlers.partitions import Period
+
+_USUAL = {
+    Period.YEAR: "year=%(year)s",
+    Period.MONTH: "month=%(year)s-%(month)s",
+    Period.DAY: "day=%(year)s-%(month)s-%(day)s",
+    Period.HOUR: "hour=%(year)s-%(month)s-%(day)sT%(hour)s",
+}
+_NEEDED = {
+    Period.YEAR: ("year",),
+    Period.MONTH: ("year", "month"),
+    Period.DAY: ("year", "month", "day"),
+    Period.HOUR: ("year", "month", "day", "hour"),
+}
+#: As Spark formats a part of a time, and as it is found again.
+_JAVA = {"year": "yyyy", "month": "MM", "day": "dd", "hour": "HH"}
+_DIGITS = {"year": r"\d{4,}", "month": r"\d\d", "day": r"\d\d", "hour": r"\d\d"}
+_WORD = re.compile(r"%\((\w+)\)s")
+_LETTERS = re.compile(r"[A-Za-z0-9_.=/-]*")
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders of a table.
+
+    template -- of their names; '' for the usual one: ``day=2026-01-31``.
+    """
+
+    period: Period
+    template: str = ""
+
+    def __post_init__(self) -> None:
+        words = _WORD.findall(self.name)
+        unknown = sorted(set(words) - set(_NEEDED[self.period]))
+        missing = [word for word in _NEEDED[self.period] if words.count(word) != 1]
+        if unknown or missing:
+            raise BadOption(
+                f"part_name={self.template}: a folder of one {self.period.value} needs each of"
+                f" {', '.join(f'%({word})s' for word in _NEEDED[self.period])} once",
+                detail=f"other words: {', '.join(unknown)}" if unknown else "",
+                hint=f"part_name = {_USUAL[self.period]}",
+            )
+        for letters in _WORD.split(self.name)[::2]:
+            if not _LETTERS.fullmatch(letters):
+                raise BadOption(
+                    f"part_name={self.template}: {letters!r} in the name of a folder",
+                    hint="letters, digits and _ . = / - are allowed",
+                )
+        shown = _WORD.sub("0", self.name)
+        # What begins with one of these is hidden from readers of files.
+        if any(step[:1] in ("", ".", "_") for step in shown.split("/")):
+            raise BadOption(
+                f"part_name={self.template} is not a path below the table's directory that all see",
+                hint=f"part_name = {_USUAL[self.period]}",
+            )
+
+    @property
+    def name(self) -> str:
+        """The template."""
+        return self.template or _USUAL[self.period]
+
+    @property
+    def depth(self) -> int:
+        """Steps of the path."""
+        return self.name.count("/") + 1
+
+    @property
+    def java(self) -> str:
+        """The template as ``date_format`` of Spark takes it."""
+        found = []
+        for number, text in enumerate(_WORD.split(self.name)):
+            if number % 2:
+                found.append(_JAVA[text])
+            elif text:
+                found.append(f"'{text}'")
+        return "".join(found)
+
+    def end(self, part: str) -> datetime | None:
+        """The end of the period that a folder holds; None: it is none of these."""
+        pattern = ""
+        for number, text in enumerate(_WORD.split(self.name)):
+            pattern += f"(?P<{text}>{_DIGITS[text]})" if number % 2 else re.escape(text)
+        found = re.fullmatch(pattern, part)
+        if found is None:
+            return None
+        words = {word: int(text) for word, text in found.groupdict().items()}
+        told = {"month": 1, "day": 1, "hour": 0, **words}
+        begin = datetime(told["year"], told["month"], told["day"], told["hour"], tzinfo=UTC)
+        match self.period:
+            case Period.HOUR:
+                return begin + timedelta(hours=1)
+            case Period.DAY:
+                return begin + timedelta(days=1)
+            case Period.MONTH:
+                year, month = divmod(begin.month, 12)
+                return begin.replace(year=begin.year + year, month=month + 1)
+            case Period.YEAR:
+                return begin.replace(year=begin.year + 1)
+
+    def is_old(self, part: str, since: datetime | None) -> bool:
+        """Whether all times of a folder are before one; None: nothing is."""
+        end = self.end(part)
+        return since is not None and end is not None and end <= since
+
+
+__all__ = ["Folders"]

@@ -1,0 +1,2 @@
+-- The time that lies so far back.  Parameter: an interval, as text.
+select now() - %s::text::interval
