@@ -16,11 +16,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -29,67 +28,32 @@ import pytest
 from londiste.cascade.types import NodeType
 from londiste.embedded.postgres import Cluster
 from tests.fix_cluster import Database, create_database
-from tests.lines import Line
 from tests.scenarios.everywhere import Everywhere
+from tests.scenarios.faulty import (
+    LIMIT,
+    PATIENCE,
+    Fault,
+    Lined,
+    begin,
+    disturbed,
+    lined_up,
+    patient,
+    said,
+    wrong,
+)
 from tests.scenarios.forks import Fork
-from tests.scenarios.harness import QUEUE
-from tests.scenarios.interrupting import BRANCH, LEAF, NOTES, Operation, same, stands
-from tests.scenarios.quick_cascade import QuickCascade, running
+from tests.scenarios.interrupting import LEAF, NOTES, Operation, same, stands
+from tests.scenarios.quick_cascade import QuickCascade
 from tests.scenarios.test_interrupted import OPERATIONS
 from tests.waiting import wait_for
-
-#: Locks and answers are waited for so long, in seconds, and a node for which a command waits.
-PATIENCE = {"LONDISTE_LOCK_TIMEOUT": "1", "LONDISTE_ANSWER_TIMEOUT": "1"}
-TIMEOUT, BLOCK = "15", "10"
-#: Seconds in which a command has ended, whatever is wrong: generous, for a busy machine.
-LIMIT = 60.0
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong, with which node, and from which part of the steps on; 0: from before."""
-
-    kind: str
-    node: str
-    part: float = 0.0
-
-
-@dataclass
-class Lined:
-    """The cascade of ``changes``, and the lines by which others reach its nodes."""
-
-    cascade: QuickCascade
-    lines: dict[str, Line]
-
-    def mend(self) -> None:
-        for line in self.lines.values():
-            line.mend()
 
 
 @pytest.fixture(scope="module")
 def lined(
     tmp_path_factory: pytest.TempPathFactory, own_servers: Callable[[str], Cluster]
 ) -> Iterator[Lined]:
-    """n1 on server A, n2 on B, n3 and n4 on C."""
-    a, b, c = own_servers("A"), own_servers("B"), own_servers("C")
-    with running(QuickCascade(tmp_path_factory.mktemp("lined"), workers=PATIENCE)) as cascade:
-        lines: dict[str, Line] = {}
-        try:
-            for name, kind, server, provider in (
-                ("n1", NodeType.ROOT, a, None),
-                ("n2", BRANCH, b, "n1"),
-                ("n3", BRANCH, c, "n1"),
-                ("n4", LEAF, c, "n2"),
-            ):
-                database = create_database(server, pgq=True)
-                lines[name] = Line(database.dsn)
-                location = psycopg.conninfo.make_conninfo(lines[name].dsn, connect_timeout=2)
-                cascade.make(name, kind, database, provider, location)
-            cascade.save()
-            yield Lined(cascade, lines)
-        finally:
-            for line in lines.values():
-                line.close()
+    with lined_up(tmp_path_factory.mktemp("lined"), own_servers) as made:
+        yield made
 
 
 def _faults(operation: Operation, parts: tuple[float, ...]) -> Iterator[Fault]:
@@ -150,7 +114,7 @@ LOOKING = {"status": 0, "check": 2}
 
 def test_commands_end_while_the_root_is_silent(lined: Lined, bare: Database) -> None:
     cascade, root = lined.cascade, lined.lines["n1"]
-    _begin(lined, OPERATIONS["switchover"])
+    begin(lined, OPERATIONS["switchover"])
     below = ("--provider", root.dsn)
     before = cascade.digest()
     root.cut()
@@ -171,7 +135,7 @@ def test_commands_end_while_the_root_is_silent(lined: Lined, bare: Database) -> 
         else:
             assert fork.code() == 6, str(fork)
             assert "n1" in fork.err or "127.0.0.1" in fork.err
-            _said(fork)
+            said(fork)
     shown = cascade.do("n3", "status", "--json", **PATIENCE)
     states = {node["name"]: node for node in json.loads(shown.out)["nodes"]}
     assert states["n1"]["type"] == "dead"
@@ -189,7 +153,7 @@ def test_commands_end_while_the_root_is_silent(lined: Lined, bare: Database) -> 
 
 def test_commands_end_that_are_given_at_a_silent_node(lined: Lined) -> None:
     cascade, own = lined.cascade, lined.lines["n3"]
-    _begin(lined, OPERATIONS["switchover"])
+    begin(lined, OPERATIONS["switchover"])
     own.cut()
     began = time.monotonic()
     here = {
@@ -214,7 +178,7 @@ def test_commands_end_that_are_given_at_a_silent_node(lined: Lined) -> None:
         assert seconds < LIMIT, f"{name}: {fork}"
         assert fork.code() == 6, f"{name}: {fork}"
         assert "127.0.0.1" in fork.err
-        _said(fork)
+        said(fork)
 
 
 def _ends(forks: dict[str, Fork], began: float) -> dict[str, tuple[Fork, float]]:
@@ -241,7 +205,7 @@ def bare(lined: Lined) -> Iterator[Database]:
 
 def test_a_worker_whose_provider_is_silent_stands_still_when_it_is_asked(lined: Lined) -> None:
     cascade, line = lined.cascade, lined.lines["n1"]
-    _begin(lined, OPERATIONS["switchover"])
+    begin(lined, OPERATIONS["switchover"])
     line.cut()
     for word in ("pause", "resume"):
         assert cascade.londiste("n3", word, "--timeout", "60").code() == 0
@@ -253,7 +217,7 @@ def test_a_worker_whose_provider_is_silent_stands_still_when_it_is_asked(lined: 
 
 def test_pause_ends_when_the_line_falls_silent_while_it_waits(lined: Lined) -> None:
     cascade, line = lined.cascade, lined.lines["n2"]
-    _begin(lined, OPERATIONS["switchover"])
+    begin(lined, OPERATIONS["switchover"])
     worker = cascade.nodes["n2"].worker
     assert worker is not None
     worker.send(signal.SIGSTOP)
@@ -266,7 +230,7 @@ def test_pause_ends_when_the_line_falls_silent_while_it_waits(lined: Lined) -> N
     assert fork.wait(LIMIT) == 6, str(fork)
     print(f"CASE pause, silent while it waits: {time.monotonic() - began:.1f} s\n{fork.err}")
     assert "n2" in fork.err
-    _said(fork)
+    said(fork)
     line.mend()
     worker.send(signal.SIGCONT)
     assert "already" in cascade.do("n3", "pause", "--node", "n2").err
@@ -283,11 +247,11 @@ def _run(
     fault: Fault,
 ) -> None:
     cascade = lined.cascade
-    operation = replace(OPERATIONS[name], argv=_patient(OPERATIONS[name].argv))
+    operation = replace(OPERATIONS[name], argv=patient(OPERATIONS[name].argv))
     if name not in _wanted:
         _wanted[name] = _undisturbed(lined, operation)
     wanted, steps = _wanted[name]
-    _begin(lined, operation)
+    begin(lined, operation)
     branches = {n.name: n.database for n in cascade.nodes.values() if n.kind is not LEAF}
     dropped = {operation.argv[1]} if operation.argv[0] == "drop-node" else set()
     split = operation.lost == fault.node
@@ -296,15 +260,15 @@ def _run(
         if operation.lost and not split:
             cascade.converge()
             cascade.nodes[operation.lost].database.cluster.stop("immediate")
-        with _wrong(lined, fault) as happen:
-            fork, seconds = _disturbed(cascade, operation, fault, steps, happen)
-            said = _said(fork)
+        with wrong(lined, fault) as happen:
+            fork, seconds = disturbed(cascade, operation, fault, steps, happen)
+            word = said(fork)
             if not split and fault.kind != "down":
                 # Somebody can write, or a person is told what to type.
                 with contextlib.suppress(AssertionError):
                     writer.wait(3, 3.0)
-                    said += ", writes go on"
-        print(f"CASE {name} {fault} {seconds:.1f} s, {fork.code()}, {said}\n{fork.err}")
+                    word += ", writes go on"
+        print(f"CASE {name} {fault} {seconds:.1f} s, {fork.code()}, {word}\n{fork.err}")
         assert seconds < LIMIT, str(fork)
         # Nobody is patient or impatient any more.
         again = cascade.londiste(operation.at, *OPERATIONS[name].argv)
@@ -321,25 +285,10 @@ def _run(
     same(stands(cascade, operation, writer), wanted, str(fork))
 
 
-def _patient(argv: tuple[str, ...]) -> tuple[str, ...]:
-    argv = tuple(BLOCK if word == "60" else word for word in argv)
-    waits = argv[0] in {"switchover", "takeover", "change-provider"}
-    return (*argv, "--timeout", TIMEOUT) if waits else argv
-
-
-def _begin(lined: Lined, operation: Operation) -> None:
-    lined.mend()
-    lined.cascade.restore()
-    # All have heard of each other.
-    lined.cascade.converge()
-    for argv in operation.before:
-        lined.cascade.do("n1", *argv)
-
-
 def _undisturbed(lined: Lined, operation: Operation) -> tuple[dict[str, Any], int]:
     """How everything stands behind the operation, and the number of its steps."""
     cascade = lined.cascade
-    _begin(lined, operation)
+    begin(lined, operation)
     branches = {n.name: n.database for n in cascade.nodes.values() if n.kind is not LEAF}
     with Everywhere(branches) as writer:
         writer.wait(5, on="n1")
@@ -350,92 +299,6 @@ def _undisturbed(lined: Lined, operation: Operation) -> tuple[dict[str, Any], in
         writer.wait(5, on=operation.roots[-1])
         writer.stop()
     return stands(cascade, operation, writer), steps
-
-
-def _disturbed(
-    cascade: QuickCascade,
-    operation: Operation,
-    fault: Fault,
-    steps: int,
-    happen: Callable[[], None],
-) -> tuple[Fork, float]:
-    """The command, and the seconds from the fault to its end."""
-    if not fault.part:
-        happen()
-        began = time.monotonic()
-        fork = cascade.londiste(operation.at, *operation.argv, **PATIENCE)
-        return fork, time.monotonic() - began
-    number = max(1, round(fault.part * steps))
-    mark = cascade.directory / "crashed"
-    mark.unlink(missing_ok=True)
-    env = {
-        "LONDISTE_CRASH": f"plan.before-step:{number}",
-        "LONDISTE_CRASH_MARK": str(mark),
-        "LONDISTE_CRASH_SIGNAL": "STOP",
-    }
-    config = cascade.nodes[operation.at].config
-    fork = cascade.forks.start(config, *operation.argv, **env, **PATIENCE)
-    cascade.wait(lambda: mark.exists() or fork.code() is not None, f"step {number}")
-    assert mark.exists(), str(fork)
-    happen()
-    began = time.monotonic()
-    fork.send(signal.SIGCONT)
-    fork.wait()
-    return fork, time.monotonic() - began
-
-
-@contextlib.contextmanager
-def _wrong(lined: Lined, fault: Fault) -> Iterator[Callable[[], None]]:
-    """What makes it happen; behind the block all is well."""
-    node = lined.cascade.nodes[fault.node]
-    with contextlib.ExitStack() as stack:
-
-        def happen() -> None:
-            match fault.kind:
-                case "silent":
-                    lined.lines[fault.node].cut()
-                    stack.callback(lined.lines[fault.node].mend)
-                case "down":
-                    node.database.cluster.stop("immediate")
-                    stack.callback(node.database.cluster.up)
-                case "hung":
-                    for pid in _backends(lined.cascade, fault.node):
-                        os.kill(pid, signal.SIGSTOP)
-                        stack.callback(_go_on, pid)
-                case "locked":
-                    conn = stack.enter_context(psycopg.connect(node.database.dsn))
-                    conn.execute("insert into public.written values ('lock', 0, 'x')")
-                    conn.execute("select from pgq.queue where queue_name = %s for update", [QUEUE])
-                    stack.callback(conn.rollback)
-
-        yield happen
-
-
-def _backends(cascade: QuickCascade, node: str) -> list[int]:
-    found = cascade.nodes[node].database.execute(
-        "select pid from pg_stat_activity"
-        " where datname = current_database() and application_name = 'londiste admin'"
-    )
-    assert found, f"the command has no session at {node}"
-    return [pid for (pid,) in found]
-
-
-def _go_on(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
-
-
-def _said(fork: Fork) -> str:
-    """In a word what it ended with; one line each of what is wrong and of what to type."""
-    code = fork.code()
-    if code == 0:
-        return "done"
-    lines = fork.err.splitlines()
-    assert code in {3, 6}, str(fork)
-    assert sum(line.startswith("error: ") for line in lines) == 1, str(fork)
-    assert sum(line.startswith("hint: ") for line in lines) == 1, str(fork)
-    assert "Traceback" not in fork.err, str(fork)
-    return "refused" if code == 3 else "given up"
 
 
 def _back(cascade: QuickCascade, operation: Operation, fork: Fork, again: Fork) -> None:
