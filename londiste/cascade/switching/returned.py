@@ -20,7 +20,7 @@ from londiste.cascade.switching.steps import Place
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.db.connection import Connection, place
 from londiste.db.queries import query
-from londiste.errors import NodeBusy, StateError, from_database
+from londiste.errors import NodeBusy, NodeUnreachable, StateError, from_database
 from londiste.pgq import queues
 
 ANEW = "take it out and make it anew: londiste drop-node {0}, then londiste create-branch"
@@ -104,6 +104,11 @@ def _keeper(
         chosen = next(iter(found.values()))
     if chosen is not None:
         return chosen
+    if not found and (silent := scene.silent()):
+        raise NodeUnreachable(
+            f"no node that answers keeps events for {info.name}; silent is {silent}",
+            hint="start its server, and give the command again",
+        )
     if not others and not found:
         raise StateError(
             f"node {info.name} is the root, and no node that answers has taken its place",
