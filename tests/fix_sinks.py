@@ -11,6 +11,7 @@ from typing import Any
 
 from londiste.pgq import queues, sinks
 from tests.fix_cluster import Database
+from tests.fix_spark import run_query
 
 #: Where the processes of a query are killed.
 SINK_POINTS = ("sink.mid-stage", "sink.staged", "sink.mid-commit", "sink.after-commit")
@@ -84,12 +85,8 @@ class Sink:
             .options(**given)
             .option("checkpointLocation", str(self.directory / checkpoint))
             .trigger(availableNow=True)
-            .start()
         )
-        try:
-            assert query.awaitTermination(300)
-        finally:
-            query.stop()
+        run_query(query.start, 300)
 
     def run_killed(
         self, point: str, frame: Any = None, *, format: str = "pgq_killed", **options: Any

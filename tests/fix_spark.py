@@ -6,9 +6,10 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,6 +111,24 @@ class SparkCluster:
             return found[0] if found else ""
 
         return wait_for(look, timeout=400, what=f"{pattern} from {process.name}")
+
+
+def run_query(begin: Callable[[], Any], seconds: float) -> None:
+    """Starts a query that ends by itself, and waits for its end.
+
+    Spark gives a Python of its own ten seconds to come up, whatever the host has to do, and there
+    is no setting for it: a query that ended for this is started again, from its checkpoint.
+    """
+    for left in reversed(range(5)):
+        query = begin()
+        try:
+            assert query.awaitTermination(seconds)
+            return
+        except Exception as error:
+            if not left or "failed to connect back" not in str(error):
+                raise
+        finally:
+            query.stop()
 
 
 def standing(point: str, directory: Path) -> dict[str, str]:

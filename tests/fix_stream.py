@@ -13,6 +13,7 @@ import londiste.spark
 from londiste.engine.spark import session
 from londiste.pgq import batches, queues
 from tests.fix_cluster import Database
+from tests.fix_spark import run_query
 
 
 @pytest.fixture(scope="session")
@@ -98,12 +99,8 @@ class Stream:
             .writeStream.foreachBatch(take)
             .option("checkpointLocation", str(self.directory / checkpoint))
             .trigger(availableNow=True)
-            .start()
         )
-        try:
-            assert query.awaitTermination(120)
-        finally:
-            query.stop()
+        run_query(query.start, 120)
         return got
 
     def position(self) -> int | None:

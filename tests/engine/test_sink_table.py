@@ -12,6 +12,7 @@ import pytest
 from tests import killed_sinks
 from tests.fix_cluster import Database
 from tests.fix_sinks import SINK_POINTS, Sink
+from tests.fix_spark import run_query
 from tests.fix_stream import Stream
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -113,9 +114,8 @@ def test_a_table_is_followed_from_its_queue_into_another(
             .options(dsn=target.dsn, table="t", sinkId="t")
             .option("checkpointLocation", str(tmp_path / "c"))
             .trigger(availableNow=True)
-            .start()
         )
-        assert query.awaitTermination(300)
+        run_query(query.start, 300)
         assert target.execute("select * from t order by 1") == stream.database.execute(
             "select * from t order by 1"
         )

@@ -44,6 +44,13 @@ def test_a_killed_task_names_its_chunk_and_host_and_is_worth_another_try(reason:
     assert 'engine = "local"' in error.hint
 
 
+def test_a_python_that_a_busy_host_starts_too_late_is_worth_another_try() -> None:
+    error = _told("org.apache.spark.SparkException: Python worker failed to connect back.")
+    assert isinstance(error, TransientError)
+    assert error.message == "a Python of Spark did not start in time"
+    assert "chunk 1 of public.t" in error.detail
+
+
 def test_what_ended_an_executor_is_said() -> None:
     assert "Command exited with code 137" in _told(EXITED).detail
 

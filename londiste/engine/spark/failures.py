@@ -74,6 +74,12 @@ def translated(error: Exception, labels: Sequence[str] = ()) -> LondisteError:
             detail="; ".join(filter(None, [again, _plain(why), "its transaction was rolled back"])),
             hint=f"{_MEMORY} there, {_LOCALLY}" if found is not None else _MEMORY,
         )
+    if "failed to connect back" in text:
+        return TransientError(
+            "a Python of Spark did not start in time",
+            detail="; ".join(filter(None, [where, "Spark waits ten seconds for it"])),
+            hint="give the host less to do at a time, or give the command again",
+        )
     reason = _plain(found["reason"]) if found is not None else _says(text)
     return LondisteError(
         "a Spark job failed",
