@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from londiste.settings import DatabaseSettings
+
+
+def _a_directory(value: Path) -> Path:
+    if re.match(r"[a-z0-9]+:/", str(value)):
+        raise ValueError("an address: only directories of a file system can be written to")
+    return value.expanduser().absolute()
+
+
+#: A directory for files that Spark writes.
+Directory = Annotated[Path, AfterValidator(_a_directory)]
 
 
 class LakeSettings(DatabaseSettings):
@@ -22,7 +32,7 @@ class LakeSettings(DatabaseSettings):
         "",
         description="Begin of the names of the consumers, one for each table; job_name if empty.",
     )
-    lake_path: Path = Field(
+    lake_path: Directory = Field(
         description="Directory of the lake, which all executors see under this name (required)."
     )
     lake_tables: tuple[str, ...] = Field(description="The tables: schema.table, … (required).")
@@ -102,13 +112,6 @@ class LakeSettings(DatabaseSettings):
         if not value.strip():
             raise ValueError("the queue needs a name")
         return value
-
-    @field_validator("lake_path")
-    @classmethod
-    def _a_directory(cls, value: Path) -> Path:
-        if re.match(r"[a-z0-9]+:/", str(value)):
-            raise ValueError("an address: only directories of a file system can be written to")
-        return value.expanduser().absolute()
 
     @property
     def consumer(self) -> str:

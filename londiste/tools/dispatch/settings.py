@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, create_model, field_validator, model_validator
 
 from londiste.handlers import registry
 from londiste.handlers.dispatch import Dispatch
+from londiste.lake.settings import Directory
 from londiste.tools.dispatch.rules import text
 from londiste.tools.jobs import JobSettings
 
@@ -29,7 +29,7 @@ class DispatchBase(JobSettings):
     handler: str = Field(
         "dispatch", description="dispatch, or one of its presets (daily_event, bulk_direct, …)."
     )
-    target_path: Path | None = Field(
+    target_path: Directory | None = Field(
         None,
         description="Directory for files in place of tables; all executors of Spark see it under"
         " this name.",
