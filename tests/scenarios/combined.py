@@ -7,6 +7,8 @@ second        the same, waiting behind; branch of "all"
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import sys
 import threading
@@ -216,6 +218,25 @@ class Combined:
         self.wait_even()
         oracles.assert_same_rows(self.at["first"], self.at["second"], TABLES)
         self.assert_complete("first")
+
+    def compare(self) -> None:
+        """The program finds the stand-by equal to the root, and there each part to its source.
+
+        Sources may write meanwhile.
+        """
+        root, branch = ("first", "second") if self.kind("first") == "root" else ("second", "first")
+        asked: list[tuple[str, ...]] = [(f"{ALL}@{branch}",)]
+        asked += [(f"{p}@{root}", *TABLES, "--where", f"part = '{p}'") for p in PARTS]
+        for node, *args in asked:
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                argv = ["-c", str(self.config(node)), "compare", *args, "--json"]
+                code = run_command(cli, argv)
+            assert code == 0, (node, out.getvalue(), self.processes.report())
+            found = json.loads(out.getvalue())
+            assert found["equal"], (node, found)
+            rows = {table["table"]: table["rows_root"] for table in found["tables"]}
+            assert set(rows) == set(TABLES) and all(rows.values()), (node, rows)
 
     def assert_complete(self, place: str) -> None:
         """A place has the rows of all sources, and no others."""

@@ -56,14 +56,17 @@ def test_the_combined_root_moves_there_and_back_while_the_sources_write(
         assert (combined.kind("first"), combined.kind("second")) == ("branch", "root")
         for source in sources:
             source.wait(20)
+        combined.compare()
         combined.workers["one@second"].kill()
         combined.start("one@second")
         combined.run(f"{ALL}@second", "switchover", "--to", "first", "--block", "60")
         assert (combined.kind("first"), combined.kind("second")) == ("root", "branch")
+        combined.compare()
         for source in sources:
             source.wait(20)
             source.stop()
     combined.assert_equal()
+    combined.compare()
     for place in ("first", "second"):
         count = combined.at[place].value("select count(*) from log")
         assert count == sum(source.written for source in sources)
@@ -89,6 +92,7 @@ def test_workers_of_parts_and_the_server_of_the_combined_root_are_killed(
                 combined.start(name)
                 combined.wait_even()
             combined.run(f"{ALL}@{place}", "switchover", "--to", other, "--block", "60")
+            combined.compare()
         # Back at the first place, whose server dies while the next change is under way.
         switching = combined.background(f"{ALL}@second", "switchover", "--block", "60")
         closed = "select queue_disable_insert from pgq.queue where queue_name = 'all'"
@@ -100,9 +104,11 @@ def test_workers_of_parts_and_the_server_of_the_combined_root_are_killed(
         assert (combined.kind("first"), combined.kind("second")) == ("branch", "root")
         for source in sources:
             source.wait(50)
+        combined.compare()
         combined.run(f"{ALL}@second", "switchover", "--to", "first", "--block", "60")
         for source in sources:
             source.wait(50)
+        combined.compare()
         # It is lost; what the stand-by had not got comes from the sources.
         own.stop("immediate")
         for source in sources:
