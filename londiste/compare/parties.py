@@ -19,12 +19,12 @@ from londiste.compare.pairing import Pairing, TablePair, pairing
 from londiste.db import catalog
 from londiste.db.connection import Connection, place, session
 from londiste.db.names import TableName
-from londiste.db.queries import query
 from londiste.engine.base import Engine
 from londiste.errors import BadOption, LondisteError, StateError, UnknownTable
 from londiste.handlers.base import Wants
 from londiste.replication import tables
 from londiste.replication.chain import held_above
+from londiste.replication.merging import other_queues
 from londiste.replication.select import select
 from londiste.replication.types import ReplicatedTable
 from londiste.settings import WorkerSettings
@@ -241,9 +241,7 @@ def _require_in_step(chosen: Sequence[ReplicatedTable]) -> None:
 def require_one_source(conn: Connection, queue: str, chosen: Sequence[ReplicatedTable]) -> None:
     """Refuses a table that other queues fill too: their rows would be differences."""
     for table in chosen:
-        parameters = {"dest": str(table.dest), "queue": queue, "table": str(table.name)}
-        rows = conn.execute(query("other_sources"), parameters).fetchall()
-        others = sorted({theirs for theirs, _ in rows if theirs != queue})
+        others = other_queues(conn, queue, table.name, table.dest)
         if others:
             raise StateError(
                 f"table {table.dest} is also filled from queue {', '.join(others)}",

@@ -154,9 +154,7 @@ def say_choices(conn: Connection, queue: str, error: EventError) -> None:
     table = error.finding and (error.finding.dest or error.finding.table)
     if not table or error.event_id is None or (error.finding and error.finding.kind == "shared"):
         return
-    parameters = {"dest": table, "queue": queue, "table": error.finding and error.finding.table}
-    rows = conn.execute(query("other_sources"), parameters).fetchall()
-    others = sorted({theirs for theirs, _ in rows if theirs != queue})
+    others = other_queues(conn, queue, (error.finding and error.finding.table) or "", table)
     if others:
         error.say_more(
             f"table {table} is also filled from queue {', '.join(others)}",
@@ -174,9 +172,24 @@ def others_filling(
 
     queue, table -- the registration that asks, which is none of them.
     """
+    return [
+        name if theirs == queue else f"{name} of queue {theirs}"
+        for theirs, name in _others(conn, queue, table, dest)
+    ]
+
+
+def other_queues(
+    conn: Connection, queue: str, table: TableName | str, dest: TableName | str
+) -> list[str]:
+    """The queues beside this one that fill the table ``dest`` of this leaf, too."""
+    return sorted({theirs for theirs, _ in _others(conn, queue, table, dest) if theirs != queue})
+
+
+def _others(
+    conn: Connection, queue: str, table: TableName | str, dest: TableName | str
+) -> list[tuple[str, str]]:
     parameters = {"dest": str(dest), "queue": queue, "table": str(table)}
-    rows = conn.execute(query("other_sources"), parameters).fetchall()
-    return [name if theirs == queue else f"{name} of queue {theirs}" for theirs, name in rows]
+    return [(row[0], row[1]) for row in conn.execute(query("other_sources"), parameters)]
 
 
 def refuse_truncate(conn: Connection, queue: str, change: Truncate, dest: TableName) -> None:

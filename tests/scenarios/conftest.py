@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from londiste.embedded.java import find_java
 from londiste.embedded.postgres import Cluster
+from londiste.errors import LondisteError
 from tests.fix_cluster import Database
 from tests.scenarios.harness import Cascade
 from tests.scenarios.interrupting import four  # noqa: F401 -- a fixture, found by its name
+from tests.scenarios.processes import Processes
 
 
 @pytest.fixture
@@ -26,6 +29,20 @@ def cascade(
     cascade = Cascade(tmp_path, new_database)
     yield cascade
     cascade.close()
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    """Processes of a test that run Spark; none survives it."""
+    pytest.importorskip("pyspark")
+    try:
+        java = find_java()
+    except LondisteError as missing:
+        pytest.skip(str(missing))
+    root = str(Path(__file__).parents[2])
+    made = Processes(tmp_path, {"PYTHONPATH": root, "JAVA_HOME": str(java)})
+    yield made
+    assert made.close() == []
 
 
 @pytest.hookimpl(wrapper=True)

@@ -27,6 +27,8 @@ LIMITS = ("--timeout", "4")
 BLOCK = ("--block", "4")
 #: At the end, where everything has to succeed.
 PATIENT = ("--timeout", "120")
+#: What finishes an operation, beside the command that the note of it says.
+_FINISHING = {"resurrect": ("--undo", "--resync"), "drop-node": ()}
 
 _STANDS = (
     "select node_type, node_name, worker_name from pgq_node.node_info",
@@ -79,6 +81,8 @@ class Course:
         stage.between = lambda where: None
         stage.dies_at = None
         stage.restore()
+        for exported in stage.directory.glob("lost*"):
+            exported.unlink()
         self.ledger = Ledger(stage, stage.places[0])
         self.ledger.begin()
         self.log: list[str] = []
@@ -256,7 +260,7 @@ class Course:
                 place.rows("select pgq_node.set_consumer_paused(%s, %s, false)", QUEUE, place.job)
         self.finish_what_is_under_way()
         if self.pending is not None and self.pending[1][0] == "drop-node":
-            # Nothing else says that it was begun.
+            # It may be killed before it has noted anything.
             answer = self.give(self.ledger.root, *self.pending[1])
             assert answer is not None and (answer.code == 0 or "has no node" in answer.err), answer
             self.notice_dropped()
@@ -290,12 +294,13 @@ class Course:
                 return
             place, noted = next(iter(notes.values()))
             argv = noted.command().split()[1:]
-            more = PATIENT if argv[0] != "resurrect" else ("--undo", "--resync")
+            more = _FINISHING.get(argv[0], PATIENT)
             answer = self.give(place, *argv, *more)
             if answer is not None and answer.code == 3:
                 # Its new root has lost a table meanwhile, or its new provider reads from it.
                 answer = self.give(place, *argv, "--rollback")
             assert answer is not None and answer.code == 0, f"{argv}: {answer}"
+            self.notice_dropped()
         raise AssertionError(f"still under way: {notes}")
 
     def settle(self) -> None:

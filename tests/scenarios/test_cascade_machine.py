@@ -71,12 +71,15 @@ def stage(
 
 def _run(stage: Stage, lives: range, steps: int) -> None:
     told: collections.Counter[str] = collections.Counter()
+    wrong = []
     for number in lives:
         try:
             Life(stage, told).live(number, steps)
         except AssertionError as error:
-            raise AssertionError(f"life {number}: {error}") from None
+            wrong.append(f"life {number}: {error}")
+            print(wrong[-1])
     print(dict(sorted(told.items())))
+    assert not wrong, "\n".join(wrong)
     assert told["runs"] == len(lives)
 
 

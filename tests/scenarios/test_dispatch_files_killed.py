@@ -6,7 +6,6 @@ import csv
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ import pytest
 from londiste.changes.decode import decode_all
 from londiste.changes.types import RowChange
 from londiste.db.names import TableName
-from londiste.embedded.java import find_java
-from londiste.errors import LondisteError
 from londiste.lake.versions import Store, Version
 from londiste.pgq import queues, ticks
 from tests.fix_cluster import Database
@@ -27,19 +24,6 @@ from tests.scenarios.processes import Done, Processes
 POINTS = ("lake.published", "lake.written", "lake.moved", "lake.mid-sweep", "lake.published:2")
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    pytest.importorskip("pyspark")
-    try:
-        java = find_java()
-    except LondisteError as missing:
-        pytest.skip(str(missing))
-    root = str(Path(__file__).parents[2])
-    made = Processes(tmp_path, {"PYTHONPATH": root, "JAVA_HOME": str(java)})
-    yield made
-    assert made.close() == []
 
 
 def settings(file: Path, dsn: str, **more: str) -> list[str]:

@@ -20,8 +20,6 @@ import pytest
 from londiste.changes.decode import decode_all
 from londiste.changes.types import RowChange
 from londiste.db.names import TableName
-from londiste.embedded.java import find_java
-from londiste.errors import LondisteError
 from londiste.lake.versions import Store, Version
 from londiste.pgq import queues, ticks
 from tests.fix_cluster import Database
@@ -143,19 +141,6 @@ class Kept:
         for path in self.store.paths(version.files):
             read = pyarrow.parquet.read_table(path, columns=["_event_id", "_commit_version"])
             yield from (r["_commit_version"] for r in read.to_pylist() if r["_event_id"] is None)
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    pytest.importorskip("pyspark")
-    try:
-        java = find_java()
-    except LondisteError as missing:
-        pytest.skip(str(missing))
-    root = str(Path(__file__).parents[2])
-    made = Processes(tmp_path, {"PYTHONPATH": root, "JAVA_HOME": str(java)})
-    yield made
-    assert made.close() == []
 
 
 def kept(database: Database, processes: Processes, directory: Path, mode: str) -> Kept:

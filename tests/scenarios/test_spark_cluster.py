@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from londiste.embedded.java import find_java
-from londiste.errors import LondisteError
 from tests.fix_cluster import Database
 from tests.fix_spark import SparkCluster, end
 from tests.fix_stream import Stream
@@ -24,19 +21,6 @@ BLOCKED = (
     "select count(*) from pg_stat_activity where application_name = 'londiste-spark q'"
     " and wait_event_type = 'Lock' and datname = current_database()"
 )
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    pytest.importorskip("pyspark")
-    try:
-        java = find_java()
-    except LondisteError as missing:
-        pytest.skip(str(missing))
-    root = str(Path(__file__).parents[2])
-    made = Processes(tmp_path, {"PYTHONPATH": root, "JAVA_HOME": str(java)})
-    yield made
-    assert made.close() == []
 
 
 @pytest.mark.slow

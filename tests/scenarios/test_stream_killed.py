@@ -8,15 +8,12 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from londiste.changes.decode import decode_all
 from londiste.changes.types import RowChange
-from londiste.embedded.java import find_java
-from londiste.errors import LondisteError
 from londiste.pgq import queues, ticks
 from tests.fix_cluster import Database
 from tests.fix_stream import Stream
@@ -25,19 +22,6 @@ from tests.scenarios.processes import Processes
 PHASES = ("open", "read", "written")
 VICTIMS = ("driver", "jvm", "worker")
 PROGRAM = Path(__file__).with_name("stream_program.py")
-
-
-@pytest.fixture
-def processes(tmp_path: Path) -> Iterator[Processes]:
-    pytest.importorskip("pyspark")
-    try:
-        java = find_java()
-    except LondisteError as missing:
-        pytest.skip(str(missing))
-    root = str(Path(__file__).parents[2])
-    made = Processes(tmp_path, {"PYTHONPATH": root, "JAVA_HOME": str(java)})
-    yield made
-    assert made.close() == []
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@ returns table (
     sink_id text, target text, query_id text, epoch int8, row_count int8, done_at timestamptz
 )
 language sql
+stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$

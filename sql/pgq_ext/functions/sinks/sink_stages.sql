@@ -1,6 +1,7 @@
 create or replace function pgq_ext.sink_stages(a_sink text)
 returns setof int8
 language sql
+stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
