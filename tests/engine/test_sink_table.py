@@ -95,6 +95,58 @@ def test_fifty_random_kills_lose_no_change_and_double_none(sink: Sink) -> None:
         writer.check()
 
 
+class Keeper:
+    """Rows that are added to a table without a key, where one that comes twice is seen."""
+
+    def __init__(self, sink: Sink, seed: int) -> None:
+        self.sink, self.chance = sink, random.Random(seed)
+        self.told: list[tuple[Any, ...]] = []
+        sink.database.execute(
+            "create table kept (id int, v text, _change_type text, _commit_version bigint,"
+            " _event_id bigint, place bigserial)"
+        )
+
+    def feed(self, *, large: bool = False) -> None:
+        """An epoch; large -- so much that a task stages it."""
+        count, pad = self.chance.randint(15, 40), "x" * (3_000 if large else 1)
+        rows: list[tuple[Any, ...]] = []
+        for event in range(len(self.told), len(self.told) + count):
+            kind = self.chance.choice(("insert", "update_postimage", "delete"))
+            rows.append((self.chance.randint(1, 20), f"{event} {pad}", kind, self.sink.fed, event))
+        self.told += rows
+        self.sink.feed(rows)
+
+    def kill(self, point: str) -> None:
+        """The query is killed there, and goes on; then every row is there once, in order."""
+        options = {"format": "pgq_table_killed", "table": "kept", "mode": "append"}
+        assert self.sink.run_killed(point, self.sink.frame(), **options), point
+        found = self.sink.database.execute(
+            "select id, v, _change_type, _commit_version, _event_id from kept order by place"
+        )
+        assert found == self.told
+        assert self.sink.staged() == []
+
+
+def test_rows_are_added_once_whatever_is_killed(sink: Sink) -> None:
+    keeper = Keeper(sink, 3)
+    keeper.feed(large=True)
+    keeper.kill("sink.after-commit")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_fifty_random_kills_lose_no_row_that_is_added_and_double_none(sink: Sink) -> None:
+    keeper = Keeper(sink, 4)
+    for _ in range(50):
+        files = keeper.chance.randint(1, 2)
+        # Of few rows nothing is staged.
+        large = keeper.chance.random() < 0.7
+        for _ in range(files):
+            keeper.feed(large=large)
+        point = keeper.chance.choice(SINK_POINTS if large else SINK_POINTS[2:])
+        keeper.kill(f"{point}:{keeper.chance.randint(1, files)}")
+
+
 @pytest.mark.slow
 def test_a_table_is_followed_from_its_queue_into_another(
     spark: Any, new_database: Callable[..., Database], tmp_path: Path
