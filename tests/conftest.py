@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator
 import hypothesis
 import pytest
 
-from tests.fix_cascade import londiste, nodes_of  # noqa: F401
+from tests.fix_cascade import londiste, nodes_of, three  # noqa: F401
 from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these names
     cluster,
     cluster16,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from londiste.cascade import create, plan
@@ -118,3 +120,34 @@ def nodes_of(new_database: Callable[..., Database]) -> Iterator[Nodes]:
 def londiste(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
     """``londiste(db, "status", "--json")`` -> Answer."""
     return CommandLine(tmp_path, capsys)
+
+
+@pytest.fixture
+def three(nodes_of: Nodes) -> tuple[Node, Node, Node]:
+    """root <- one, root <- two; both are branches, and all know each other."""
+    root = nodes_of.root()
+    one = nodes_of.below(root, "one", NodeType.BRANCH)
+    two = nodes_of.below(root, "two", NodeType.BRANCH)
+    one.db.execute("select pgq_node.register_location('q', 'two', %s, false)", two.dsn)
+    return root, one, two
+
+
+@contextlib.contextmanager
+def silent(*nodes: Node) -> Iterator[None]:
+    """Nobody gets into the databases of these nodes."""
+
+    def let(node: Node, words: str) -> None:
+        with psycopg.connect(node.db.cluster.dsn("postgres"), autocommit=True) as conn:
+            conn.execute(f'alter database "{node.db.name}" with allow_connections {words}')
+            conn.execute(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s",
+                [node.db.name],
+            )
+
+    for node in nodes:
+        let(node, "false")
+    try:
+        yield
+    finally:
+        for node in nodes:
+            let(node, "true")

@@ -18,10 +18,12 @@ def replaced_by(conn: Connection, queue: str, name: str, *, extra: str = "") -> 
     conn -- on the database of ``name``.
     Takes as long as a node needs that does not answer: some seconds.
     """
-    others = [m for m in nodes.get_queue_locations(conn, queue) if m.name != name]
+    members = nodes.get_queue_locations(conn, queue)
+    others = [m for m in members if m.name != name]
+    asker = topology.Asker.one_of(name, members)
 
     def question(there: Connection, member: Member) -> bool:
-        info = topology.own_info(there, queue, member)
+        info = topology.own_info(there, queue, member, asker)
         if info.type is not NodeType.ROOT:
             return False
         known = nodes.get_queue_locations(there, queue)

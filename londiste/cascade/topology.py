@@ -6,9 +6,9 @@ and never waited for longer than the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import psycopg
@@ -72,44 +72,81 @@ def read(dsn: str, queue: str, *, extra: str = "") -> Topology:
     ) as conn:
         local = nodes.get_node_info(conn, queue)
         members = nodes.get_queue_locations(conn, queue)
+    asker = Asker.one_of(local.name, members)
     return Topology(
-        queue, local.name, views_of(members, queue, extra=extra, local=(local.name, dsn))
+        queue, local.name, views_of(members, queue, asker, extra=extra, local=(local.name, dsn))
     )
 
 
 def views_of(
     members: Sequence[Member],
     queue: str,
+    asker: Asker,
     *,
     extra: str = "",
     local: tuple[str, str] | None = None,
 ) -> dict[str, View]:
-    """What each of these members says of itself, by name; arguments as those of ``ask``."""
+    """What each of these members says of itself, by the name it has; arguments as of ``ask``."""
 
     def question(conn: Connection, member: Member) -> NodeInfo:
-        return own_info(conn, queue, member)
+        return own_info(conn, queue, member, asker)
 
     answers = ask(members, question, extra=extra, local=local)
     views = {}
+    renamed = {}
     for member in members:
         answer = answers[member.name]
         if isinstance(answer, NodeInfo):
-            views[member.name] = View(member, answer)
+            if answer.name != member.name:
+                renamed[member.name] = answer.name
+            views[answer.name] = View(replace(member, name=answer.name), answer)
         else:
             views[member.name] = View(member, None, answer)
+    for name, view in views.items():
+        if view.info is not None and view.info.provider in renamed:
+            # It has not heard of that either.
+            info = replace(view.info, provider=renamed[view.info.provider])
+            views[name] = replace(view, info=info)
     return views
 
 
-def own_info(conn: Connection, queue: str, member: Member) -> NodeInfo:
-    """What the database at a member's location is.  UnknownNode when it is not that member."""
+@dataclass(frozen=True)
+class Asker:
+    """Who asks others what they are: the name of the node, and the members that it knows."""
+
+    name: str
+    known: Collection[str]
+
+    @staticmethod
+    def one_of(name: str, members: Iterable[Member]) -> Asker:
+        """Node ``name``, which has these members listed."""
+        return Asker(name, frozenset(m.name for m in members))
+
+
+def own_info(conn: Connection, queue: str, member: Member, asker: Asker) -> NodeInfo:
+    """What the database at a member's location is, perhaps under a new name.
+
+    Raises UnknownNode when it is another one.
+    """
     info = nodes.get_node_info(conn, queue)
-    if info.name != member.name:
+    if info.name != member.name and not _has_new_name(conn, queue, member, info.name, asker):
         raise UnknownNode(
             f"at the location of node {member.name} lives node {info.name}",
             detail=f"the location is {place(member.location)}",
             hint="one of them was created with a wrong public connection string",
         )
     return info
+
+
+def _has_new_name(conn: Connection, queue: str, member: Member, name: str, asker: Asker) -> bool:
+    """Whether the member is called ``name`` now; who was away has not heard of that.
+
+    It lives where the member did, is none of the other members, and knows who asks.
+    """
+    if name in asker.known:
+        return False
+    theirs = {m.name: m.location for m in nodes.get_queue_locations(conn, queue)}
+    return asker.name in theirs and theirs.get(name) == member.location
 
 
 def ask(

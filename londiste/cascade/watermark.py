@@ -67,8 +67,10 @@ def publish_group(
         if not member.dead and name != info.name:
             asked.append(member)
 
+    asker = topology.Asker.one_of(info.name, members.values())
+
     def question(there: Connection, member: Member) -> int | None:
-        return topology.own_info(there, queue, member).local_watermark
+        return topology.own_info(there, queue, member, asker).local_watermark
 
     listed: dict[str, int | None] = {}
     for name, answer in topology.ask(asked, question, extra=extra).items():

@@ -10,6 +10,7 @@ import click
 
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching import consumers, leaving, lost, moving, switchover, taking
+from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene, look
 from londiste.cascade.switching.steps import AtNode
 from londiste.cli import options, output
@@ -91,6 +92,24 @@ def _alone(where: Sites, steps: Sequence[Step]) -> None:
     for name, dsn, queue in sorted(places):
         with contextlib.suppress(TransientError):
             where.alone(dsn, name, queue)
+
+
+def _check_successor(where: Sites, scene: Scene, new: str, lost_root: str, force: bool) -> None:
+    """Also of a takeover that was interrupted: tables may have been removed from the node since."""
+    noted = scene.operations.get(new)
+    begun = noted is not None and (noted.kind, noted.node) == (Kind.TAKEOVER, lost_root)
+    if new in scene.topology.roots or (noted is not None and not begun):
+        return
+    try:
+        successor.check(where, scene, new, lost_root, force=force, warn=output.warning)
+    except StateError as error:
+        if begun:
+            error.say_more(
+                "the takeover is under way",
+                hint=f"{error.hint}; or undo it: londiste takeover {lost_root} --node {new} --dead"
+                " --rollback",
+            )
+        raise
 
 
 @click.command("change-provider")
@@ -324,8 +343,7 @@ def takeover(
             lost.refuse_live(scene, old, name)
         if gone:
             if dead_root or (not dead_branch and lost.surely_root(where, scene, old)):
-                if name not in scene.operations and name not in scene.topology.roots:
-                    successor.check(where, scene, name, old, force=force, warn=output.warning)
+                _check_successor(where, scene, name, old, force)
                 steps = lost.takeover_root(
                     where,
                     scene,
@@ -428,7 +446,7 @@ def _tag(
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
         scene = _scene(where, settings)
-        steps = leaving.tag(scene, list(names), dead=dead)
+        steps = leaving.tag(where, scene, list(names), dead=dead)
         _tell_silent(scene, names, "does not hear of it")
         word = "dead" if dead else "alive"
         named = ", ".join(names)

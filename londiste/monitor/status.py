@@ -147,9 +147,10 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
     ) as conn:
         local = nodes.get_node_info(conn, queue)
         members = nodes.get_queue_locations(conn, queue)
+    asker = topology.Asker.one_of(local.name, members)
 
     def question(conn: Connection, member: Member) -> _Answer:
-        info = topology.own_info(conn, queue, member)
+        info = topology.own_info(conn, queue, member, asker)
         errors = [
             (c.name, c.cur_error.splitlines()[0])
             for c in nodes.get_consumer_info(conn, queue)
@@ -177,7 +178,8 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
     found = [_node(member, answers[member.name]) for member in members]
-    return Status(queue, local.name, tuple(_with_lag(found, members, dsn, local, queue, extra)))
+    met = [replace(m, name=node.name) for m, node in zip(members, found, strict=True)]
+    return Status(queue, local.name, tuple(_with_lag(found, met, dsn, local, queue, extra)))
 
 
 def _known(missing: list[str], ask: Callable[[], _T]) -> _T | None:

@@ -113,9 +113,12 @@ def prove_continuity(
     tick = state.completed_tick if stands is None else stands
     known = continuity.recall(target, queue, worker)
     facts = continuity.look(source, queue, worker, known, tick)
-    found = continuity.prove(
-        queue, worker, state.provider, tick, known, facts, hint=POSITION_LOST_HINT
-    )
+    hint = POSITION_LOST_HINT
+    if facts.registration is None:
+        # A node that was taken for lost: its provider has forgotten it.
+        hint = f"londiste change-provider --provider {state.provider} registers it again, where it"
+        hint += " stands; if its tick is gone: londiste drop-node, and make it anew"
+    found = continuity.prove(queue, worker, state.provider, tick, known, facts, hint=hint)
     if found is not None and found != known:
         continuity.note(target, queue, worker, found)
     if state.combined_queue is None and continuity.forgotten(known, facts, state.provider, tick):

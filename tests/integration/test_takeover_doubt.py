@@ -2,52 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
-import psycopg
-import pytest
-
 from londiste.cascade.plan import Sites, execute, remaining
 from londiste.cascade.switching import lost
 from londiste.cascade.switching.scene import look
-from londiste.cascade.types import NodeType
-from tests.fix_cascade import QUEUE, CommandLine, Node, Nodes
+from tests.fix_cascade import QUEUE, CommandLine, Node, silent
 
 NOTES = "select operation, node_name from pgq_node.operation"
 DEAD = "select node_name from pgq_node.node_location where dead order by 1"
 TYPE = "select node_type, (select paused from pgq_node.local_state) from pgq_node.node_info"
-
-
-@pytest.fixture
-def three(nodes_of: Nodes) -> tuple[Node, Node, Node]:
-    """root <- one, root <- two; both are branches, and all know each other."""
-    root = nodes_of.root()
-    one = nodes_of.below(root, "one", NodeType.BRANCH)
-    two = nodes_of.below(root, "two", NodeType.BRANCH)
-    one.db.execute("select pgq_node.register_location('q', 'two', %s, false)", two.dsn)
-    return root, one, two
-
-
-@contextlib.contextmanager
-def silent(*nodes: Node) -> Iterator[None]:
-    """Nobody gets into the databases of these nodes."""
-
-    def let(node: Node, words: str) -> None:
-        with psycopg.connect(node.db.cluster.dsn("postgres"), autocommit=True) as conn:
-            conn.execute(f'alter database "{node.db.name}" with allow_connections {words}')
-            conn.execute(
-                "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s",
-                [node.db.name],
-            )
-
-    for node in nodes:
-        let(node, "false")
-    try:
-        yield
-    finally:
-        for node in nodes:
-            let(node, "true")
 
 
 def test_a_lost_branch_is_not_taken_for_the_root_while_the_root_is_silent(

@@ -274,6 +274,8 @@ class Course:
         dead = [n for (n,) in asked.rows("select node_name from pgq_node.node_location where dead")]
         if dead:
             self.must(asked, "tag-alive", *dead)
+        for name in dead:
+            self.take_in_again(name)
         for place, seen in list(self.ledger.nodes()):
             if seen.paused:
                 self.must(asked, "resume", "--node", place.name, *PATIENT)
@@ -283,23 +285,45 @@ class Course:
         self.told["runs"] += 1
         self.told["roots"] += self.ledger.roots
 
+    def take_in_again(self, name: str) -> None:
+        """A branch or leaf that was taken for lost goes on where it stands, or is to be made anew.
+
+        The others have forgotten it, and its provider may be gone or be called otherwise.
+        """
+        root = self.ledger.root
+        argv = ("change-provider", "--node", name, "--provider", root.name, "--force")
+        answer = self.give(root, *argv, *PATIENT)
+        assert answer is not None, argv
+        if answer.code == 3 and f"which {root.name} has to have" in answer.err:
+            self.must(root, "drop-node", name)
+            self.notice_dropped()
+        else:
+            assert answer.code == 0, f"{argv}: {answer}"
+            self.told["taken in again"] += 1
+
     def finish_what_is_under_way(self) -> None:
-        for _ in range(4):
+        """One after the other: one may be in the way of another, whose refusal says so."""
+        for _ in range(6):
             notes = {}
             for place, _seen in [*self.ledger.nodes(), *((p, None) for p in self.ledger.away)]:
                 noted = operation.find(place.session(), QUEUE)
                 if noted is not None:
-                    notes[place.slot] = (place, noted)
+                    notes[place.slot] = (place, noted.command().split()[1:])
             if not notes:
                 return
-            place, noted = next(iter(notes.values()))
-            argv = noted.command().split()[1:]
-            more = _FINISHING.get(argv[0], PATIENT)
-            answer = self.give(place, *argv, *more)
-            if answer is not None and answer.code == 3:
+            answers = []
+            for place, argv in notes.values():
+                answers.append(self.give(place, *argv, *_FINISHING.get(argv[0], PATIENT)))
+                if answers[-1] is not None and answers[-1].code == 0:
+                    break
+            else:
                 # Its new root has lost a table meanwhile, or its new provider reads from it.
-                answer = self.give(place, *argv, "--rollback")
-            assert answer is not None and answer.code == 0, f"{argv}: {answer}"
+                for place, argv in notes.values():
+                    answers.append(self.give(place, *argv, "--rollback"))
+                    if answers[-1] is not None and answers[-1].code == 0:
+                        break
+                else:
+                    raise AssertionError(f"{list(notes.values())}: {answers}")
             self.notice_dropped()
         raise AssertionError(f"still under way: {notes}")
 

@@ -156,6 +156,30 @@ def test_a_lost_root_comes_back_when_its_successor_was_replaced(stage: Stage) ->
     assert not life.ledger.away
 
 
+def test_a_lost_root_comes_back_to_nodes_with_other_names(stage: Stage) -> None:
+    life = Life(stage, collections.Counter())
+    life.begin()
+    life.write(1)
+    life.lose(0, True)
+    n1, n2, *_ = stage.places
+    life.must(n2, "takeover", "n1", "--dead", *LIMITS)
+    life.must(n2, "rename-node", "n2", "two")
+    life.must(n2, "rename-node", "n4", "four")
+    life.must(n2, "change-provider", "--node", "n3", "--provider", "two", *LIMITS)
+    life.must(n2, "change-provider", "--node", "n5", "--provider", "two", *LIMITS)
+    life.must(n2, "drop-node", "n3")
+    life.notice_dropped()
+    life.read_names()
+    life.come_back()
+    life.take_back(0, ["--undo", "--resync"], None, 0)
+    with life.telling():
+        assert not life.ledger.away
+        names = "select node_name from pgq_node.node_location order by 1"
+        assert n1.rows(names) == [("four",), ("n1",), ("n5",), ("two",)]
+        assert n1.value("select provider_node from pgq_node.local_state") == "two"
+        life.finish()
+
+
 def test_a_table_that_is_removed_during_a_switchover_is_missed(stage: Stage) -> None:
     """What is written to it on the new root would not be captured."""
     life = Life(stage, collections.Counter())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from londiste.cascade import nodes, readers, watermark
 from londiste.cascade.plan import Sites, Step
-from londiste.cascade.switching import operation
+from londiste.cascade.switching import lost, operation
 from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene
 from londiste.cascade.switching.steps import Begin, Place, TagDead, Ticket
@@ -17,10 +17,11 @@ from londiste.errors import LondisteError, NodeUnreachable, StateError, UsageErr
 from londiste.pgq import kinds, manage, queues, sinks
 
 
-def tag(scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
+def tag(sites: Sites, scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
     """The steps that tell every node that answers that others are dead, or alive again.
 
-    Raises UnknownNode; StateError for the node at which the command is given.
+    Raises UnknownNode; StateError for the node at which the command is given, and for a lost root:
+    taken for alive, it would take itself for the root.
     """
     steps: list[Step] = []
     for name in names:
@@ -29,7 +30,14 @@ def tag(scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
             raise StateError(
                 f"node {name} is the one that is asked", hint="give the command at another node"
             )
-        steps += [TagDead(scene.place(n.name), scene.queue, name, dead) for n in scene.live()]
+        if not dead and (kept := lost.keepers(sites, scene, name)):
+            raise StateError(
+                f"node {name} was the root, and {', '.join(kept)} keeps events for it",
+                detail="taken for alive, it would take writes again",
+                hint=f"londiste resurrect --node {name} makes it a branch; or, if it is gone for"
+                f" good: londiste drop-node {name}",
+            )
+        steps += [TagDead(scene.place(n.name), scene.queue, name, dead) for n in scene.listening()]
     return steps
 
 
@@ -56,7 +64,7 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
         # The root knows it no more, and did not answer when the drop was noted elsewhere.
         return [
             DropNode(scene.place(n.name), scene.queue, name, noted.get(n.name))
-            for n in scene.live()
+            for n in scene.listening()
         ]
     place = scene.place(name)
     below = scene.topology.children(name)
@@ -79,7 +87,7 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
                 hint=other.way_out(at),
             )
     view = scene.topology.views[name]
-    gone = view.info is None and _is_dropped(sites, place, scene.queue)
+    gone = view.info is None and _is_dropped(sites, place, scene.queue, begun=bool(noted))
     if view.info is None and not (gone or force or view.member.dead):
         raise NodeUnreachable(
             f"node {name} does not answer: {view.error}",
@@ -94,7 +102,7 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
         )
     if view.info is not None and view.info.type is not NodeType.LEAF and not force:
         _refuse_readers(sites.at(place.dsn), scene.queue, name)
-    others = [scene.place(n.name) for n in scene.live() if n.name != name]
+    others = [scene.place(n.name) for n in scene.listening() if n.name != name]
     roots = [p for p in others if p.name in scene.topology.roots]
     rest = [p for p in others if p.name not in scene.topology.roots]
     steps: list[Step] = []
@@ -145,12 +153,17 @@ def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
         )
 
 
-def _is_dropped(sites: Sites, place: Place, queue: str) -> bool:
-    """Whether the database answers and is no node: a command got so far before."""
+def _is_dropped(sites: Sites, place: Place, queue: str, *, begun: bool) -> bool:
+    """Whether the database answers and is no node: a command got so far before.
+
+    begun -- this drop is noted: no other name was given to the node since, so one of another name
+        was made there afterwards.
+    """
     try:
-        return nodes.find_node_info(sites.at(place.dsn), queue) is None
+        found = nodes.find_node_info(sites.at(place.dsn), queue)
     except LondisteError:
         return False
+    return found is None or (begun and found.name != place.name)
 
 
 @dataclass(frozen=True)
@@ -216,10 +229,23 @@ def rename(sites: Sites, scene: Scene, old: str, new: str) -> list[Step]:
     rest: list[Place] = []
     for name, view in known.items():
         place = scene.place(name)
+        if scene.replaced(name):
+            if name in (old, new):
+                raise StateError(
+                    f"another node has taken the place of root {name}",
+                    hint=f"first bring it back as a branch: londiste resurrect --node {name}",
+                )
+            continue
         # Interrupted, the node may call itself by the one name, and be known here by the other.
         info = view.info or (_half_renamed(sites, place, scene.queue, old, new))
         if info is not None:
             (roots if info.type is NodeType.ROOT else rest).append(place)
+        elif name in (old, new):
+            raise NodeUnreachable(
+                f"node {name} does not answer: {view.error}",
+                detail="it would come back under its old name, and be unknown",
+                hint="start its server, and give the command again",
+            )
         elif not view.member.dead:
             raise NodeUnreachable(
                 f"node {name} does not answer: {view.error}",

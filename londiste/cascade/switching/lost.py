@@ -297,7 +297,7 @@ def takeover_branch(
     if children:
         refuse_leaf(target, "it cannot take over the subscribers")
     above = _provider_of(sites, scene, lost)
-    steps: list[Step] = [TagDead(scene.place(n.name), queue, lost) for n in scene.live()]
+    steps: list[Step] = [TagDead(scene.place(n.name), queue, lost) for n in scene.listening()]
     noted = scene.operations.get(new)
     if target.provider == lost or (noted is not None and noted.from_node == lost):
         steps += moving.change_provider(

@@ -59,7 +59,8 @@ def change_provider(
 ) -> list[Step]:
     """The steps that let node ``name`` read from ``new``; none when it does, and nothing is open.
 
-    Open is also what a node keeps for ``name`` that did not answer at an earlier change.
+    Open is also what a node keeps for ``name`` that did not answer at an earlier change, and that
+    ``new`` has forgotten ``name``, which was given up and is back.
 
     timeout -- seconds for each wait.
     guard -- what other layers have to do about it, or have against it.
@@ -78,7 +79,10 @@ def change_provider(
             hint=noted.way_out(name),
         )
     if noted is None and info.provider == new and info.type is not NodeType.ROOT:
-        return left_over(sites, scene, {name}, new, warn)
+        return [
+            *_again(sites, scene, info, timeout),
+            *left_over(sites, scene, {name}, new, warn),
+        ]
     _check(scene, info, new, ignoring)
     old = noted.from_node if noted is not None and noted.from_node else info.provider
     resume = noted.resume if noted is not None else not info.paused
@@ -123,6 +127,27 @@ def rollback(
         *steps,
         Unsubscribe(scene.place(noted.new), scene.queue, name, warn),
         End(place, scene.queue, ticket),
+    ]
+
+
+def _again(sites: Sites, scene: Scene, info: NodeInfo, timeout: float) -> list[Step]:
+    """A node that was taken for lost is known to its provider again; none when it always was.
+
+    It goes on where it stands, if the provider still has that tick.
+    """
+    place, provider = scene.place(info.name), info.provider
+    if not scene.answers(provider) or scene.info(provider).type is NodeType.LEAF:
+        return []
+    conn = sites.at(scene.place(provider).dsn)
+    known = any(s.name == info.name for s in nodes.get_subscriber_info(conn, scene.queue))
+    # The provider may have got another name meanwhile.
+    called = nodes.get_worker_state(sites.at(place.dsn), scene.queue).provider
+    if known and called == provider:
+        return []
+    return [
+        known_at(scene, info.name, provider),
+        *_subscription(sites, scene, info, provider, timeout),
+        ChangeProvider(place, scene.queue, info.worker, provider),
     ]
 
 

@@ -7,6 +7,7 @@ others, behind it are events that nobody else has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -17,7 +18,8 @@ from londiste.cascade.switching.lost import GRAVESTONE
 from londiste.cascade.switching.operation import Kind, Operation
 from londiste.cascade.switching.scene import Scene
 from londiste.cascade.switching.steps import Place
-from londiste.cascade.types import NodeInfo, NodeType
+from londiste.cascade.types import Member, NodeInfo, NodeType
+from londiste.db import call
 from londiste.db.connection import Connection, place
 from londiste.db.queries import query
 from londiste.errors import NodeBusy, NodeUnreachable, StateError, from_database
@@ -63,7 +65,7 @@ def find(sites: Sites, scene: Scene, name: str) -> Returned | None:
     if info.type is not NodeType.ROOT:
         if noted is None:
             return None
-        return Returned(info, scene.info(noted.new), info.last_tick, (), noted)
+        return Returned(info, scene.info(info.provider), info.last_tick, (), noted)
     if info.target_for:
         raise StateError(
             f"queue {scene.queue} of node {name} is a combined one",
@@ -191,4 +193,50 @@ class Readmit:
             nodes.register_subscriber(conn, self.queue, self.node, self.worker, self.tick)
 
 
-__all__ = ["Readmit", "Returned", "find"]
+@dataclass(frozen=True)
+class News:
+    """What has become of the members of a cascade while a node was away.
+
+    gone -- names that nobody has any more, or another one of them.
+    renamed -- (name of before, name of now) of members that live where they did.
+    others -- the members as they are now; the node itself is not among them.
+    """
+
+    gone: tuple[str, ...]
+    renamed: tuple[tuple[str, str], ...]
+    others: tuple[Member, ...]
+
+
+def news(known: Sequence[Member], now: Sequence[Member], own: str) -> News:
+    """Pure: what a node called ``own``, to which these members are known, has to learn."""
+    lives = {m.location: m.name for m in now}
+    kept = {m.name for m in now}
+    before = [m for m in known if m.name != own]
+    renamed = {
+        m.name: lives[m.location] for m in before if m.name not in kept and m.location in lives
+    }
+    gone = [
+        m.name
+        for m in before
+        if m.name in renamed.values() or (m.name not in kept and m.name not in renamed)
+    ]
+    others = tuple(m for m in now if m.name != own)
+    return News(tuple(gone), tuple(renamed.items()), others)
+
+
+def learn(conn: Connection, provider: Connection, queue: str, own: str) -> None:
+    """Has node ``own`` know the members as its provider does; in the caller's transaction.
+
+    The events of that are behind the tick from which the node goes on, or come again.
+    """
+    now = nodes.get_queue_locations(provider, queue)
+    told = news(nodes.get_queue_locations(conn, queue), now, own)
+    for name in told.gone:
+        nodes.unregister_location(conn, queue, name)
+    for old, new in told.renamed:
+        call.ret(conn, "pgq_node.rename_node", queue, old, new)
+    for member in told.others:
+        nodes.register_location(conn, queue, member.name, member.location, dead=member.dead)
+
+
+__all__ = ["News", "Readmit", "Returned", "find", "learn", "news"]

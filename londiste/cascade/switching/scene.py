@@ -10,7 +10,7 @@ from londiste.cascade.plan import Sites
 from londiste.cascade.switching import operation
 from londiste.cascade.switching.operation import Operation
 from londiste.cascade.switching.steps import Place
-from londiste.cascade.topology import Topology
+from londiste.cascade.topology import Asker, Topology
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.errors import NodeUnreachable, StateError, UnknownNode
 
@@ -37,6 +37,21 @@ class Scene:
         for view in self.topology.views.values():
             if view.info is not None:
                 yield view.info
+
+    def replaced(self, name: str) -> bool:
+        """Whether the node is a root in whose place another one is; it takes no news until it
+        is back as a branch, and learns then what has become of the others."""
+        view = self.topology.views.get(name)
+        return (
+            view is not None
+            and view.member.dead
+            and self.topology.roots != [name]
+            and (name in self.topology.roots)
+        )
+
+    def listening(self) -> Iterator[NodeInfo]:
+        """The nodes that answer and can be told news."""
+        return (info for info in self.live() if not self.replaced(info.name))
 
     def info(self, name: str) -> NodeInfo:
         """A node that has to answer.  Raises UnknownNode, NodeUnreachable."""
@@ -132,6 +147,7 @@ def _as_the_root_knows(sites: Sites, seen: Topology, extra: str) -> Topology:
         return seen
     root = sites.at(sites.reach(seen.views[seen.roots[0]].member.location))
     members = {m.name: m for m in nodes.get_queue_locations(root, seen.queue)}
+    asker = Asker.one_of(seen.local, members.values())
     if seen.local not in members:
         return seen
     views = {name: view for name, view in seen.views.items() if name in members}
@@ -140,7 +156,7 @@ def _as_the_root_knows(sites: Sites, seen: Topology, extra: str) -> Topology:
         seen.local,
         views
         | topology.views_of(
-            [m for name, m in members.items() if name not in views], seen.queue, extra=extra
+            [m for name, m in members.items() if name not in views], seen.queue, asker, extra=extra
         ),
     )
 

@@ -327,8 +327,13 @@ class Subscribe:
             try:
                 nodes.register_subscriber(conn, self.queue, self.node, self.worker, tick)
             except LondisteError as error:
+                gone = isinstance(error, StateError)
                 error.say_more(
-                    f"node {self.node} stands at tick {tick}, which {self.at.name} has to have"
+                    f"node {self.node} stands at tick {tick}, which {self.at.name} has to have",
+                    hint="give it another provider, or make it anew: londiste drop-node"
+                    f" {self.node}, then create-leaf or create-branch"
+                    if gone
+                    else "",
                 )
                 raise
 

@@ -268,6 +268,8 @@ class ComeBack:
                 tables.local_set_table_state(conn, self.queue, table.name, None, None)
             for name in self.scripts:
                 script_state.forget_script(conn, self.queue, name)
+            # Nodes may have come, gone and got other names; its own queue says nothing of it.
+            returned.learn(conn, sites.at(self.provider.dsn), self.queue, self.at.name)
             operation.return_as_branch(
                 conn,
                 self.queue,
