@@ -148,3 +148,18 @@ def test_a_new_root_that_has_lost_a_table_meanwhile_is_refused(
         assert "table public.t is not kept by one" in refused.err
         assert "londiste takeover root --node one --dead --rollback" in refused.err
     assert one.db.execute(PROVIDER) == [("branch", "root")]
+
+
+def test_two_nodes_are_not_sent_to_read_from_each_other(
+    three: Three, londiste: CommandLine
+) -> None:
+    _root, one, two = three
+    one.db.execute(BEGIN, "change-provider", "one", "two", "root")
+    back = ("change-provider", "--node", "two", "--provider", "one", "--timeout", "0")
+    refused = londiste(two.db, *back)
+    assert refused.code == 3, refused
+    undo = "londiste change-provider --node one --provider two --rollback"
+    assert undo in refused.err
+    assert londiste(one.db, *undo.split()[1:]).code == 0
+    assert londiste(two.db, *back).code == 0
+    assert two.db.execute(PROVIDER) == [("branch", "one")]

@@ -202,12 +202,26 @@ def _check(scene: Scene, info: NodeInfo, new: str, ignoring: str | None = None) 
     if ignoring in above:
         above = []
     if info.name in above:
+        begun = scene.operations.get(info.name)
         raise StateError(
             f"node {new} reads from {info.name}, directly or through others",
             detail="both would wait for each other",
             hint=f"first give {new} another provider: londiste change-provider --node {new}"
-            " --provider NODE",
+            " --provider NODE"
+            + (f"; or undo what is under way: {begun.command()} --rollback" if begun else ""),
         )
+    for node in (new, *above):
+        noted = scene.operations.get(node)
+        if (
+            noted is not None
+            and (noted.kind, noted.node) == (Kind.CHANGE_PROVIDER, node)
+            and info.name in (noted.new, *scene.providers(noted.new))
+        ):
+            raise NodeBusy(
+                f"node {node}: {noted.describe()} is under way",
+                detail=f"finished, it would read from {info.name}, and both wait for each other",
+                hint=noted.way_out(node),
+            )
 
 
 def followers(scene: Scene, old: str, new: str) -> list[NodeInfo]:
