@@ -39,15 +39,12 @@ class Scene:
                 yield view.info
 
     def replaced(self, name: str) -> bool:
-        """Whether the node is a root in whose place another one is; it takes no news until it
-        is back as a branch, and learns then what has become of the others."""
-        view = self.topology.views.get(name)
-        return (
-            view is not None
-            and view.member.dead
-            and self.topology.roots != [name]
-            and (name in self.topology.roots)
-        )
+        """Whether the node is a root that was given up, beside another one.
+
+        It takes no news until it is back as a branch, and learns then what the others are.
+        """
+        view, roots = self.topology.views.get(name), self.topology.roots
+        return view is not None and view.member.dead and name in roots and roots != [name]
 
     def listening(self) -> Iterator[NodeInfo]:
         """The nodes that answer and can be told news."""
