@@ -136,6 +136,10 @@ def unknown_command(name: str, known: Iterable[str], group: str = "londiste") ->
     return UsageError(f"no command {name}", hint=hint)
 
 
+#: Options that all commands share, and that belong in front of them.
+_OF_THE_PROGRAM = ("--set", "-c", "--config", "-q", "--quiet", "-v", "--verbose")
+
+
 def _from_click(error: click.ClickException) -> UsageError:
     message = error.format_message().rstrip(".")
     if message:
@@ -143,4 +147,11 @@ def _from_click(error: click.ClickException) -> UsageError:
     command = "londiste"
     if isinstance(error, click.UsageError) and error.ctx is not None:
         command = error.ctx.command_path
+    program, _, rest = command.partition(" ")
+    if isinstance(error, click.NoSuchOption) and rest and error.option_name in _OF_THE_PROGRAM:
+        # Not what resembles it by its letters.
+        return UsageError(
+            f"{command} has no option {error.option_name}",
+            hint=f"it stands in front of the command: {program} {error.option_name} … {rest}",
+        )
     return UsageError(message, hint=f"{command} --help shows how it is used")

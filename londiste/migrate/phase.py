@@ -8,8 +8,9 @@ from enum import StrEnum
 
 from londiste.cascade.plan import Sites
 from londiste.cascade.switching import operation
+from londiste.cascade.switching.operation import Kind, Operation
 from londiste.cascade.types import NodeType
-from londiste.migrate import daemons, setup
+from londiste.migrate import daemons, setup, switching
 from londiste.migrate.pair import NEW, OLD, Pair
 from londiste.monitor import status
 from londiste.replication import tables
@@ -23,6 +24,7 @@ class Phase(StrEnum):
     COPYING = "copying"
     IN_STEP = "in step"
     SWITCHING = "switching"
+    CHANGING = "changing"
     SWITCHED = "switched"
     ENDING = "ending"
 
@@ -31,13 +33,13 @@ class Phase(StrEnum):
 class Seen:
     """What was asked.
 
-    types -- of the nodes that there are, by name.  to -- the node that a switch under way makes
-    the root.  states -- of the tables of the branch; None: to be copied.  left -- tables of the
-    root that the queue does not carry yet.
+    types -- of the nodes that there are, by name.  noted -- the changes of the cascade that are
+    under way at one of them.  states -- of the tables of the branch; None: to be copied.  left --
+    tables of the root that the queue does not carry yet.
     """
 
     types: Mapping[str, NodeType]
-    to: str | None = None
+    noted: Sequence[Operation] = ()
     states: Sequence[str | None] = ()
     left: int = 0
     added: int = 0
@@ -47,9 +49,11 @@ def phase(seen: Seen) -> Phase:
     """Pure: where a move stands."""
     if not seen.types:
         return Phase.NOT_BEGUN
+    if any(not switching.ours(noted) for noted in seen.noted):
+        return Phase.CHANGING
     if len(seen.types) == 1:
         return Phase.ENDING if seen.types.get(NEW) is NodeType.ROOT else Phase.SETTING_UP
-    if seen.to is not None:
+    if seen.noted:
         return Phase.SWITCHING
     if seen.types[NEW] is NodeType.ROOT:
         return Phase.SWITCHED
@@ -60,6 +64,19 @@ def phase(seen: Seen) -> Phase:
     return Phase.IN_STEP
 
 
+def takes_writes(types: Mapping[str, NodeType], noted: Mapping[str, Operation]) -> str | None:
+    """Pure: the node that takes writes.  None: none of them, in the middle of a switch.
+
+    noted -- what is under way, by the node that has it noted.
+    """
+    closed = {
+        name
+        for name, one in noted.items()
+        if one.kind is Kind.SWITCHOVER and one.node == name and one.last_tick is not None
+    }
+    return next((n for n, k in types.items() if k is NodeType.ROOT and n not in closed), None)
+
+
 #: What to type next, in each phase.
 NEXT: Mapping[Phase, str] = {
     Phase.NOT_BEGUN: "londiste migrate check, then londiste migrate start",
@@ -67,6 +84,7 @@ NEXT: Mapping[Phase, str] = {
     Phase.COPYING: "wait; londiste copy status shows more; londiste migrate start has to run",
     Phase.IN_STEP: "londiste migrate verify, then londiste migrate switch",
     Phase.SWITCHING: "give the command of the switch again, or with --rollback to undo it",
+    Phase.CHANGING: "somebody else is changing the cascade: wait until it is done",
     Phase.SWITCHED: "londiste migrate verify; londiste migrate back returns,"
     " londiste migrate finish ends it",
     Phase.ENDING: "londiste migrate finish goes on",
@@ -77,7 +95,7 @@ NEXT: Mapping[Phase, str] = {
 class Progress:
     """A move, for people and programs.
 
-    root -- which side takes writes: old or new.
+    root -- which side takes writes: old or new.  None: neither, or nothing has begun.
     lag -- seconds that the other one is behind; None: not known.
     running, missing -- daemons that run, whoever started them, and that do not.
     """
@@ -103,20 +121,24 @@ def look(sites: Sites, pair: Pair) -> Progress:
     if not infos:
         return Progress(Phase.NOT_BEGUN, None, 0, 0, None, (), (), (), NEXT[Phase.NOT_BEGUN])
     types = {name: info.type for name, info in infos.items()}
-    root = next((name for name, kind in types.items() if kind is NodeType.ROOT), None)
-    below = next((name for name, kind in types.items() if kind is not NodeType.ROOT), None)
     conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
-    noted = [operation.find(conn[name], pair.queue) for name in infos]
+    noted = {
+        name: one for name in infos if (one := operation.find(conn[name], pair.queue)) is not None
+    }
+    root = takes_writes(types, noted)
+    # In the middle of a switch there are two roots, one of them closed, or a closed one alone.
+    above = root or next((name for name, kind in types.items() if kind is NodeType.ROOT), None)
+    below = next((name for name in types if name != above), None)
     states: list[str | None] = []
     added = left = 0
     if below is not None:
         states = [t.state for t in tables.get_table_list(conn[below], pair.queue) if t.local]
-    if root is not None:
-        added = len([t for t in tables.get_table_list(conn[root], pair.queue) if t.local])
-        left = len(setup.not_replicated(conn[root], pair.queue))
-    seen = Seen(types, next((n.new for n in noted if n is not None), None), states, left, added)
+    if above is not None:
+        added = len([t for t in tables.get_table_list(conn[above], pair.queue) if t.local])
+        left = len(setup.not_replicated(conn[above], pair.queue))
+    seen = Seen(types, list(noted.values()), states, left, added)
     now = phase(seen)
-    lag, errors = _health(pair, below, root)
+    lag, errors = _health(pair, below, above)
     needed = [need.name for need in daemons.needs(pair)]
     there = daemons.running(pair, conn) if len(infos) == 2 else set()
     return Progress(
@@ -128,8 +150,18 @@ def look(sites: Sites, pair: Pair) -> Progress:
         tuple(name for name in needed if name in there),
         tuple(name for name in needed if name not in there),
         errors,
-        NEXT[now],
+        _next(pair, now, noted),
     )
+
+
+def _next(pair: Pair, now: Phase, noted: Mapping[str, Operation]) -> str:
+    """What to type next; while a change is under way, what finishes this very one."""
+    for name, one in noted.items():
+        if now is Phase.CHANGING and not switching.ours(one):
+            return f"{one.describe()}; {switching.way_out(pair, one, name)}"
+        if now is Phase.SWITCHING:
+            return switching.way_out(pair, one, name)
+    return NEXT[now]
 
 
 def _health(
@@ -146,4 +178,4 @@ def _health(
     return lag, tuple(errors)
 
 
-__all__ = ["NEW", "NEXT", "OLD", "Phase", "Progress", "Seen", "look", "phase"]
+__all__ = ["NEW", "NEXT", "OLD", "Phase", "Progress", "Seen", "look", "phase", "takes_writes"]

@@ -18,10 +18,11 @@ from londiste.cascade.switching.operation import Kind, Operation
 from londiste.cascade.switching.scene import Scene, look
 from londiste.cascade.switching.steps import End
 from londiste.cascade.switching.switchover import Switchover
+from londiste.cascade.types import NodeType
 from londiste.db.connection import place, session, use_own_names
 from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
 from londiste.migrate import facts, setup
-from londiste.migrate.pair import Pair, Side, secrets_of
+from londiste.migrate.pair import NEW, OLD, Pair, Side, secrets_of
 from londiste.replication import successor
 from londiste.replication.carry import carry
 
@@ -94,13 +95,7 @@ def prepare(
     Raises StateError when ``to`` does not have everything, or the move has not come so far.
     """
     here = pair.other(to)
-    for side in (here, to):
-        if setup.node(sites, side, pair.queue) is None:
-            raise StateError(
-                f"the move has not begun, or is over: {place(side.dsn)} is no node of queue"
-                f" {pair.queue}",
-                hint="londiste migrate start begins, londiste migrate status shows where it stands",
-            )
+    _require_nodes(sites, pair)
     seen = scene(sites, pair, to)
     refuse_under_way(pair, seen, to)
     switch = switchover.prepare(
@@ -132,17 +127,26 @@ def refuse_under_way(pair: Pair, seen: Scene, to: Side | None = None) -> None:
 
     A switch to the other side counts wherever it is noted: ``to`` may be closed by it already.
     """
-    for noted in seen.operations.values():
-        if to is None or noted.kind is not Kind.SWITCHOVER or noted.new != to.name:
+    for name, noted in seen.operations.items():
+        if to is None or not ours(noted) or noted.new != to.name:
             raise NodeBusy(
-                f"node {noted.node}: {noted.describe()} is under way", hint=way_out(pair, noted)
+                f"node {name}: {noted.describe()} is under way", hint=way_out(pair, noted, name)
             )
 
 
-def way_out(pair: Pair, noted: Operation) -> str:
-    """For a hint: what finishes a change and undoes it; a switch by the commands of a move."""
-    if noted.kind is not Kind.SWITCHOVER:
-        return noted.way_out()
+def ours(noted: Operation) -> bool:
+    """Whether a change that is under way is a switch of a move, and not of somebody else."""
+    return noted.kind is Kind.SWITCHOVER and {noted.node, noted.new} == {OLD, NEW}
+
+
+def way_out(pair: Pair, noted: Operation, at: str) -> str:
+    """For a hint: what finishes a change and undoes it; a switch by the commands of a move.
+
+    at -- the node at which it is noted.
+    """
+    if not ours(noted):
+        settings = f"londiste --set queue_name={pair.queue} --set db=…"
+        return f"{noted.way_out(at)}; with the settings of node {at}: {settings}"
     command = f"londiste migrate {'switch' if noted.new == pair.new.name else 'back'}"
     return f"finish it: {command}; or undo it: {command} --rollback"
 
@@ -154,8 +158,32 @@ def run(found: Switch, sites: Sites, report: Callable[[Step], None]) -> int:
 
 
 def rollback(sites: Sites, pair: Pair, to: Side) -> list[Step]:
-    """The steps that undo a switch to ``to`` that was begun.  Raises StateError."""
-    return switchover.rollback(sites, scene(sites, pair, to), to.name)
+    """The steps that undo a switch to ``to`` that was begun.  Raises StateError, NodeBusy."""
+    _require_nodes(sites, pair)
+    seen = scene(sites, pair, to)
+    refuse_under_way(pair, seen, to)
+    command, other = ("switch", "back") if to.name == NEW else ("back", "switch")
+    if not seen.operations and not seen.silent():
+        raise StateError(
+            f"no switch to the {to.name} database is under way",
+            hint="londiste migrate status shows where the move stands",
+        )
+    if seen.info(to.name).type is NodeType.ROOT:
+        raise StateError(
+            f"the {to.name} database takes the writes already: the switch cannot be undone",
+            hint=f"londiste migrate {command} finishes it; then londiste migrate {other} returns",
+        )
+    return switchover.rollback(sites, seen, to.name)
+
+
+def _require_nodes(sites: Sites, pair: Pair) -> None:
+    for side in (pair.old, pair.new):
+        if setup.node(sites, side, pair.queue) is None:
+            raise StateError(
+                f"the move has not begun, or is over: {place(side.dsn)} is no node of queue"
+                f" {pair.queue}",
+                hint="londiste migrate start begins, londiste migrate status shows where it stands",
+            )
 
 
 def _require_replica(pair: Pair, here: Side) -> None:

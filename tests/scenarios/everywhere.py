@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import psycopg
 
@@ -25,12 +25,19 @@ class Everywhere:
     """One thread for each database; each writes rows of its own, with its name and a number.
 
     first -- the number of the first row.
+    once -- by node: nobody writes there before this statement answers true.
     """
 
     def __init__(
-        self, databases: dict[str, Database], *, pause: float = 0.004, first: int = 1
+        self,
+        databases: dict[str, Database],
+        *,
+        pause: float = 0.004,
+        first: int = 1,
+        once: Mapping[str, str] | None = None,
     ) -> None:
         self._pause = pause
+        self._once = dict(once or {})
         self._first = first
         self._lock = threading.Lock()
         #: (time, node, number) of what was confirmed.
@@ -101,6 +108,9 @@ class Everywhere:
         return first - last
 
     def _run(self, name: str, database: Database) -> None:
+        while name in self._once and not database.value(self._once[name]):
+            if self._stop.wait(0.05):
+                return
         n = self._first - 1
         conn: psycopg.Connection | None = None
         while not self._stop.is_set():

@@ -207,7 +207,7 @@ class QuickCascade:
         self._stop()
         for node in self.nodes.values():
             self.wait(
-                lambda node=node: self.look(node, _SESSIONS) == 0,
+                lambda node=node: self.look(node, SESSIONS) == 0,
                 f"the end of the sessions on {node.name}",
             )
             node.database.cluster.create_database(_saved(node), template=node.database.name)
@@ -282,13 +282,13 @@ class QuickCascade:
             if not node.database.cluster.running():
                 found[node.name] = "down"
                 continue
-            found[node.name] = [row for part in _DIGEST for row in node.database.execute(part)]
+            found[node.name] = [row for part in DIGEST for row in node.database.execute(part)]
         return found
 
 
 _TYPE = "select node_type from pgq_node.node_info"
 _KNOWN = "select count(*) from pgq_node.node_location"
-_SESSIONS = (
+SESSIONS = (
     "select count(*) from pg_stat_activity"
     " where datname = current_database() and pid <> pg_backend_pid()"
 )
@@ -298,7 +298,7 @@ _POSITION = (
     " where n.node_type <> 'root' union all select max(tick_id) from pgq.tick t"
     " where exists (select from pgq_node.node_info where node_type = 'root')"
 )
-_DIGEST = (
+DIGEST = (
     "select 'node', node_type, node_name, worker_name from pgq_node.node_info",
     "select 'reads', consumer_name, provider_node, paused, uptodate, cur_error"
     " from pgq_node.local_state order by 2",

@@ -44,6 +44,11 @@ def test_the_old_form_of_a_call_means_the_same(given: list[str], meant: list[str
         (["statu"], "error: no command statu\n", "did you mean: londiste status"),
         (["queue", "lst"], "error: no command lst\n", "did you mean: londiste queue list"),
         (["tables", "--nonsense"], "error: no such option", "--help"),
+        (
+            ["tables", "--set", "a=b"],
+            "error: londiste tables has no option --set\n",
+            "londiste --set … tables",
+        ),
         (["--set", "novalue", "tables"], "error: --set novalue: not KEY=VALUE", "--set"),
         (["-c", "/nonexistent.toml", "tables"], "error: /nonexistent.toml: no such file", "config"),
         (["tables"], "error: setting db is missing", "-c FILE"),

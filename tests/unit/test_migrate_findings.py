@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
 
+from londiste.cascade.switching.operation import Kind, Operation
 from londiste.cascade.types import NodeType
 from londiste.db.names import TableName
 from londiste.migrate.facts import Column, Facts, Object, Table
 from londiste.migrate.findings import findings, refusals
-from londiste.migrate.phase import NEXT, Phase, Seen, phase
+from londiste.migrate.phase import NEXT, Phase, Seen, phase, takes_writes
 from londiste.migrate.structure import Way, choose, for_any_release, missing_in
 
 T = Table(TableName("public", "t"))
@@ -211,6 +214,14 @@ def test_existing_needs_all_tables() -> None:
 ROOT, BRANCH = NodeType.ROOT, NodeType.BRANCH
 
 
+def noted(kind: Kind, node: str, new: str) -> Operation:
+    began = datetime(2024, 1, 1, tzinfo=UTC)
+    return Operation(UUID(int=1), kind, node, new, None, False, None, "ann@host", began)
+
+
+SWITCH = noted(Kind.SWITCHOVER, "old", "new")
+
+
 @pytest.mark.parametrize(
     ("seen", "now"),
     [
@@ -220,8 +231,20 @@ ROOT, BRANCH = NodeType.ROOT, NodeType.BRANCH
         (Seen({"old": ROOT, "new": BRANCH}, states=["ok"], added=2), Phase.SETTING_UP),
         (Seen({"old": ROOT, "new": BRANCH}, states=["ok", None], added=2), Phase.COPYING),
         (Seen({"old": ROOT, "new": BRANCH}, states=["ok", "ok"], added=2), Phase.IN_STEP),
-        (Seen({"old": ROOT, "new": BRANCH}, to="new", states=["ok"], added=1), Phase.SWITCHING),
-        (Seen({"old": BRANCH, "new": ROOT}, to="new"), Phase.SWITCHING),
+        (Seen({"old": ROOT, "new": BRANCH}, [SWITCH], states=["ok"], added=1), Phase.SWITCHING),
+        (Seen({"old": BRANCH, "new": ROOT}, [SWITCH, SWITCH]), Phase.SWITCHING),
+        # Of somebody else, or of a node that is none of the two.
+        (Seen({"old": ROOT, "new": BRANCH}, [noted(Kind.DROP_NODE, "third", "")]), Phase.CHANGING),
+        (Seen({"old": ROOT, "new": BRANCH}, [noted(Kind.TAKEOVER, "old", "new")]), Phase.CHANGING),
+        (Seen({"old": ROOT}, [noted(Kind.DROP_NODE, "new", "")]), Phase.CHANGING),
+        (
+            Seen({"old": ROOT, "new": BRANCH}, [noted(Kind.SWITCHOVER, "old", "third")]),
+            Phase.CHANGING,
+        ),
+        (
+            Seen({"old": ROOT, "new": BRANCH}, [SWITCH, noted(Kind.MOVE_CONSUMER, "c", "new")]),
+            Phase.CHANGING,
+        ),
         (Seen({"old": BRANCH, "new": ROOT}, states=["ok"], added=1), Phase.SWITCHED),
         (Seen({"new": ROOT}), Phase.ENDING),
     ],
@@ -229,6 +252,16 @@ ROOT, BRANCH = NodeType.ROOT, NodeType.BRANCH
 def test_the_phase_follows_from_what_both_databases_say(seen: Seen, now: Phase) -> None:
     assert phase(seen) is now
     assert NEXT[now]
+
+
+def test_who_takes_writes_in_the_middle_of_a_switch() -> None:
+    closed = replace(SWITCH, last_tick=7)
+    nodes = {"old": ROOT, "new": BRANCH}
+    assert takes_writes(nodes, {}) == "old"
+    assert takes_writes(nodes, {"old": SWITCH, "new": SWITCH}) == "old"
+    assert takes_writes(nodes, {"old": closed, "new": SWITCH}) is None
+    assert takes_writes({"old": ROOT, "new": ROOT}, {"old": closed, "new": closed}) == "new"
+    assert takes_writes({"old": BRANCH, "new": ROOT}, {"new": closed}) == "new"
 
 
 def test_what_is_missing_is_what_is_replicated_and_what_we_can_make() -> None:

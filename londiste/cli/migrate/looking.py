@@ -96,12 +96,13 @@ def status(context: options.Context, source: str | None, target: str | None, as_
     if as_json:
         output.as_json(found)
         return
+    nobody = "nobody, for now" if found.phase is phase.Phase.SWITCHING else None
     lag = None if found.lag is None else f"{found.lag:.1f} s"
     output.table(
         ["what", "value"],
         [
             ["phase", found.phase.value],
-            ["takes writes", found.root],
+            ["takes writes", found.root or nobody],
             ["tables in step", f"{found.in_step} of {found.tables}"],
             ["lag of the other", lag],
             ["running", ", ".join(found.running) or None],
