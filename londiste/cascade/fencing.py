@@ -7,9 +7,16 @@ a step of every takeover of a lost root).  The old one has not given up the new 
 
 from __future__ import annotations
 
+import time
+
 from londiste.cascade import nodes, topology
+from londiste.cascade.switching import operation
 from londiste.cascade.types import Member, NodeType
 from londiste.db.connection import Connection
+from londiste.errors import StateError
+
+#: Seconds between looks of a root whether another one has taken its place.
+PERIOD = 10.0
 
 
 def replaced_by(conn: Connection, queue: str, name: str, *, extra: str = "") -> str | None:
@@ -34,3 +41,33 @@ def replaced_by(conn: Connection, queue: str, name: str, *, extra: str = "") -> 
         if answer is True:
             return found
     return None
+
+
+class Fence:
+    """A root that looks now and then whether it still is the root."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic()
+
+    def look(self, conn: Connection, queue: str, name: str, *, extra: str = "") -> None:
+        """Has root ``name`` refuse events when another one has taken its place, when it is time.
+
+        conn -- on its database.  Raises StateError then, each time, until a person acts.
+        """
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + PERIOD
+        other = replaced_by(conn, queue, name, extra=extra)
+        if other is None:
+            return
+        # Again at once: what was found holds until a person has done something.
+        self._next = 0.0
+        operation.fence_root(conn, queue)
+        raise StateError(
+            f"root {name} was taken for lost, {other} is the root of queue {queue} now:"
+            " writes are refused here",
+            detail="events that were written here and that nobody has read are still here",
+            hint=f"londiste resurrect --node {name} exports them and makes the node a branch"
+            f" below {other}",
+        )

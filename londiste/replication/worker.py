@@ -22,16 +22,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from londiste import engine
-from londiste.cascade import fencing, nodes, watermark
+from londiste.cascade import fencing, nodes
 from londiste.cascade.roles import Duties, duties
-from londiste.cascade.switching import operation
 from londiste.cascade.types import Hold, NodeType, WorkerState
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, describe
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, place, usable
-from londiste.engine.base import Engine
 from londiste.errors import (
     CombinedClosed,
     EventError,
@@ -42,21 +39,20 @@ from londiste.errors import (
 )
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
-from londiste.pgq.types import Batch
 from londiste.replication import links, merging, tables
 from londiste.replication.copies import Copies
 from londiste.replication.follow import Follower
 from londiste.replication.foreign_keys import ForeignKeys
 from londiste.replication.handover import Outlook
-from londiste.replication.large import LargeBatches
 from londiste.replication.merging import Behind
-from londiste.replication.news import News
 from londiste.replication.plan import Interest
 from londiste.replication.scripts.follow import InJoinedBatch, Waits
 from londiste.replication.scripts.steps import Steps
-from londiste.replication.source import Source, open_source
+from londiste.replication.sessions import Sessions
+from londiste.replication.source import Source
 from londiste.replication.statistics import Statistics
 from londiste.replication.types import ReplicatedTable
+from londiste.replication.watermarks import Watermarks
 from londiste.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
@@ -65,12 +61,8 @@ log = logging.getLogger(__name__)
 SHORT_DELAY = 0.05
 #: Seconds between looks while tables are copied.
 COPY_DELAY = 0.2
-#: Seconds without a large batch after which its engine is closed: it is half a gigabyte.
-ENGINE_IDLE = 60.0
 #: Seconds of quiet after which the provider is told of the last batch; otherwise with the next.
 FINISH_DELAY = 0.05
-#: Seconds between looks of a root whether another one has taken its place.
-FENCE_PERIOD = 10.0
 #: Seconds for which a combined queue may take no events before that is an error.
 CLOSED_PATIENCE = 10.0
 #: Copy processes in a row that may die before ``--once`` gives up.
@@ -98,11 +90,7 @@ class Worker:
         self.signals = signals
         self.copies = Copies(copy_argv, longest_pause=self.settings.exception_sleep, main=copy_main)
         self.statistics = Statistics(self.settings.stats_period)
-        self._target: Connection | None = None
-        self._news: News | None = None
-        self._engine: Engine | None = None
-        self._engine_used = 0.0
-        self._source: Source | None = None
+        self._sessions = Sessions(self.settings)
         self._follower = Follower(self.settings)
         self._steps = Steps(
             self.settings.db,
@@ -117,7 +105,7 @@ class Worker:
             delay=self.settings.loop_delay,
             longest_pause=self.settings.exception_sleep,
             on_reload=self._reload,
-            files=self._files,
+            files=self._sessions.files,
             recover=self._recover,
             fatal=(Superseded,),
         )
@@ -125,8 +113,6 @@ class Worker:
         self._busy_copying = False
         self._seek_left_overs = True
         self._paused = False
-        #: Nodes whose watermark a branch finds out by itself; None: not read yet.
-        self._group: tuple[str, ...] | None = None
         self._keys = ForeignKeys(
             self.settings.db,
             self.settings.queue_name,
@@ -135,10 +121,8 @@ class Worker:
         self._seen = tables.Seen()
         self._closed_at: float | None = None
         self._interests: tuple[Sequence[ReplicatedTable], Interest] | None = None
-        now = time.monotonic()
-        self._next_report = now
-        self._next_global = now
-        self._next_fence = now
+        self._fence = fencing.Fence()
+        self._watermarks = Watermarks(self.settings)
 
     # -- running ---------------------------------------------------------------------------
 
@@ -179,7 +163,7 @@ class Worker:
                         f"the copy process died {self.copies.failures} times",
                         hint="see why: londiste -c FILE copy",
                     )
-                self.signals.wait(self._loop.delay, self._files())
+                self.signals.wait(self._loop.delay, self._sessions.files())
         finally:
             self.close()
 
@@ -195,12 +179,10 @@ class Worker:
         self.copies.stop()
         self._keys.close()
         self._steps.stop()
-        self._close_source()
-        self._close_target()
-        self._close_engine()
+        self._sessions.close()
 
     def _start(self) -> None:
-        target = self._node()
+        target = self._sessions.node()
         state = nodes.get_worker_state(target, self.settings.queue_name)
         self._check_name(state)
         for text in (self.settings.pgq_keep_lag, self.settings.pgq_batch_collect_interval):
@@ -223,14 +205,14 @@ class Worker:
         ):
             log.warning("db, queue_name and consumer_name change with a restart only")
             return
-        self.settings = new
+        self.settings = self._sessions.settings = self._watermarks.settings = new
         self._follower = Follower(new)
-        self._close_engine()
+        self._sessions.close_engine()
         self._steps.lock_timeout = new.execute_lock_timeout
         self.statistics.period = new.stats_period
         self._loop.longest_pause = new.exception_sleep
         # The next unit makes it anew, with the new settings.
-        self._close_source()
+        self._sessions.close_source()
 
     # -- one unit --------------------------------------------------------------------------
 
@@ -241,7 +223,7 @@ class Worker:
 
     def _told(self) -> bool:
         """Whether tables have come or changed meanwhile, so that another unit is due at once."""
-        news = self._news
+        news = self._sessions.news
         if news is None:
             return False
         again = news.end()
@@ -258,31 +240,34 @@ class Worker:
 
     def _unit(self) -> bool:
         self._loop.delay = self.settings.loop_delay
-        target = self._node()
-        if self._news is not None:
-            self._news.begin()
+        target = self._sessions.node()
+        if self._sessions.news is not None:
+            self._sessions.news.begin()
         (state, hold, known), opened, asked = self._look(target)
         self._check_name(state)
         if not state.uptodate:
             # Whoever has paused or resumed this worker, or moved it, waits for this.
             nodes.set_consumer_uptodate(target, state.queue, state.worker, True)
-        if not state.uptodate or self._group is None:
+        if not state.uptodate or self._watermarks.group is None:
             # Afterwards: who changes it meanwhile asks for attention again.
-            self._read_group(target, state)
-        if self._source is not None and self._source.location != state.provider_location:
-            self._close_source()
+            self._watermarks.read_group(target, state.queue)
+        if (
+            self._sessions.source is not None
+            and self._sessions.source.location != state.provider_location
+        ):
+            self._sessions.close_source()
         merging.require_combined(state)
-        own = bool(self._group) and state.type is NodeType.BRANCH
+        own = bool(self._watermarks.group) and state.type is NodeType.BRANCH
         duty = duties(state.type, state.combined_type, own_watermark=own)
-        if self._source is not None and self._source.duty != duty:
+        if self._sessions.source is not None and self._sessions.source.duty != duty:
             # The combined queue is root here now, or branch.
-            self._close_source()
+            self._sessions.close_source()
             opened, asked = None, False
             self._closed_at = None
         self._paused = state.paused
         if state.paused:
-            if self._source is not None:
-                self._source.standing = None
+            if self._sessions.source is not None:
+                self._sessions.source.standing = None
             self.copies.look_after(False)
             more = False
         else:
@@ -294,7 +279,7 @@ class Worker:
             # An error of before is over once a unit has come to its end.
             self._stored_error = ""
             if state.cur_error is not None:
-                nodes.set_consumer_error(self._node(), state.queue, state.worker, None)
+                nodes.set_consumer_error(self._sessions.node(), state.queue, state.worker, None)
         self.statistics.log_when_due()
         return more
 
@@ -302,36 +287,14 @@ class Worker:
         # Its scripts are run by the command.
         self._steps.rest()
         # It may have been a branch a moment ago.
-        self._close_source()
-        now = time.monotonic()
-        if now >= self._next_fence:
-            self._next_fence = now + FENCE_PERIOD
-            self._fence(state)
-        if duty.publish_global and now >= self._next_global:
-            self._next_global = now + self.settings.global_wm_publish_period
-            nodes.set_global_watermark(self._node(), state.queue, None)
-        tables.root_check_seqs(self._node(), state.queue)
+        self._sessions.close_source()
+        node = self._sessions.node()
+        self._fence.look(node, state.queue, state.name, extra=self.settings.remote_extra_connstr)
+        if duty.publish_global:
+            self._watermarks.publish_global(node, state.queue)
+        tables.root_check_seqs(node, state.queue)
         self._loop.delay = max(self.settings.loop_delay, 1.0)
         return False
-
-    def _fence(self, state: WorkerState) -> None:
-        """Refuses writes on a root whose place another one has taken.  Raises StateError."""
-        node = self._node()
-        other = fencing.replaced_by(
-            node, state.queue, state.name, extra=self.settings.remote_extra_connstr
-        )
-        if other is None:
-            return
-        # Again at once: what was found holds until a person has done something.
-        self._next_fence = 0.0
-        operation.fence_root(node, state.queue)
-        raise StateError(
-            f"root {state.name} was taken for lost, {other} is the root of queue {state.queue} now:"
-            " writes are refused here",
-            detail="events that were written here and that nobody has read are still here",
-            hint=f"londiste resurrect --node {state.name} exports them and makes the node a branch"
-            f" below {other}",
-        )
 
     def _look(self, target: Connection) -> tuple[tables.Look, Opened | None, bool]:
         """What this node says, the next batch, and whether the provider was asked for one.
@@ -339,7 +302,7 @@ class Worker:
         Both databases are asked at the same time when the provider is known to be in step.
         """
         queue, worker = self.settings.queue_name, self.settings.consumer
-        source = self._source
+        source = self._sessions.source
         if source is None:
             return self._seen.look(target, queue, worker), None, False
         standing = source.standing
@@ -353,7 +316,7 @@ class Worker:
             # A change of the cascade has made this node read from another one, or from none.
             if look is None or look[0].provider_location == source.location:
                 raise
-            self._close_source()
+            self._sessions.close_source()
             return look, None, False
         return look, (found[0] if found else None), True
 
@@ -366,7 +329,7 @@ class Worker:
         opened: Opened | None,
         asked: bool,
     ) -> bool:
-        source = self._provider(state, duty)
+        source = self._sessions.provider(state, duty)
         if not asked:
             # What arrives from here on is looked at after the batch.
             source.listener.drain()
@@ -374,9 +337,9 @@ class Worker:
             return self._behind(source, source.behind, state, duty, known)
         outlook = source.handover.step(state.completed_tick, known)
         self._look_after_copies(outlook, state)
-        if self._follower.look_after(self._node(), known):
+        if self._follower.look_after(self._sessions.node(), known):
             self._loop.delay = min(self._loop.delay, COPY_DELAY)
-        self._steps.look_after(self._node(), state.name)
+        self._steps.look_after(self._sessions.node(), state.name)
         if self._steps.busy:
             self._loop.delay = min(self._loop.delay, COPY_DELAY)
         if outlook.waiting:
@@ -427,8 +390,8 @@ class Worker:
                 return False
             self._closed_at = None
             self.statistics.count(stats)
-            self._report(source, state, duty, batch)
-            self._keys.look_after(self._node(), outlook.tables)
+            self._watermarks.report(self._sessions.node(), source, state, duty, batch)
+            self._keys.look_after(self._sessions.node(), outlook.tables)
             source.finish(batch)
             if self._after_scripts(source):
                 return True
@@ -451,10 +414,10 @@ class Worker:
             merging.require_in_step(state, known)
             self._steps.rest()
             self.copies.look_after(False)
-            self._follower.look_after(self._node(), known)
+            self._follower.look_after(self._sessions.node(), known)
         if behind.step(state.completed_tick):
             return True
-        self._report(source, state, duty, None)
+        self._watermarks.report(self._sessions.node(), source, state, duty, None)
         if duty.wait_behind:
             return source.heard()
         if behind.at < state.completed_tick:
@@ -490,10 +453,9 @@ class Worker:
         if scripts.noted:
             scripts.noted = False
             self._steps.wake()
-        if scripts.ran and self._target is not None:
+        if scripts.ran and self._sessions.target is not None:
             # Temporary tables, settings, prepared statements: nobody knows what it has left.
-            self._close_source()
-            self._close_target()
+            self._sessions.close_both()
             return True
         return False
 
@@ -507,10 +469,9 @@ class Worker:
         self, source: Source, state: WorkerState, duty: Duties, outlook: Outlook
     ) -> bool:
         """What is due without one; whether another look is due at once."""
-        self._report(source, state, duty, None)
-        self._keys.look_after(self._node(), outlook.tables)
-        if time.monotonic() - self._engine_used > ENGINE_IDLE:
-            self._close_engine()
+        self._watermarks.report(self._sessions.node(), source, state, duty, None)
+        self._keys.look_after(self._sessions.node(), outlook.tables)
+        self._sessions.rest()
         return source.heard()
 
     def _look_after_copies(self, outlook: Outlook, state: WorkerState) -> None:
@@ -527,117 +488,10 @@ class Worker:
         prefix = f"{state.worker}.copy."
         found = any(
             consumer.name.startswith(prefix)
-            for consumer in nodes.get_consumer_info(self._node(), state.queue)
+            for consumer in nodes.get_consumer_info(self._sessions.node(), state.queue)
         )
         self._seek_left_overs = found
         return found
-
-    def _read_group(self, target: Connection, state: WorkerState) -> None:
-        """Reads of which nodes a branch keeps the watermark apart."""
-        group = watermark.group_of(nodes.get_node_info(target, state.queue))
-        if self._group is not None and group != self._group:
-            log.info("nodes with a watermark of their own: %s", ", ".join(group) or "none")
-        self._group = group
-
-    def _report(
-        self, source: Source, state: WorkerState, duty: Duties, batch: Batch | None
-    ) -> None:
-        """Tells the provider, now and then, what this node and all below have finished."""
-        now = time.monotonic()
-        if not (duty.report_watermark or duty.own_watermark) or now < self._next_report:
-            return
-        self._next_report = now + self.settings.local_wm_publish_period
-        tick = state.local_watermark
-        if source.behind is not None:
-            tick = source.behind.at
-        elif not duty.make_tick:
-            tick = batch.tick_id if batch is not None else state.completed_tick
-        elif duty.own_watermark:
-            # Those below are kept waiting here, not upstream.
-            tick = state.completed_tick
-            watermark.publish_group(
-                self._node(),
-                source.conn,
-                state.queue,
-                self._group or (),
-                extra=self.settings.remote_extra_connstr,
-            )
-        if tick is None:
-            return
-        try:
-            nodes.set_subscriber_watermark(source.conn, state.queue, state.name, tick)
-        except StateError as error:
-            # A node that was led below this one counts from an older tick on until it reports.
-            log.debug("watermark %d not reported: %s", tick, error)
-        except UsageError as error:
-            # It pins the provider's queue, nothing here depends on it.
-            log.warning("watermark %d not reported: %s", tick, error)
-
-    # -- sessions --------------------------------------------------------------------------
-
-    def _node(self) -> Connection:
-        if self._target is None or not usable(self._target):
-            # What works on the provider writes through the session that is gone.
-            self._close_source()
-            self._close_target()
-            self._target = links.own_node(
-                self.settings.db,
-                queue=self.settings.queue_name,
-                job=self.settings.job_name,
-                lock_timeout=self.settings.lock_timeout,
-            )
-            self._news = News(self._target, self.settings.queue_name)
-        return self._target
-
-    def _provider(self, state: WorkerState, duty: Duties) -> Source:
-        if self._source is not None and usable(self._source.conn):
-            return self._source
-        self._close_source()
-        large = self._large(state)
-        # A process that was killed behind its last batch has left what it staged.
-        large.sweep(self._node())
-        self._source = open_source(self._node(), self.settings, state, duty, large)
-        log.info("reading from node %s at %s", state.provider, place(state.provider_location))
-        return self._source
-
-    def _large(self, state: WorkerState) -> LargeBatches:
-        """What carries batches too large for this process alone; starts nothing yet."""
-        settings = self.settings
-        return LargeBatches(
-            self._carrier,
-            settings.engine,
-            settings.spark_from_events,
-            settings.parallel_apply,
-            state.queue,
-            state.name,
-            links.with_extra(state.provider_location, settings.remote_extra_connstr),
-            settings.db,
-        )
-
-    def _carrier(self) -> Engine:
-        if self._engine is None:
-            self._engine = engine.create(self.settings.engine, self.settings.spark)
-        self._engine_used = time.monotonic()
-        return self._engine
-
-    def _close_engine(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-
-    def _close_source(self) -> None:
-        source, self._source = self._source, None
-        if source is not None:
-            source.close()
-
-    def _close_target(self) -> None:
-        target, self._target, self._news = self._target, None, None
-        if target is not None:
-            target.close()
-
-    def _files(self) -> Sequence[int]:
-        news = self._news.files() if self._news is not None else ()
-        return [*news, *([self._source.listener.fileno()] if self._source is not None else ())]
 
     def _check_name(self, state: WorkerState) -> None:
         if state.worker != self.settings.consumer:
@@ -655,22 +509,18 @@ class Worker:
         What ends the pause early: word from a person who has decided about an event.
         """
         self._leave_word(error)
-        news = self._news
-        if news is None or not isinstance(error, EventError) or self._target is None:
+        news = self._sessions.news
+        if news is None or not isinstance(error, EventError) or self._sessions.target is None:
             return ()
-        return (news.fileno(),) if usable(self._target) else ()
+        return (news.fileno(),) if usable(self._sessions.target) else ()
 
     def _leave_word(self, error: LondisteError) -> None:
-        if self._source is not None and not usable(self._source.conn):
-            self._close_source()
-        if self._target is not None and not usable(self._target):
-            self._close_target()
-            self._close_source()
+        self._sessions.drop_broken()
         text = describe(error)
         if text == self._stored_error:
             return
         try:
-            conn = self._target or connect(
+            conn = self._sessions.target or connect(
                 self.settings.db, name="londiste worker: error", autocommit=True
             )
             try:
@@ -678,7 +528,7 @@ class Worker:
                     conn, self.settings.queue_name, self.settings.consumer, text
                 )
             finally:
-                if conn is not self._target:
+                if conn is not self._sessions.target:
                     conn.close()
             self._stored_error = text
         except LondisteError as second:

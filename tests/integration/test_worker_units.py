@@ -32,7 +32,7 @@ class Bench:
 
     @property
     def source(self) -> Source:
-        source = self.worker._source
+        source = self.worker._sessions.source
         assert source is not None
         return source
 
