@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,6 +34,8 @@ PERIOD = 1.0
 #: Seconds in which daemons have to be at work, where one of them has ended; and where all live:
 #: three programs begin at once, and a machine may be busy.
 _START_SECONDS, _BUSY_SECONDS = 30.0, 300.0
+#: Seconds for the end of a command that stays: its children have five each before they are killed.
+STOP_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,9 @@ class Daemons:
         return list(self._children)
 
     def close(self) -> None:
-        """Ends the children."""
+        """Ends the children, all at the same time."""
+        for child in self._children.values():
+            child.signal(signal.SIGTERM)
         for child in self._children.values():
             child.terminate()
         self._children.clear()
@@ -188,4 +193,4 @@ def _environment(settings: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-__all__ = ["Daemons", "at_work", "kept", "needs", "running", "watch"]
+__all__ = ["STOP_SECONDS", "Daemons", "at_work", "kept", "needs", "running", "watch"]

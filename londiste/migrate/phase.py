@@ -81,7 +81,8 @@ def takes_writes(types: Mapping[str, NodeType], noted: Mapping[str, Operation]) 
 NEXT: Mapping[Phase, str] = {
     Phase.NOT_BEGUN: "londiste migrate check, then londiste migrate start",
     Phase.SETTING_UP: "londiste migrate start goes on",
-    Phase.COPYING: "wait; londiste copy status shows more; londiste migrate start has to run",
+    Phase.COPYING: "wait; londiste migrate start has to run; londiste --set db=… --set"
+    " queue_name=migrate copy status shows more",
     Phase.IN_STEP: "londiste migrate verify, then londiste migrate switch",
     Phase.SWITCHING: "give the command of the switch again, or with --rollback to undo it",
     Phase.CHANGING: "somebody else is changing the cascade: wait until it is done",

@@ -137,11 +137,27 @@ def stages(pair: Pair) -> list[Callable[[Sites], list[Step]]]:
     return [
         lambda sites: _root(sites, pair),
         lambda sites: _branch(sites, pair),
-        lambda sites: _tables(sites, pair, pair.old),
-        lambda sites: _sequences(sites, pair, pair.old),
-        lambda sites: _tables(sites, pair, pair.new),
-        lambda sites: _sequences(sites, pair, pair.new),
+        *_additions(pair, pair.old),
     ]
+
+
+def _additions(pair: Pair, root: Side) -> list[Callable[[Sites], list[Step]]]:
+    """Everything that the root's database has is carried to the other side."""
+    below = pair.other(root)
+    return [
+        lambda sites: _tables_of_root(sites, pair, root),
+        lambda sites: _sequences(sites, pair, root),
+        lambda sites: _tables_below(sites, pair, below),
+        lambda sites: _sequences(sites, pair, below),
+    ]
+
+
+def add_later(sites: Sites, pair: Pair, root: Side, report: Report) -> int:
+    """Adds what was made in the root's database since; the number of steps.
+
+    The other side makes such a table like it, and copies it.
+    """
+    return sum(plan.execute(stage(sites), sites, report) for stage in _additions(pair, root))
 
 
 def _new_node(pair: Pair, side: Side, kind: NodeType) -> NewNode:
@@ -174,17 +190,19 @@ def not_replicated(conn: Connection, queue: str) -> list[TableName]:
     return [name for name in names if name in mine]
 
 
-def _tables(sites: Sites, pair: Pair, side: Side) -> list[Step]:
-    patterns: list[str] = []
-    if side.name == OLD:
-        patterns = [str(name) for name in not_replicated(sites.at(side.dsn), pair.queue)]
-        if not patterns:
-            return []
-    # A table without key is found by its whole row; one that came later is made like the old one.
-    options = TableOptions(whole_row=True, create_full=side.name == NEW)
-    every = side.name == NEW
-    found = add_table.plan(sites, side.dsn, pair.queue, patterns, options, every=every)
-    return list(found.steps)
+def _tables_of_root(sites: Sites, pair: Pair, side: Side) -> list[Step]:
+    patterns = [str(name) for name in not_replicated(sites.at(side.dsn), pair.queue)]
+    if not patterns:
+        return []
+    # A table without key is found by its whole row.
+    options = TableOptions(whole_row=True)
+    return list(add_table.plan(sites, side.dsn, pair.queue, patterns, options).steps)
+
+
+def _tables_below(sites: Sites, pair: Pair, side: Side) -> list[Step]:
+    # One that came later is made like that of the root.
+    options = TableOptions(whole_row=True, create_full=True)
+    return list(add_table.plan(sites, side.dsn, pair.queue, [], options, every=True).steps)
 
 
 def _sequences(sites: Sites, pair: Pair, side: Side) -> list[Step]:

@@ -210,7 +210,7 @@ def _require_all(sites: Sites, pair: Pair, root: Side) -> None:
     left = setup.not_replicated(sites.at(root.dsn), pair.queue)
     if left:
         raise StateError(
-            f"{len(left)} tables of the {root.name} database are not part of the move:"
+            f"tables of the {root.name} database are not part of the move: {len(left)},"
             f" {', '.join(map(str, left[:5]))}",
             detail="they were made after it had begun; nothing is changed",
             hint="londiste migrate start adds them; or --force goes on without",

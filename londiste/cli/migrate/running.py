@@ -60,6 +60,7 @@ def run(
             background=False,
             quiet=context.quiet,
             verbose=context.verbose,
+            stop_timeout=daemons.STOP_SECONDS,
         ) as signals,
         daemons.kept(pair, verbose=common.verbose(context)) as children,
     ):

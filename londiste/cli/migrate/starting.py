@@ -73,6 +73,7 @@ def start(
         background=daemon,
         quiet=context.quiet,
         verbose=context.verbose,
+        stop_timeout=daemons.STOP_SECONDS,
     ) as signals:
         with daemons.kept(pair, verbose=common.verbose(context)) as children:
             reached = stay(pair, signals, children, READY if until_ready else ())
@@ -86,10 +87,19 @@ def begin(pair: Pair, way: str, explain: bool, as_json: bool) -> None:
         new = setup.node(sites, pair.new, pair.queue)
         if new is None or new.type is not NodeType.ROOT:
             _set_up(sites, pair, way, explain, as_json)
-        elif explain:
-            output.steps([], json_wanted=as_json)
         else:
-            output.message("the new database takes the writes already: nothing to set up")
+            _add_later(sites, pair, explain, as_json)
+
+
+def _add_later(sites: Sites, pair: Pair, explain: bool, as_json: bool) -> None:
+    """The new database takes the writes: what was made there since goes to the old one, too."""
+    switched = phase.look(sites, pair).phase is Phase.SWITCHED
+    if explain:
+        names = setup.not_replicated(sites.at(pair.new.dsn), pair.queue) if switched else []
+        steps = [setup.Later(f"new and old: add table {name}") for name in names]
+        output.steps(steps, json_wanted=as_json)
+    elif not switched or not setup.add_later(sites, pair, pair.new, _report):
+        output.message("the new database takes the writes already: nothing to set up")
 
 
 def _set_up(sites: Sites, pair: Pair, way: str, explain: bool, as_json: bool) -> None:
@@ -111,10 +121,14 @@ def _set_up(sites: Sites, pair: Pair, way: str, explain: bool, as_json: bool) ->
         )
     warnings = sum(one.severity is Severity.WARNING for one in found)
     if warnings:
-        output.warning(f"{warnings} warnings: londiste migrate check shows them")
-    count = setup.set_up(sites, pair, structure, lambda step: output.message(step.describe()))
+        output.warning(f"warnings: {warnings}; londiste migrate check shows them")
+    count = setup.set_up(sites, pair, structure, _report)
     if not count:
         output.message("everything is set up already")
+
+
+def _report(step: plan.Step) -> None:
+    output.message(step.describe())
 
 
 def stay(
