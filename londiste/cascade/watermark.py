@@ -25,7 +25,7 @@ from londiste.cascade import nodes, topology
 from londiste.cascade.attrs import decode_attrs, encode_attrs
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching.scene import Scene
-from londiste.cascade.switching.steps import Place
+from londiste.cascade.switching.steps.notes import Place
 from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, StateError

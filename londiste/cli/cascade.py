@@ -12,7 +12,7 @@ from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching import consumers, leaving, lost, moving, switchover, taking
 from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene, look
-from londiste.cascade.switching.steps import AtNode
+from londiste.cascade.switching.steps.notes import AtNode
 from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.cli.steps import carry_out, reported

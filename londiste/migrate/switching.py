@@ -16,7 +16,7 @@ from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching import switchover
 from londiste.cascade.switching.operation import Kind, Operation
 from londiste.cascade.switching.scene import Scene, look
-from londiste.cascade.switching.steps import End
+from londiste.cascade.switching.steps.notes import End
 from londiste.cascade.switching.switchover import Switchover
 from londiste.cascade.types import NodeType
 from londiste.db.connection import place, session, use_own_names

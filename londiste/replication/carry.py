@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from londiste.cascade import queue_settings
 from londiste.cascade.plan import Sites, Step
-from londiste.cascade.switching.steps import Place
+from londiste.cascade.switching.steps.notes import Place
 from londiste.replication import tables
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from londiste.cascade import plan
 from londiste.cascade.switching import operation
 from londiste.cascade.switching.operation import Kind
-from londiste.cascade.switching.steps import Begin, CloseRoot, Place, Promote, Ticket
+from londiste.cascade.switching.steps.notes import Begin, Place, Ticket
+from londiste.cascade.switching.steps.roots import CloseRoot, Promote
 from londiste.cascade.types import NodeType
 from tests.fix_cascade import QUEUE, CommandLine, Node, Nodes
 

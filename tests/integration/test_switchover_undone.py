@@ -12,15 +12,8 @@ from londiste.cascade import plan
 from londiste.cascade.plan import Sites
 from londiste.cascade.switching import operation, switchover
 from londiste.cascade.switching.operation import Kind
-from londiste.cascade.switching.steps import (
-    Begin,
-    Cancel,
-    CloseRoot,
-    Place,
-    Promote,
-    ReopenRoot,
-    Ticket,
-)
+from londiste.cascade.switching.steps.notes import Begin, Cancel, Place, Ticket
+from londiste.cascade.switching.steps.roots import CloseRoot, Promote, ReopenRoot
 from londiste.cascade.types import NodeType
 from londiste.errors import AccessDenied, LockTimeout, NodeUnreachable
 from tests.fix_cascade import QUEUE, Node, Nodes

@@ -25,7 +25,8 @@ import pytest
 from psycopg import sql
 
 from londiste.cascade import pause
-from londiste.cascade.switching import consumers, steps
+from londiste.cascade.switching import consumers
+from londiste.cascade.switching.steps import readers, roots, waits
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from londiste.daemon import crash
@@ -42,7 +43,7 @@ from tests.scenarios.harness import QUEUE, quoted
 from tests.scenarios.processes import Processes
 
 #: Modules in which a command waits.
-_WAITING = (steps, pause, consumers, wait)
+_WAITING = (waits, readers, roots, pause, consumers, wait)
 #: What a wait adds to the clock at least: so few rounds of all workers make a timeout.
 _ROUND = 0.1
 

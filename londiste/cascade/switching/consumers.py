@@ -22,14 +22,9 @@ from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching.moving import known_at
 from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf
-from londiste.cascade.switching.steps import (
-    Begin,
-    ChangeProvider,
-    End,
-    Place,
-    Ticket,
-    newest_tick,
-)
+from londiste.cascade.switching.steps.notes import Begin, End, Place, Ticket
+from londiste.cascade.switching.steps.readers import ChangeProvider
+from londiste.cascade.switching.steps.waits import newest_tick
 from londiste.cascade.types import CascadedConsumer, NodeInfo
 from londiste.errors import NodeBusy, TransientError, UsageError
 from londiste.pgq import batches, queues

@@ -9,7 +9,7 @@ from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching import lost, operation
 from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene
-from londiste.cascade.switching.steps import Begin, Place, TagDead, Ticket
+from londiste.cascade.switching.steps.notes import Begin, Place, TagDead, Ticket
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.db import call
 from londiste.db.connection import Connection

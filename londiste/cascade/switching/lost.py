@@ -18,18 +18,10 @@ from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching import consumers, moving, operation
 from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf
-from londiste.cascade.switching.steps import (
-    Begin,
-    Cancel,
-    End,
-    Place,
-    Promote,
-    SetPaused,
-    TagDead,
-    Ticket,
-    Unsubscribe,
-    WaitTick,
-)
+from londiste.cascade.switching.steps.notes import Begin, Cancel, End, Place, TagDead, Ticket
+from londiste.cascade.switching.steps.readers import SetPaused, Unsubscribe
+from londiste.cascade.switching.steps.roots import Promote
+from londiste.cascade.switching.steps.waits import WaitTick
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.errors import NodeBusy, NodeUnreachable, StateError
 

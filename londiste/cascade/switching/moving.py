@@ -23,13 +23,11 @@ from londiste.cascade.create import RegisterLocation
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf
-from londiste.cascade.switching.steps import (
-    Begin,
+from londiste.cascade.switching.steps.notes import Begin, End, Ticket
+from londiste.cascade.switching.steps.readers import (
     ChangeProvider,
-    End,
     SetPaused,
     Subscribe,
-    Ticket,
     Unsubscribe,
 )
 from londiste.cascade.types import NodeInfo, NodeType

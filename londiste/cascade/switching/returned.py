@@ -17,7 +17,7 @@ from londiste.cascade.plan import Sites
 from londiste.cascade.switching.lost import GRAVESTONE
 from londiste.cascade.switching.operation import Kind, Operation
 from londiste.cascade.switching.scene import Scene
-from londiste.cascade.switching.steps import Place
+from londiste.cascade.switching.steps.notes import Place
 from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db import call
 from londiste.db.connection import Connection, place

@@ -9,7 +9,7 @@ from londiste.cascade import nodes, topology
 from londiste.cascade.plan import Sites
 from londiste.cascade.switching import operation
 from londiste.cascade.switching.operation import Operation
-from londiste.cascade.switching.steps import Place
+from londiste.cascade.switching.steps.notes import Place
 from londiste.cascade.topology import Asker, Topology
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.errors import NodeUnreachable, StateError, UnknownNode

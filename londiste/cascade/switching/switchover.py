@@ -29,23 +29,17 @@ from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching import moving, operation
 from londiste.cascade.switching.operation import Kind, Operation
 from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf
-from londiste.cascade.switching.steps import (
+from londiste.cascade.switching.steps.notes import Begin, Cancel, End, Place, Ticket
+from londiste.cascade.switching.steps.readers import Subscribe, Unsubscribe
+from londiste.cascade.switching.steps.roots import (
     AnnounceBeforeClosing,
     BecomeBranch,
-    Begin,
-    Cancel,
-    CatchUp,
     CloseRoot,
-    End,
     EqualParts,
-    Place,
     Promote,
     ReopenRoot,
-    Subscribe,
-    Ticket,
-    Unsubscribe,
-    WaitTick,
 )
+from londiste.cascade.switching.steps.waits import CatchUp, WaitTick
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.errors import (
     LockTimeout,

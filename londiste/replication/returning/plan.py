@@ -26,7 +26,8 @@ from londiste.cascade.switching import operation, returned
 from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.returned import Readmit, Returned
 from londiste.cascade.switching.scene import Scene, Warn
-from londiste.cascade.switching.steps import Begin, CloseRoot, End, Place, TagDead, Ticket
+from londiste.cascade.switching.steps.notes import Begin, End, Place, TagDead, Ticket
+from londiste.cascade.switching.steps.roots import CloseRoot
 from londiste.cascade.types import NodeType
 from londiste.daemon import crash
 from londiste.db.connection import Connection, limit_answers, session

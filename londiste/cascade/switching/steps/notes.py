@@ -1,0 +1,157 @@
+"""Where steps happen, and the note of a change: begun, ended, undone; who is given up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+from uuid import UUID
+
+from londiste.cascade import nodes
+from londiste.cascade.plan import Sites
+from londiste.cascade.switching import operation
+from londiste.cascade.switching.operation import Kind
+from londiste.errors import (
+    StateError,
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node and how this process reaches it."""
+
+    name: str
+    dsn: str = field(repr=False)
+
+
+@runtime_checkable
+class AtNode(Protocol):
+    """A step of a queue at one node."""
+
+    @property
+    def at(self) -> Place:
+        """The node."""
+        ...
+
+    @property
+    def queue(self) -> str:
+        """The queue."""
+        ...
+
+
+@dataclass
+class Ticket:
+    """The token of the change, known once it is noted at the first node.
+
+    mine -- this process has made it: nobody else knew it before.
+    """
+
+    token: UUID | None = None
+    mine: bool = False
+
+    def get(self) -> UUID:
+        """The token.  Raises StateError before the change is begun."""
+        if self.token is None:
+            raise StateError("the change is not begun", hint="give the command again")
+        return self.token
+
+
+@dataclass(frozen=True)
+class Begin:
+    """The change is noted at a node."""
+
+    at: Place
+    queue: str
+    kind: Kind
+    node: str
+    new: str
+    ticket: Ticket
+    from_node: str | None = None
+    resume: bool = False
+
+    def describe(self) -> str:
+        new = f" -> {self.new}" if self.new != self.node else ""
+        return f"{self.at.name}: note {self.kind.value} {self.node}{new}"
+
+    def done(self, sites: Sites) -> bool:
+        found = operation.find(sites.at(self.at.dsn), self.queue)
+        if found is None or (found.kind, found.node, found.new) != (self.kind, self.node, self.new):
+            return False
+        if self.ticket.token is None:
+            self.ticket.token = found.token
+        return found.token == self.ticket.token
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            token, begun = operation.begin(
+                conn,
+                self.queue,
+                self.kind,
+                self.node,
+                self.new,
+                token=self.ticket.token,
+                from_node=self.from_node,
+                resume=self.resume,
+            )
+        self.ticket.mine = self.ticket.mine or (begun and self.ticket.token is None)
+        self.ticket.token = token
+
+
+@dataclass(frozen=True)
+class End:
+    """The note is taken off a node."""
+
+    at: Place
+    queue: str
+    ticket: Ticket
+
+    def describe(self) -> str:
+        return f"{self.at.name}: the change is done"
+
+    def done(self, sites: Sites) -> bool:
+        found = operation.find(sites.at(self.at.dsn), self.queue)
+        return found is None or found.token != self.ticket.token
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            operation.end(conn, self.queue, self.ticket.get())
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """The node that was to be the root cannot become it any more."""
+
+    at: Place
+    queue: str
+    ticket: Ticket
+
+    def describe(self) -> str:
+        return f"{self.at.name}: does not become the root"
+
+    def done(self, sites: Sites) -> bool:
+        found = operation.find(sites.at(self.at.dsn), self.queue)
+        return found is None or found.token != self.ticket.token
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            operation.cancel(conn, self.queue, self.ticket.get())
+
+
+@dataclass(frozen=True)
+class TagDead:
+    """A node takes another one for dead, or for alive again."""
+
+    at: Place
+    queue: str
+    node: str
+    dead: bool = True
+
+    def describe(self) -> str:
+        return f"{self.at.name}: {self.node} is {'dead' if self.dead else 'alive'}"
+
+    def done(self, sites: Sites) -> bool:
+        known = nodes.get_queue_locations(sites.at(self.at.dsn), self.queue)
+        return all(m.dead is self.dead for m in known if m.name == self.node)
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            nodes.register_location(conn, self.queue, self.node, None, dead=self.dead)

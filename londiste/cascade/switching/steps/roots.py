@@ -1,0 +1,169 @@
+"""What makes a root, and what ends one: closed, promoted, a branch, open again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from londiste.cascade import nodes
+from londiste.cascade.create import AnnounceParts
+from londiste.cascade.plan import Sites
+from londiste.cascade.switching import operation
+from londiste.cascade.switching.steps.notes import Place, Ticket
+from londiste.cascade.types import NodeType
+from londiste.errors import (
+    Deadlock,
+    LockTimeout,
+    StateError,
+)
+
+#: One attempt to close a root, for which writers may wait behind it, and the pause after it.
+_TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.5
+
+
+@dataclass(frozen=True)
+class CloseRoot:
+    """Nobody writes on the root any more; its last tick is made.
+
+    While it waits for a transaction that has written, others who want to write wait behind it: so
+    it asks for a moment at a time.
+    """
+
+    at: Place
+    queue: str
+    ticket: Ticket
+
+    def describe(self) -> str:
+        return f"{self.at.name}: wait for those who write, refuse events, make the last tick"
+
+    def done(self, sites: Sites) -> bool:
+        found = operation.find(sites.at(self.at.dsn), self.queue)
+        return found is not None and found.last_tick is not None
+
+    def run(self, sites: Sites) -> None:
+        deadline = time.monotonic() + sites.lock_timeout
+        limit = min(_TRY_SECONDS, sites.lock_timeout)
+        while True:
+            try:
+                conn = sites.at(self.at.dsn)
+                operation.close_root(conn, self.queue, self.ticket.get(), limit)
+                return
+            except (LockTimeout, Deadlock) as error:
+                if time.monotonic() + _PAUSE_SECONDS >= deadline:
+                    raise LockTimeout(
+                        f"root {self.at.name} could not be closed within {sites.lock_timeout:g} s:"
+                        " a transaction that has written is open",
+                        detail=error.message,
+                        hint="end the transaction, or raise lock_timeout, and give the command"
+                        " again; nothing is changed",
+                    ) from error
+            # Who has to write goes on meanwhile, and may let the next attempt in.
+            time.sleep(_PAUSE_SECONDS)
+
+
+@dataclass(frozen=True)
+class AnnounceBeforeClosing(AnnounceParts):
+    """The same on a root that is going to be closed: from then on nothing moves its parts."""
+
+    def done(self, sites: Sites) -> bool:
+        conn = sites.at(self.dsn)
+        found = operation.find(conn, self.combined)
+        closed = found is not None and found.last_tick is not None
+        return closed or nodes.get_node_info(conn, self.combined).type is not NodeType.ROOT
+
+
+@dataclass(frozen=True)
+class EqualParts:
+    """The queues that merge are at the same ticks at both nodes: nothing is lost or doubled."""
+
+    old: Place
+    new: Place
+    queue: str
+
+    def describe(self) -> str:
+        return f"{self.new.name}: the queues that merge are where they are on {self.old.name}"
+
+    def done(self, sites: Sites) -> bool:
+        return not self._differences(sites)
+
+    def run(self, sites: Sites) -> None:
+        different = self._differences(sites)
+        if different:
+            raise StateError(
+                f"queues that merge into {self.queue} are not at the same tick on {self.old.name}"
+                f" and {self.new.name}",
+                detail="; ".join(different),
+                hint=f"make the leaves of {self.new.name} anew: londiste drop-node, create-leaf"
+                f" --merge {self.queue}",
+            )
+
+    def _differences(self, sites: Sites) -> list[str]:
+        there, here = sites.at(self.old.dsn), sites.at(self.new.dsn)
+        found = []
+        for part in nodes.get_node_info(there, self.queue).target_for:
+            theirs, mine = nodes.get_node_info(there, part), nodes.find_node_info(here, part)
+            # One that is not there was found before, and somebody wants to go on without it.
+            if mine is not None and mine.last_tick != theirs.last_tick:
+                found.append(f"{part}: {theirs.last_tick} and {mine.last_tick}")
+        return found
+
+
+@dataclass(frozen=True)
+class Promote:
+    """The branch is the root: from here on there is no way back but another switchover."""
+
+    at: Place
+    queue: str
+    ticket: Ticket
+    tick: Callable[[], int]
+
+    def describe(self) -> str:
+        return f"{self.at.name}: becomes the root"
+
+    def done(self, sites: Sites) -> bool:
+        return nodes.get_node_info(sites.at(self.at.dsn), self.queue).type is NodeType.ROOT
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            operation.promote(conn, self.queue, self.ticket.get(), self.tick())
+
+
+@dataclass(frozen=True)
+class BecomeBranch:
+    """The old root reads from the new one."""
+
+    at: Place
+    queue: str
+    ticket: Ticket
+    provider: str
+
+    def describe(self) -> str:
+        return f"{self.at.name}: becomes a branch below {self.provider}"
+
+    def done(self, sites: Sites) -> bool:
+        return nodes.get_node_info(sites.at(self.at.dsn), self.queue).type is NodeType.BRANCH
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            operation.become_branch(conn, self.queue, self.ticket.get(), self.provider)
+
+
+@dataclass(frozen=True)
+class ReopenRoot:
+    """The old root takes events again."""
+
+    at: Place
+    queue: str
+    ticket: Ticket
+
+    def describe(self) -> str:
+        return f"{self.at.name}: takes events again"
+
+    def done(self, sites: Sites) -> bool:
+        found = operation.find(sites.at(self.at.dsn), self.queue)
+        return found is None or found.token != self.ticket.token
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            operation.reopen_root(conn, self.queue, self.ticket.get())

@@ -1,0 +1,155 @@
+"""Waits for ticks.  Each has a limit and says who it waits for."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from londiste.cascade import nodes
+from londiste.cascade.plan import Sites
+from londiste.cascade.switching import operation
+from londiste.cascade.switching.steps.notes import Place
+from londiste.cascade.types import NodeInfo, NodeType
+from londiste.db.connection import Connection
+from londiste.errors import (
+    StateError,
+    TransientError,
+)
+from londiste.pgq import queues
+
+#: Seconds between looks.
+LOOK_SECONDS = 0.02
+#: A node that needs so long for what another has is close to it.
+_CLOSE_SECONDS = 0.25
+#: Seconds to wait for that, at most, and for how long of them the root makes no ticks at a time.
+_CLOSER_SECONDS, _HOLD_SECONDS = 30.0, 0.9
+#: A node that needs more than this part of what it needed before does not come closer any more.
+_NEARER = 0.7
+
+
+@dataclass(frozen=True)
+class WaitTick:
+    """A node has reached a tick: in its tables and, on a branch, in its queue."""
+
+    at: Place
+    queue: str
+    tick: Callable[[], int]
+    timeout: float
+    why: str
+
+    def describe(self) -> str:
+        return f"{self.at.name}: wait up to {self.timeout:g} s until it has {self.why}"
+
+    def done(self, sites: Sites) -> bool:
+        try:
+            tick = self.tick()
+        except StateError:
+            # There is no such tick yet.
+            return False
+        conn = sites.at(self.at.dsn)
+        return reached(conn, nodes.get_node_info(conn, self.queue), tick)
+
+    def run(self, sites: Sites) -> None:
+        wait_tick(sites.at(self.at.dsn), self.queue, self.tick(), self.timeout, self.why)
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """A node follows a root closely: what the last tick leaves to be done then is little.
+
+    Waits up to ``timeout`` seconds for what the root has now.  Then a few times more for what has
+    come meanwhile, and the root makes no ticks for that long: a branch takes each of them by
+    itself, and a root that is written to makes them faster than a busy branch gets through them.
+    The events go on, and come with the next tick together.  A node that never comes so close is
+    taken as it is, and has as long as the caller gives it.
+    """
+
+    at: Place
+    of: Place
+    queue: str
+    timeout: float
+
+    def describe(self) -> str:
+        what = f"what {self.of.name} has now"
+        return f"{self.at.name}: wait up to {self.timeout:g} s until it has {what}"
+
+    def done(self, sites: Sites) -> bool:
+        # What was close a moment ago may be far now.
+        return False
+
+    def run(self, sites: Sites) -> None:
+        tick = newest_tick(sites.at(self.of.dsn), self.queue)
+        why = f"what {self.of.name} has now"
+        wait_tick(sites.at(self.at.dsn), self.queue, tick, self.timeout, why)
+        found = operation.find(sites.at(self.of.dsn), self.queue)
+        if found is not None and found.last_tick is not None:
+            # It is closed already, and there is nothing to come.
+            return
+        deadline = time.monotonic() + min(self.timeout, _CLOSER_SECONDS)
+        before = math.inf
+        while (began := time.monotonic()) < deadline:
+            if not drained(sites, self.at, self.of, self.queue):
+                continue
+            took = time.monotonic() - began
+            if took <= _CLOSE_SECONDS or took > _NEARER * before:
+                return
+            before = took
+
+
+def drained(sites: Sites, at: Place, of: Place, queue: str) -> bool:
+    """Whether ``at`` comes to the newest tick of ``of`` while that makes no other one.
+
+    For ``_HOLD_SECONDS`` at most; a ticker that runs meanwhile passes the queue by.
+    """
+    try:
+        # The lock is on the row of the queue, which those who write do not ask for.
+        with sites.transaction(of.dsn) as conn:
+            tick = queues.lock_ticks(conn, queue)
+            wait_tick(sites.at(at.dsn), queue, tick or 0, _HOLD_SECONDS, f"all ticks of {of.name}")
+    except TransientError:
+        return False
+    return True
+
+
+def reached(conn: Connection, info: NodeInfo, tick: int) -> bool:
+    """Whether tables and queue of a node are at ``tick`` or behind it."""
+    if info.last_tick < tick:
+        return False
+    return info.type is NodeType.LEAF or newest_tick(conn, info.queue) >= tick
+
+
+def newest_tick(conn: Connection, queue: str) -> int:
+    """The newest tick of the queue in a database; 0 when it has none."""
+    return max((i.last_tick_id or 0 for i in queues.get_queue_info(conn, queue)), default=0)
+
+
+def wait_tick(conn: Connection, queue: str, tick: int, timeout: float, why: str) -> NodeInfo:
+    """Until the node has reached ``tick``; the node then.  TransientError after ``timeout`` s."""
+    deadline = time.monotonic() + timeout
+    while True:
+        looked = time.monotonic()
+        info = nodes.get_node_info(conn, queue)
+        if reached(conn, info, tick):
+            return info
+        if time.monotonic() >= deadline:
+            raise TransientError(
+                f"node {info.name} does not have {why} after {timeout:g} s",
+                detail=_where_it_stands(conn, info, tick),
+                hint=f"londiste resume --node {info.name}"
+                if info.paused
+                else f"look at the log of worker {info.worker}, and at londiste status",
+            )
+        # On a busy server looking must not take from what it waits for.
+        time.sleep(max(LOOK_SECONDS, 2 * (time.monotonic() - looked)))
+
+
+def _where_it_stands(conn: Connection, info: NodeInfo, tick: int) -> str:
+    words = [f"it stands at tick {info.last_tick} of {tick}"]
+    if info.paused:
+        words.append("its worker is paused")
+    words += [
+        f"{c.name}: {c.cur_error}" for c in nodes.get_consumer_info(conn, info.queue) if c.cur_error
+    ]
+    return "; ".join(words)
