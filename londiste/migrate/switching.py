@@ -113,7 +113,7 @@ def prepare(
         _require_replica(pair, here)
         if not force:
             _require_all(sites, pair, here)
-        successor.check(sites, seen, to.name, here.name, force=force, warn=warn)
+        _require_successor(sites, seen, to, here, force=force, warn=warn)
     refresh = Refresh(to, facts.materialized_views(sites.at(to.dsn)), warn)
     # Before the notes are taken off: interrupted, it is part of what is left.
     ends = [step for step in switch.after if isinstance(step, End)]
@@ -202,6 +202,22 @@ def _require_replica(pair: Pair, here: Side) -> None:
             f"the {here.name} database could not follow, and there would be no way back;"
             " nothing is changed",
             hint=f"{error.hint}; then give the command again",
+        )
+        raise
+
+
+def _require_successor(
+    sites: Sites, seen: Scene, to: Side, here: Side, *, force: bool, warn: Callable[[str], None]
+) -> None:
+    """All tables and sequences are in step at ``to``.  Raises StateError."""
+    try:
+        successor.check(sites, seen, to.name, here.name, force=force, warn=warn)
+    except StateError as error:
+        # Whatever is missing: the command that stays adds it and copies it.
+        error.say_more(
+            "",
+            "let londiste migrate start run until londiste migrate status shows all tables in step:"
+            " it adds and copies what is missing; or --force goes on without it",
         )
         raise
 

@@ -482,9 +482,14 @@ def test_a_table_that_is_made_after_the_switch_is_added_and_taken_back(killed: K
     assert refused.wait(LIMIT) == 3, str(refused)
     assert "public.later" in refused.err and "migrate start adds them" in refused.err, str(refused)
     assert "public.later" in killed.do("start", "--explain").out
+    killed.do("start", "--no-daemons")
+    refused = killed.begin(*_BACK)
+    assert refused.wait(LIMIT) == 3, str(refused)
+    assert "hint: let londiste migrate start run" in refused.err, str(refused)
+    killed.do("start", "--until-ready")
+    state = "select merge_state from londiste.table_info where table_name = 'public.later'"
+    assert old.value(state) == "ok"
     beside = _beside(killed)
-    ok = "select merge_state = 'ok' from londiste.table_info where table_name = 'public.later'"
-    wait_for(lambda: old.value(ok), timeout=LIMIT, what=f"the table in step\n{beside}")
     killed.do(*_BACK)
     old.execute("insert into public.later (v) values ('old')")
     answer = json.loads(killed.do("verify", "--json").out)

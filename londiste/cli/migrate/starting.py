@@ -155,7 +155,9 @@ def stay(
                 told = said
                 if reached in READY:
                     output.message(f"next: {seen.next}")
-            if seen.phase in enough:
+            # After the switch it may be the other side that still copies.
+            copied = seen.phase is not Phase.SWITCHED or seen.in_step >= seen.tables
+            if seen.phase in enough and copied:
                 return seen.phase
         signals.wait(daemons.PERIOD)
     output.message("stopped; the databases fall apart until the command is given again")
