@@ -19,6 +19,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import query
+from londiste.engine.spark.stream import offsets
 from londiste.errors import BadOption, EventError, InstallError, LondisteError, StateError
 from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
 from londiste.lake import source
@@ -26,7 +27,7 @@ from londiste.lake.settings import LakeSettings
 from londiste.lake.table import LakeTable
 from londiste.lake.versions import File, Store, Version
 from londiste.lake.worker import LakeWorker
-from londiste.pgq import batches, pausing
+from londiste.pgq import batches, pausing, queues
 from londiste.pgq.kinds import Kind
 from londiste.replication import tables as captures
 from londiste.settings import load
@@ -388,11 +389,25 @@ class FileDispatcher(LakeWorker):
                         ) from error
 
     def register(self) -> int:
-        """Begins at the end of the queue where nothing is yet; how many tables that are."""
-        new = [table for table in self.tables if table.store.newest() is None]
-        for table in new:
-            table.work()
-        return len(new)
+        """Begins at the end of the queue, or where the files are; how many tables it was new to.
+
+        Raises PositionLost where the queue has not kept what follows the files.
+        """
+        with session(self.settings.db, name="londiste dispatch", autocommit=True) as conn:
+            known = queues.get_consumer_info(conn, self.settings.queue_name)
+        names = {one.consumer_name for one in known}
+        count = 0
+        for table in self.tables:
+            version = table.store.newest()
+            if version is None or version.position is None:
+                table.work()
+            elif table.options.consumer in names:
+                continue
+            else:
+                # It was forgotten: from now on the queue keeps its events again.
+                table.driver.proved(offsets.read(version.position))
+            count += 1
+        return count
 
     def unregister(self) -> int:
         """Forgets the consumers; how many there were.  The files stay."""
