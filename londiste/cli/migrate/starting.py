@@ -121,7 +121,7 @@ def _set_up(sites: Sites, pair: Pair, way: str, explain: bool, as_json: bool) ->
         )
     warnings = sum(one.severity is Severity.WARNING for one in found)
     if warnings:
-        output.warning(f"warnings: {warnings}; londiste migrate check shows them")
+        output.warning(f"there are warnings ({warnings}): londiste migrate check shows them")
     count = setup.set_up(sites, pair, structure, _report)
     if not count:
         output.message("everything is set up already")
