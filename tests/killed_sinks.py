@@ -9,6 +9,7 @@ processes of a session are started before the test.
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any, NamedTuple
 
 from pyspark import TaskContext
@@ -36,6 +37,9 @@ class Crash(NamedTuple):
         meant = self.point and epoch >= self.epoch
         os.environ["LONDISTE_CRASH"] = self.point if meant else ""
         os.environ["LONDISTE_CRASH_MARK"] = self.mark
+        if meant and os.environ.get("LONDISTE_CRASH_SIGNAL") == "STOP":
+            # Who stands still when his JVM is killed goes on, and does not know that it is gone.
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def arm_task(self) -> None:
         """The same in a task."""
