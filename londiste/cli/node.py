@@ -12,6 +12,7 @@ from londiste.cascade import create, nodes
 from londiste.cascade import pause as pausing
 from londiste.cascade.create import NewNode
 from londiste.cascade.plan import Sites, Step
+from londiste.cascade.switching import operation
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.cli import options, output
 from londiste.cli.sites import sites
@@ -263,6 +264,8 @@ def _set_paused(
             lines = [f"{info.name}: {word} {who}, wait up to {timeout:g} s for its answer"]
             output.lines(lines, json_wanted=as_json)
             return
+        if not paused and who == info.worker:
+            operation.refuse_resume(conn, queue, info.name)
         changed = pausing.set_paused(conn, queue, who, paused, timeout=timeout)
         state = "paused" if paused else "resumed"
         if as_json:

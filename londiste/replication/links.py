@@ -96,6 +96,23 @@ def provider(
     return conn
 
 
+def refuse_lost_root(source: Connection, target: Connection, queue: str, provider: str) -> None:
+    """A root that was given up and answers has perhaps events that are to be on no other node.
+
+    source, target -- sessions on the provider and on this node, which has heard of that.
+    Raises StateError.
+    """
+    given_up = any(m.dead for m in nodes.get_queue_locations(target, queue) if m.name == provider)
+    if given_up and nodes.is_root_node(source, queue):
+        raise StateError(
+            f"root {provider} was given up, and answers",
+            detail="what it has taken since may not be what the others go on with: nothing is read"
+            " from there",
+            hint="finish the takeover that londiste status shows, or undo it; without one, and if"
+            f" {provider} is the root: londiste tag-alive {provider}",
+        )
+
+
 def prove_continuity(
     source: Connection, target: Connection, state: WorkerState, *, stands: int | None = None
 ) -> None:

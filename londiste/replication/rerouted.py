@@ -10,7 +10,7 @@ table is copied again from the new provider, on the nodes below, too, before the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from londiste.cascade.plan import Sites, Step
@@ -175,6 +175,8 @@ def guard(
             )
             return []
         feeds.move(node, new)
+        if not force:
+            _refuse_uncopied(node, new, kept[node], feeds.tables(new))
         other = changed(before, after)
         again = [(n, t) for n, mine in kept.items() for t in mine if t.name in other]
         if not again:
@@ -256,6 +258,21 @@ class CopyAgain:
             # What an earlier copy took off is still to be put back by the next one.
             state = "in-copy" if now.dropped_ddl else None
             tables.local_set_table_state(conn, self.queue, self.table, None, state)
+
+
+def _refuse_uncopied(
+    node: str, new: str, mine: Sequence[ReplicatedTable], theirs: Sequence[ReplicatedTable]
+) -> None:
+    """Raises StateError when a table still has to be copied, and ``new`` does not have its rows."""
+    there = {t.name for t in theirs if t.local}
+    left = [str(t.name) for t in mine if t.state != "ok" and t.name not in there]
+    if left:
+        raise StateError(
+            f"node {node} still copies table {', '.join(left)}, which {new} does not keep",
+            detail="it would wait for it for ever; nothing is changed",
+            hint=f"with the settings of {node}: londiste wait-sync; or of {new}: londiste add-table"
+            f" {left[0]}; or --force, and remove the table",
+        )
 
 
 def told(links: tuple[Link, ...]) -> str:

@@ -178,6 +178,7 @@ def open_source(
         answer_seconds=settings.lock_timeout + settings.answer_timeout,
     )
     try:
+        links.refuse_lost_root(conn, target, state.queue, state.provider)
         stands = None
         if duty.wait_behind:
             stands = merging.position(conn, state.queue, state.worker)

@@ -163,3 +163,41 @@ def test_two_nodes_are_not_sent_to_read_from_each_other(
     assert londiste(one.db, *undo.split()[1:]).code == 0
     assert londiste(two.db, *back).code == 0
     assert two.db.execute(PROVIDER) == [("branch", "one")]
+
+
+def test_nothing_is_read_from_a_root_that_was_given_up(three: Three, londiste: CommandLine) -> None:
+    root, one, two = three
+    with silent(root):
+        # Killed behind the promotion: two is on its way, and its worker stands still.
+        assert londiste(one.db, *TAKE).code == 0
+        two.db.execute("select pgq_node.change_consumer_provider('q', 'w_two', 'root')")
+        two.db.execute("select pgq_node.set_consumer_paused('q', 'w_two', true)")
+        two.db.execute(BEGIN, "change-provider", "two", "one", "root")
+    refused = londiste(one.db, "resume", "--node", "two", "--timeout", "0")
+    assert refused.code == 3
+    assert "finish it: londiste change-provider --node two --provider one" in refused.err
+    two.db.execute("select pgq_node.set_consumer_paused('q', 'w_two', false)")
+    stopped = londiste(two.db, "worker", "--once", job="w_two")
+    assert stopped.code == 3
+    assert "root root was given up, and answers" in stopped.err
+    two.db.execute("select pgq_node.register_location('q', 'root', null, false)")
+    assert "given up" not in londiste(two.db, "worker", "--once", job="w_two").err
+
+
+def test_a_node_that_copies_is_not_led_away_from_the_rows(
+    three: Three, londiste: CommandLine
+) -> None:
+    root, one, two = three
+    for node in three:
+        node.db.execute("create table public.t (id int primary key)")
+    assert londiste(root.db, "add-table", "public.t").code == 0
+    for node in (one, two):
+        node.db.execute("select londiste.global_add_table('q', 'public.t')")
+    two.db.execute("select londiste.local_add_table('q', 'public.t')")
+    move = ("change-provider", "--node", "two", "--provider", "one", "--timeout", "0")
+    refused = londiste(two.db, *move)
+    assert refused.code == 3
+    assert "node two still copies table public.t, which one does not keep" in refused.err
+    assert two.db.execute(PROVIDER) == [("branch", "root")]
+    one.db.execute("select londiste.local_add_table('q', 'public.t')")
+    assert londiste(two.db, *move).code == 0

@@ -99,6 +99,23 @@ def operator() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
+def refuse_resume(conn: Connection, queue: str, node: str) -> None:
+    """Raises StateError while a change has the worker of ``node`` stand still, or is about to.
+
+    conn -- on its database.  What it read meanwhile might be of another line than the others.
+    """
+    noted = find(conn, queue)
+    if noted is None:
+        return
+    moves = noted.kind is Kind.CHANGE_PROVIDER and noted.node == node
+    if moves or (noted.kind in (Kind.SWITCHOVER, Kind.TAKEOVER) and noted.new == node):
+        raise StateError(
+            f"node {node}: {noted.describe()} is under way",
+            detail="its worker stands still for that, and goes on when it is finished or undone",
+            hint=noted.way_out(node),
+        )
+
+
 def find(conn: Connection, queue: str) -> Operation | None:
     """The change that is under way at this node, or None."""
     for row in call.rows(conn, "pgq_node.get_operation", queue):
