@@ -403,7 +403,7 @@ def _is_root(scene: Scene, old: str, new: str) -> bool:
 @click.option(
     "--force",
     is_flag=True,
-    help="Although it does not answer, or consumers and sinks of its queue lose their positions.",
+    help="Although it or a reader of it does not answer, or consumers and sinks lose positions.",
 )
 @_common
 def drop_node(

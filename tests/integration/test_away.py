@@ -201,3 +201,33 @@ def test_a_node_that_copies_is_not_led_away_from_the_rows(
     assert two.db.execute(PROVIDER) == [("branch", "root")]
     one.db.execute("select londiste.local_add_table('q', 'public.t')")
     assert londiste(two.db, *move).code == 0
+
+
+def test_nobody_is_led_to_a_root_that_was_replaced(three: Three, londiste: CommandLine) -> None:
+    root, one, two = three
+    two.db.execute(BEGIN, "change-provider", "two", "root", "one")
+    two.db.execute("select pgq_node.change_consumer_provider('q', 'w_two', 'one')")
+    with silent(root):
+        assert londiste(one.db, *TAKE).code == 0
+    refused = londiste(two.db, "change-provider", "--provider", "root", "--timeout", "0")
+    assert refused.code == 3
+    assert "another node has taken the place of root root" in refused.err
+    assert "londiste change-provider --node two --provider root --rollback" in refused.err
+
+
+def test_a_node_stays_while_one_that_reads_from_it_is_silent(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    leaf = nodes_of.below(branch, "leaf")
+    root.db.execute("select pgq_node.register_location('q', 'leaf', %s, false)", leaf.dsn)
+    with silent(leaf):
+        refused = londiste(root.db, "drop-node", "branch")
+        assert refused.code == 6
+        assert "leaf does not answer, and read from node branch" in refused.err
+        assert londiste(root.db, "drop-node", "branch", "--force").code == 0
+    again = ("change-provider", "--node", "leaf", "--provider", "root", "--timeout", "0")
+    moved = londiste(root.db, *again, "--force")
+    assert moved.code == 0, moved.err
+    assert leaf.db.execute(PROVIDER) == [("leaf", "root")]

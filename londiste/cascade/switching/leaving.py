@@ -53,7 +53,8 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
     is given there.
 
     Raises UnknownNode; StateError while others read from it, consumers or sinks have a position
-    there, or a change is under way in which it takes part; NodeUnreachable without ``force``.
+    there, or a change is under way in which it takes part; NodeUnreachable without ``force``, also
+    for nodes that read from it.
     """
     noted = {
         at: Ticket(o.token)
@@ -68,6 +69,8 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
         ]
     place = scene.place(name)
     below = scene.topology.children(name)
+    if not below and not force:
+        _refuse_silent_readers(sites, scene, name)
     if below:
         raise StateError(
             f"{', '.join(sorted(below))} read from node {name}",
@@ -122,6 +125,25 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
     if name == scene.topology.local:
         return [*steps, *forget, *itself]
     return [*steps, *itself, *forget]
+
+
+def _refuse_silent_readers(sites: Sites, scene: Scene, name: str) -> None:
+    """Raises NodeUnreachable for nodes that do not answer, and read from the node when they did."""
+    views = scene.topology.views
+    if views[name].info is None or scene.replaced(name):
+        return
+    known = nodes.get_subscriber_info(sites.at(scene.place(name).dsn), scene.queue)
+    left = [
+        s.name
+        for s in known
+        if s.name in views and views[s.name].info is None and not views[s.name].member.dead
+    ]
+    if left:
+        raise NodeUnreachable(
+            f"{', '.join(left)} does not answer, and read from node {name}",
+            detail="it would find its provider gone",
+            hint="start its server; or --force: then londiste change-provider, when it is back",
+        )
 
 
 def _knows(conn: Connection, queue: str, name: str) -> bool:

@@ -196,6 +196,14 @@ def _check(scene: Scene, info: NodeInfo, new: str, ignoring: str | None = None) 
         )
     provider = scene.info(new)
     refuse_leaf(provider, "nobody can read from it")
+    if scene.replaced(new):
+        begun = scene.operations.get(info.name)
+        raise StateError(
+            f"another node has taken the place of root {new}",
+            detail="what it has taken since is on no other node",
+            hint=f"first bring it back as a branch: londiste resurrect --node {new}"
+            + (f"; or undo what is under way: {begun.command()} --rollback" if begun else ""),
+        )
     above = scene.providers(new)
     if ignoring in above:
         above = []
