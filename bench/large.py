@@ -29,6 +29,7 @@ from londiste.embedded.postgres import Cluster
 from londiste.engine.base import Engine
 from londiste.install.apply import install
 from londiste.replication import add_table
+from londiste.replication.sessions import Sessions
 from londiste.replication.types import TableOptions
 from londiste.replication.worker import Worker
 from londiste.settings import WorkerSettings
@@ -66,15 +67,15 @@ from generate_series(1, {events}) i
 """
 
 
-class _Worker(Worker):
-    """A worker in this process, with an engine that is kept."""
+class _Sessions(Sessions):
+    """Those of a worker in this process, with an engine that is kept."""
 
-    carrier: Engine
+    given: Engine
 
-    def _carrier(self) -> Engine:
-        return self.carrier
+    def carrier(self) -> Engine:
+        return self.given
 
-    def _close_engine(self) -> None:
+    def close_engine(self) -> None:
         return
 
 
@@ -162,10 +163,10 @@ def work(target: Cluster, carrier: Engine | None) -> None:
     }
     settings = WorkerSettings(**values)
     with closing(Signals()) as signals:
-        worker = _Worker(lambda: settings, signals)
+        sessions = _Sessions(settings)
         if carrier is not None:
-            worker.carrier = carrier
-        worker.run_once()
+            sessions.given = carrier
+        Worker(lambda: settings, signals, sessions=lambda _: sessions).run_once()
 
 
 def fill(conn: psycopg.Connection[Any], form: str, events: int, *, hot: bool) -> None:

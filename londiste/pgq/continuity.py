@@ -95,9 +95,8 @@ def prove(
 ) -> Known | None:
     """What to store now for a consumer whose data are complete up to ``tick``.
 
-    The first time things are taken as they are.  At another source, too, but for the tick: all
-    nodes of a cascade have the same ones.  None: the queue has no such tick, or no such consumer,
-    so there is nothing to store.
+    The first time, and at another source, things are taken as they are.  None: the queue has
+    no such tick, or no such consumer, so there is nothing to store.
 
     hint -- what to do when the position is lost.
 
@@ -111,15 +110,6 @@ def prove(
                 detail=reason,
                 hint=hint,
             )
-    elif (
-        known is not None and known.tick == tick and facts.tick_time not in (None, known.tick_time)
-    ):
-        raise PositionLost(
-            f"consumer {consumer} of queue {queue} cannot go on at tick {tick} of {source}",
-            detail=f"tick {tick} of {known.source}, from which it has read until now, is another"
-            f" one: made at {known.tick_time}, not at {facts.tick_time}",
-            hint=hint,
-        )
     if facts.registration is None:
         return None
     if facts.tick_time is None:

@@ -113,7 +113,7 @@ class Sessions:
         """What carries batches too large for this process alone; starts nothing yet."""
         settings = self.settings
         return LargeBatches(
-            self._carrier,
+            self.carrier,
             settings.engine,
             settings.spark_from_events,
             settings.parallel_apply,
@@ -123,7 +123,8 @@ class Sessions:
             settings.db,
         )
 
-    def _carrier(self) -> Engine:
+    def carrier(self) -> Engine:
+        """The engine, which is started when it is not there."""
         if self._engine is None:
             self._engine = engine.create(self.settings.engine, self.settings.spark)
         self._engine_used = time.monotonic()

@@ -75,6 +75,7 @@ class Worker:
     read -- gives the settings; called at the start and after SIGHUP.
     copy_argv -- how the copy process is started.
     copy_main -- what it does, where it can be a copy of this process.
+    sessions -- makes what it opens.
     """
 
     def __init__(
@@ -84,13 +85,14 @@ class Worker:
         *,
         copy_argv: Sequence[str] = (),
         copy_main: Callable[[], int] | None = None,
+        sessions: Callable[[WorkerSettings], Sessions] = Sessions,
     ) -> None:
         self.read = read
         self.settings = read()
         self.signals = signals
         self.copies = Copies(copy_argv, longest_pause=self.settings.exception_sleep, main=copy_main)
         self.statistics = Statistics(self.settings.stats_period)
-        self._sessions = Sessions(self.settings)
+        self._sessions = sessions(self.settings)
         self._follower = Follower(self.settings)
         self._steps = Steps(
             self.settings.db,

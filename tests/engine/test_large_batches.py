@@ -15,6 +15,7 @@ from londiste.daemon.signals import Signals
 from londiste.embedded.postgres import Cluster
 from londiste.engine.base import Engine
 from londiste.errors import EventError, LondisteError
+from londiste.replication.sessions import Sessions
 from londiste.replication.worker import Worker
 from londiste.settings import WorkerSettings
 from tests.fix_line import QUEUE, Line, LineNode
@@ -51,15 +52,15 @@ class Nothing:
         raise LondisteError("no Java", detail="really")
 
 
-class InProcess(Worker):
-    """A worker in this process, with an engine that outlives it."""
+class WithEngine(Sessions):
+    """Those of a worker in this process, with an engine that outlives it."""
 
-    carrier: Any
+    given: Any
 
-    def _carrier(self) -> Engine:
-        return self.carrier
+    def carrier(self) -> Engine:
+        return self.given
 
-    def _close_engine(self) -> None:
+    def close_engine(self) -> None:
         return
 
 
@@ -70,9 +71,9 @@ def once(node: LineNode, carrier: Any, **keys: Any) -> None:
         db=node.database.dsn, queue_name=QUEUE, job_name=f"{node.name}_worker", **values
     )
     with closing(Signals()) as signals:
-        worker = InProcess(lambda: settings, signals)
-        worker.carrier = carrier
-        worker.run_once()
+        sessions = WithEngine(settings)
+        sessions.given = carrier
+        Worker(lambda: settings, signals, sessions=lambda _: sessions).run_once()
 
 
 def a_pair(line: Line, carrier: Any) -> tuple[LineNode, LineNode]:

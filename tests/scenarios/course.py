@@ -274,8 +274,9 @@ class Course:
         dead = [n for (n,) in asked.rows("select node_name from pgq_node.node_location where dead")]
         if dead:
             self.must(asked, "tag-alive", *dead)
-        for name in dead:
-            self.take_in_again(name)
+        for place, seen in list(self.ledger.nodes()):
+            if seen.kind != "root" and not self.is_known_above(place):
+                self.take_in_again(place.name)
         for place, seen in list(self.ledger.nodes()):
             if seen.paused:
                 self.must(asked, "resume", "--node", place.name, *PATIENT)
@@ -284,6 +285,18 @@ class Course:
         self.told["events compared"] += ledger.same_events(queues)
         self.told["runs"] += 1
         self.told["roots"] += self.ledger.roots
+
+    def is_known_above(self, place: Place) -> bool:
+        """Whether what the node takes for its provider keeps events for it."""
+        provider = place.value(
+            "select provider_node from pgq_node.local_state"
+            " join pgq_node.node_info on worker_name = consumer_name"
+        )
+        for other in self.stage.places:
+            if other.name == provider:
+                known = other.rows("select subscriber_node from pgq_node.subscriber_info")
+                return (place.name,) in known
+        return False
 
     def take_in_again(self, name: str) -> None:
         """A branch or leaf that was taken for lost goes on where it stands, or is to be made anew.

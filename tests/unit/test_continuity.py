@@ -82,14 +82,3 @@ def test_a_lost_position_says_why_and_what_to_do() -> None:
         prove("q", "c", "provider", 100, KNOWN, replace(SAME, generation=NEW), hint="do this")
     assert lost.value.detail == "the queue was made anew" and lost.value.hint == "do this"
     assert lost.value.exit_code == 3
-
-
-def test_the_ticks_of_another_source_are_the_same_ones() -> None:
-    later = replace(SAME, tick_time=NOON.replace(hour=13))
-    with pytest.raises(PositionLost, match="cannot go on at tick 100 of other") as lost:
-        prove("q", "c", "other", 100, KNOWN, later, hint="do")
-    assert "tick 100 of provider, from which it has read until now, is another one" in (
-        lost.value.detail
-    )
-    # Of a tick that is not the noted one nothing is known.
-    assert prove("q", "c", "other", 101, KNOWN, later, hint="do") is not None
