@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ import psycopg
 import pytest
 
 from tests.capture.cases import MAIN, Case, Copy, Undone
-from tests.capture.pair import USERS_OWN, Pair
+from tests.capture.pair import USERS_OWN, Differs, Pair
 from tests.capture.schemas import random_schema
 from tests.capture.statements import LEVELS, Writing
 from tests.fix_cascade import QUEUE
@@ -89,7 +90,7 @@ def run(pair: Pair, seed: int) -> None:
     case = Case(
         seed,
         tables=schema.captured,
-        made=tuple(schema.made),
+        made=tuple(_checked_by_statement(text) for text in schema.made),
         extras=tuple(schema.extras),
         target=tuple(schema.target),
         steps=(),
@@ -125,6 +126,30 @@ def run(pair: Pair, seed: int) -> None:
     pair.replay()
     for table, options in case.tables.items():
         pair.compare(table, options)
+
+
+def _checked_by_statement(text: str) -> str:
+    """The table with a key that two transactions cannot have at a time; see the test below."""
+    return re.sub(r"(primary key \([^)]*\) deferrable) initially deferred", r"\1", text)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=Differs,
+    reason="events have the order of statements, a key that is checked at commit that of commits",
+)
+def test_a_key_that_is_handed_on_between_two_commits(pair: Pair) -> None:
+    made = "create table app.t (id int4 primary key deferrable initially deferred, n int4, v text)"
+    case = Case(0, tables={MAIN: ()}, made=(made,), extras=(), target=(), steps=())
+    pair.make(case)
+    pair.app.execute("insert into app.t values (5, 1, 'old')")
+    with writer(pair.source.info.dsn) as one, writer(pair.source.info.dsn) as other:
+        one.execute("begin")
+        one.execute("insert into app.t values (5, 2, 'new')")
+        other.execute("delete from app.t where n = 1")
+        one.execute("commit")
+    pair.replay()
+    pair.compare(MAIN)
 
 
 def disturb(pair: Pair, case: Case, heir: str, number: int) -> None:
