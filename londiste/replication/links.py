@@ -133,8 +133,10 @@ def prove_continuity(
     hint = POSITION_LOST_HINT
     if facts.registration is None:
         # A node that was taken for lost: its provider has forgotten it.
-        hint = f"londiste change-provider --provider {state.provider} registers it again, where it"
-        hint += " stands; if its tick is gone: londiste drop-node, and make it anew"
+        hint = (
+            f"londiste change-provider --provider {state.provider} registers it again, where it"
+            " stands; if its tick is gone: londiste drop-node, and make it anew"
+        )
     found = continuity.prove(queue, worker, state.provider, tick, known, facts, hint=hint)
     if found is not None and found != known:
         continuity.note(target, queue, worker, found)

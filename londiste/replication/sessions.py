@@ -68,6 +68,13 @@ class Sessions:
         log.info("reading from node %s at %s", state.provider, place(state.provider_location))
         return self.source
 
+    def carrier(self) -> Engine:
+        """The engine, which is started when it is not there."""
+        if self._engine is None:
+            self._engine = engine.create(self.settings.engine, self.settings.spark)
+        self._engine_used = time.monotonic()
+        return self._engine
+
     def files(self) -> Sequence[int]:
         """What becomes readable when there is something to do."""
         news = self.news.files() if self.news is not None else ()
@@ -122,10 +129,3 @@ class Sessions:
             links.with_extra(state.provider_location, settings.remote_extra_connstr),
             settings.db,
         )
-
-    def carrier(self) -> Engine:
-        """The engine, which is started when it is not there."""
-        if self._engine is None:
-            self._engine = engine.create(self.settings.engine, self.settings.spark)
-        self._engine_used = time.monotonic()
-        return self._engine

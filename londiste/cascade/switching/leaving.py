@@ -8,7 +8,7 @@ from londiste.cascade import nodes, readers, watermark
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching import lost, operation
 from londiste.cascade.switching.operation import Kind
-from londiste.cascade.switching.scene import Scene
+from londiste.cascade.switching.scene import Scene, refuse_replaced
 from londiste.cascade.switching.steps.notes import Begin, Place, TagDead, Ticket
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.db import call
@@ -30,13 +30,8 @@ def tag(sites: Sites, scene: Scene, names: list[str], *, dead: bool) -> list[Ste
             raise StateError(
                 f"node {name} is the one that is asked", hint="give the command at another node"
             )
-        if not dead and (kept := lost.keepers(sites, scene, name)):
-            raise StateError(
-                f"node {name} was the root, and {', '.join(kept)} keeps events for it",
-                detail="taken for alive, it would take writes again",
-                hint=f"londiste resurrect --node {name} makes it a branch; or, if it is gone for"
-                f" good: londiste drop-node {name}",
-            )
+        if not dead:
+            lost.refuse_kept(sites, scene, name, "taken for alive, it would take writes again")
         steps += [TagDead(scene.place(n.name), scene.queue, name, dead) for n in scene.listening()]
     return steps
 
@@ -69,14 +64,14 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
         ]
     place = scene.place(name)
     below = scene.topology.children(name)
-    if not below and not force:
-        _refuse_silent_readers(sites, scene, name)
     if below:
         raise StateError(
             f"{', '.join(sorted(below))} read from node {name}",
             hint=f"give them another provider first: londiste change-provider --node {below[0]}"
             " --provider NODE",
         )
+    if not force:
+        _refuse_silent_readers(sites, scene, name)
     if scene.topology.roots == [name] and len(scene.topology.views) > 1:
         raise StateError(
             f"node {name} is the root",
@@ -129,15 +124,10 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
 
 def _refuse_silent_readers(sites: Sites, scene: Scene, name: str) -> None:
     """Raises NodeUnreachable for nodes that do not answer, and read from the node when they did."""
-    views = scene.topology.views
-    if views[name].info is None or scene.replaced(name):
+    if not scene.answers(name) or scene.replaced(name):
         return
     known = nodes.get_subscriber_info(sites.at(scene.place(name).dsn), scene.queue)
-    left = [
-        s.name
-        for s in known
-        if s.name in views and views[s.name].info is None and not views[s.name].member.dead
-    ]
+    left = [s.name for s in known if scene.is_silent(s.name)]
     if left:
         raise NodeUnreachable(
             f"{', '.join(left)} does not answer, and read from node {name}",
@@ -251,12 +241,9 @@ def rename(sites: Sites, scene: Scene, old: str, new: str) -> list[Step]:
     rest: list[Place] = []
     for name, view in known.items():
         place = scene.place(name)
+        if name in (old, new):
+            refuse_replaced(scene, name)
         if scene.replaced(name):
-            if name in (old, new):
-                raise StateError(
-                    f"another node has taken the place of root {name}",
-                    hint=f"first bring it back as a branch: londiste resurrect --node {name}",
-                )
             continue
         # Interrupted, the node may call itself by the one name, and be known here by the other.
         info = view.info or (_half_renamed(sites, place, scene.queue, old, new))

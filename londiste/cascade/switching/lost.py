@@ -95,6 +95,17 @@ def keepers(sites: Sites, scene: Scene, lost: str) -> list[str]:
     ]
 
 
+def refuse_kept(sites: Sites, scene: Scene, lost: str, detail: str) -> None:
+    """Raises StateError while a node keeps events for a root that was lost."""
+    if kept := keepers(sites, scene, lost):
+        raise StateError(
+            f"node {lost} was the root, and {', '.join(kept)} keeps events for it",
+            detail=detail,
+            hint=f"londiste resurrect --node {lost} makes it a branch; or, if it is gone for good:"
+            f" londiste drop-node {lost}",
+        )
+
+
 def surely_root(sites: Sites, scene: Scene, lost: str) -> bool:
     """``was_root``, where nobody has said it.  NodeUnreachable when another node may be the root.
 
@@ -104,11 +115,7 @@ def surely_root(sites: Sites, scene: Scene, lost: str) -> bool:
     if not was_root(sites, scene, lost):
         return False
     begun = any(o.node == lost and o.kind is Kind.TAKEOVER for o in scene.operations.values())
-    others = sorted(
-        n
-        for n, v in scene.topology.views.items()
-        if n != lost and v.info is None and not v.member.dead
-    )
+    others = sorted(n for n in scene.topology.views if n != lost and scene.is_silent(n))
     if others and not scene.topology.roots and not begun:
         names = " and ".join(others)
         raise NodeUnreachable(
@@ -278,13 +285,7 @@ def takeover_branch(
     """
     queue, target = scene.queue, scene.info(new)
     scene.place(lost)
-    if kept := keepers(sites, scene, lost):
-        raise StateError(
-            f"node {lost} was the root, and {', '.join(kept)} keeps events for it",
-            detail="they would be forgotten, and it could not come back",
-            hint=f"londiste resurrect --node {lost} makes it a branch; or, if it is gone for good:"
-            f" londiste drop-node {lost}",
-        )
+    refuse_kept(sites, scene, lost, "they would be forgotten, and it could not come back")
     children = moving.followers(scene, lost, new)
     if children:
         refuse_leaf(target, "it cannot take over the subscribers")

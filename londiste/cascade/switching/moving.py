@@ -22,7 +22,7 @@ from londiste.cascade import nodes
 from londiste.cascade.create import RegisterLocation
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching.operation import Kind
-from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf
+from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf, refuse_replaced
 from londiste.cascade.switching.steps.notes import Begin, End, Ticket
 from londiste.cascade.switching.steps.readers import (
     ChangeProvider,
@@ -196,25 +196,18 @@ def _check(scene: Scene, info: NodeInfo, new: str, ignoring: str | None = None) 
         )
     provider = scene.info(new)
     refuse_leaf(provider, "nobody can read from it")
-    if scene.replaced(new):
-        begun = scene.operations.get(info.name)
-        raise StateError(
-            f"another node has taken the place of root {new}",
-            detail="what it has taken since is on no other node",
-            hint=f"first bring it back as a branch: londiste resurrect --node {new}"
-            + (f"; or undo what is under way: {begun.command()} --rollback" if begun else ""),
-        )
+    begun = scene.operations.get(info.name)
+    undo = f"; or undo what is under way: {begun.command()} --rollback" if begun else ""
+    refuse_replaced(scene, new, "what it has taken since is on no other node", undo)
     above = scene.providers(new)
     if ignoring in above:
         above = []
     if info.name in above:
-        begun = scene.operations.get(info.name)
         raise StateError(
             f"node {new} reads from {info.name}, directly or through others",
             detail="both would wait for each other",
             hint=f"first give {new} another provider: londiste change-provider --node {new}"
-            " --provider NODE"
-            + (f"; or undo what is under way: {begun.command()} --rollback" if begun else ""),
+            f" --provider NODE{undo}",
         )
     for node in (new, *above):
         noted = scene.operations.get(node)

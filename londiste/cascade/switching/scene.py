@@ -71,12 +71,15 @@ class Scene:
         view = self.topology.views.get(name)
         return view is not None and view.info is not None
 
+    def is_silent(self, name: str) -> bool:
+        """Whether there is such a node, it does not answer, and nobody has given it up."""
+        view = self.topology.views.get(name)
+        return view is not None and view.info is None and not view.member.dead
+
     def silent(self) -> str:
         """The nodes that do not answer and that nobody has given up, with the reasons."""
         views = self.topology.views.items()
-        return "; ".join(
-            f"{n}: {v.error}" for n, v in views if v.info is None and not v.member.dead
-        )
+        return "; ".join(f"{n}: {v.error}" for n, v in views if self.is_silent(n))
 
     def place(self, name: str) -> Place:
         """How a node is reached.  Raises UnknownNode."""
@@ -160,6 +163,19 @@ def _as_the_root_knows(sites: Sites, seen: Topology, extra: str) -> Topology:
 
 #: Where warnings go.
 Warn = Callable[[str], None]
+
+
+def refuse_replaced(scene: Scene, name: str, detail: str = "", way: str = "") -> None:
+    """Raises StateError for a root in whose place another one is.
+
+    way -- goes on the hint, which says how to bring it back.
+    """
+    if scene.replaced(name):
+        raise StateError(
+            f"another node has taken the place of root {name}",
+            detail=detail,
+            hint=f"first bring it back as a branch: londiste resurrect --node {name}{way}",
+        )
 
 
 def refuse_leaf(info: NodeInfo, what: str) -> None:
