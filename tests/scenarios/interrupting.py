@@ -34,6 +34,7 @@ class Operation:
     roots -- who takes writes, in its order.
     at -- the node at which it is given.
     lost -- the node whose server is gone.
+    behind -- the node that has not got what others have when that happens.
     before -- commands that come first, at n1.
     reports -- the node at which a consumer of a user runs.
     """
@@ -42,6 +43,7 @@ class Operation:
     roots: tuple[str, ...] = ("n1",)
     at: str = "n3"
     lost: str = ""
+    behind: str = ""
     before: tuple[tuple[str, ...], ...] = ()
     reports: str = ""
 

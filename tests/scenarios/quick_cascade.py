@@ -268,6 +268,14 @@ class QuickCascade:
                 seconds,
             )
 
+    def ahead(self, name: str, other: str, ticks: int = 3) -> None:
+        """Waits until a node has some ticks more than another one."""
+        one, behind = self.nodes[name], self.nodes[other]
+        self.wait(
+            lambda: self.look(one, _POSITION) >= self.look(behind, _POSITION) + ticks,
+            f"{name} ahead of {other}",
+        )
+
     def wait(self, predicate: Any, what: str, seconds: float = 60.0) -> Any:
         """``wait_for``, with the ends of all logs in its message."""
         try:

@@ -59,6 +59,10 @@ OPERATIONS = {
     "takeover-dead-root": Operation(
         ("takeover", "n1", "--dead", "--node", "n2"), ("n1", "n2"), lost="n1"
     ),
+    # It reads from n3 until it has what n3 has, and n3 from it afterwards.
+    "takeover-dead-root-behind": Operation(
+        ("takeover", "n1", "--dead", "--node", "n2"), ("n1", "n2"), lost="n1", behind="n2"
+    ),
     # What a lost branch held of tables cannot be asked: --force says that it was all.
     "takeover-dead-branch": Operation(
         ("takeover", "n2", "--dead", "--force", "--node", "n3"), lost="n2"
@@ -76,7 +80,11 @@ OPERATIONS = {
 #: Where the commands are interrupted.
 POINTS = ("plan.before-step", "plan.after-step")
 #: Operation and fault: the others are in the slow run.
-SHORT = [("takeover-dead-root", "command"), ("switchover", "workers"), ("rename-branch", "B")]
+SHORT = [
+    ("takeover-dead-root-behind", "command"),
+    ("switchover", "workers"),
+    ("rename-branch", "B"),
+]
 
 
 CASES = [
@@ -171,7 +179,12 @@ def _once(
         writer.wait(5, on="n1")
         if operation.lost:
             cascade.converge()
+            if operation.behind:
+                cascade.stop_worker(operation.behind)
+                cascade.ahead("n3", operation.behind)
             cascade.nodes[operation.lost].database.cluster.stop("immediate")
+            if operation.behind:
+                cascade.start_worker(operation.behind)
         met = interrupt()
         dropped = {operation.argv[1]} if operation.argv[0] == "drop-node" else set()
         if met:

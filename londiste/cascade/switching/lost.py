@@ -207,6 +207,7 @@ def takeover_root(
     ticket = Ticket(noted.token if noted is not None else None)
     live = [n for n in scene.live() if n.name != lost]
     from_node = noted.from_node if noted is not None and noted.from_node else target.provider
+    read_from = {from_node, target.provider}
     steps: list[Step] = []
     others = moving.followers(scene, lost, new)
     if noted is not None and noted.last_tick is not None:
@@ -235,6 +236,7 @@ def takeover_root(
         steps.append(Begin(here, queue, kind, lost, new, ticket, from_node=from_node))
         steps += [TagDead(scene.place(n.name), queue, lost) for n in live]
         steps += _fetch(sites, scene, target, left.best, timeout=timeout, warn=warn)
+        read_from.add(left.best.name)
         steps += [
             SetPaused(here, queue, target.worker, True, timeout),
             Promote(here, queue, ticket, _tick_of(sites, here, queue)),
@@ -248,10 +250,19 @@ def takeover_root(
     steps += [
         SetPaused(here, queue, target.worker, False, 0.0),
     ]
-    if from_node not in (lost, new) and scene.answers(from_node):
-        steps.append(Unsubscribe(scene.place(from_node), queue, new, warn))
+    steps += [
+        Unsubscribe(scene.place(n.name), queue, new, warn)
+        for n in live
+        if n.name != new
+        and n.type is not NodeType.LEAF
+        # Behind the promotion nobody knows any more whose ticks it had to fetch.
+        and (n.name in read_from or target.type is NodeType.ROOT)
+    ]
     for other in others:
-        steps += moving.change_provider(sites, scene, other.name, new, timeout=timeout, warn=warn)
+        # The new root may still read from one that was ahead of it, until it is promoted.
+        steps += moving.change_provider(
+            sites, scene, other.name, new, timeout=timeout, warn=warn, ignoring=target.provider
+        )
     steps += consumers.orphaned(sites, scene, lost, new, warn=warn)
     return [*steps, End(here, queue, ticket)]
 
@@ -344,6 +355,8 @@ def _fetch(
     here = scene.place(target.name)
     return [
         *steps,
+        # Interrupted behind the change of its provider, it still stands still.
+        SetPaused(here, scene.queue, target.worker, False, timeout),
         WaitTick(here, scene.queue, lambda: best.last_tick, timeout, f"what {best.name} has"),
     ]
 
