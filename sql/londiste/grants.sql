@@ -68,6 +68,7 @@ grant execute on function
     londiste._capture_key_columns(oid, text[]),
     londiste._capture_line(oid, text, text[]),
     londiste._capture_may_look(oid),
+    londiste._written_here(xid),
     londiste._capture_names(oid, text[], text[]),
     londiste._capture_pieces(oid, text[], text, text),
     londiste._capture_same(oid, text[], text, text),

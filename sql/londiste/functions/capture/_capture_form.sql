@@ -7,6 +7,7 @@ create or replace function londiste._capture_form(
     i_inherits bool,
     i_sees_all bool,
     i_cascades bool,
+    i_checked_late bool,
     i_options record,
     out form text,
     out reason text)
@@ -22,11 +23,13 @@ as $$
  * i_inherits -- other tables inherit from it, or it from another.
  * i_sees_all -- no policy hides rows from the owner of the capture.
  * i_cascades -- foreign keys change rows of the table.
+ * i_checked_late -- two of its rows may have one key until a transaction commits.
  */
 begin
     form := 'row';
     reason := case
         when i_asked = 'row' then 'asked for'
+        when i_checked_late then 'its key may be checked at commit, where each of its rows is told again'
         when i_relkind = 'p' then 'it is partitioned: a partition made later would be written past a statement trigger'
         when i_is_partition then 'it is a partition: what is written through its parent would pass a statement trigger by'
         when i_inherits then 'it inherits or is inherited from: statement triggers fire for the table that is named only'

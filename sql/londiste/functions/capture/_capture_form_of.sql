@@ -32,6 +32,7 @@ from pg_class as c
             or not c.relforcerowsecurity and pg_has_role(i_owner, c.relowner, 'usage')
             or (select r.rolbypassrls or r.rolsuper from pg_roles as r where r.oid = i_owner),
         londiste._capture_cascades(i_relid),
+        londiste._capture_always_state(i_relid, o.key),
         o.options) as f
 where c.oid = i_relid;
 $$;

@@ -57,6 +57,7 @@ declare
     v_set_type text;
     v_unset_type text;
     v_statement text;
+    v_choice text;
 begin
     key_columns := londiste._capture_key_columns(i_relid, i_args);
     v_without := array(
@@ -115,6 +116,9 @@ begin
         v_fields.image, v_table, v_fields.extra3,
         coalesce(' from ' || nullif(v_fields.source, ''), ''));
 
+    -- With the key of a row of before that another transaction deletes, or has deleted behind our snapshot.
+    v_choice := case when londiste._capture_always_state(i_relid, key_columns)
+        then ' order by londiste._written_here(t.xmin) desc' else '' end;
     v_now := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, v_names);
     v_key := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, key_columns);
     v_set_type := londiste._capture_type('INSERT', v_table, key_columns, v_sign, 'state');
@@ -139,12 +143,13 @@ begin
             case when v_options.extras[3] is null then 'null::pg_catalog.text' else
                 format('case when s.image is null then %s else s.extra4 end', v_fields.extra4) end)
             || format(' from (select 1) as one left join lateral (select %s as image, %s as extra2,'
-                || ' %s as extra3, %s as extra4, %s as logged from %s as t%s where %s limit 1) as s on true',
+                || ' %s as extra3, %s as extra4, %s as logged from %s as t%s where %s%s limit 1) as s on true',
             v_now.image, v_now.extra2, v_now.extra3, v_now.extra4,
             coalesce(v_now.logged, 'true'),
             londiste._capture_from(i_relid),
             coalesce(' cross join lateral ' || nullif(v_now.source, ''), ''),
-            londiste._capture_same(i_relid, key_columns, 't', v_row))
+            londiste._capture_same(i_relid, key_columns, 't', v_row),
+            v_choice)
             || coalesce(' where case when s.image is null then ' || v_fields.logged
                 || ' else s.logged end', '');
         if not londiste._capture_exact(i_relid, key_columns) then
@@ -154,7 +159,7 @@ begin
                     || ' %s, %s, %s%s union all'
                     || ' select * from (select %L::pg_catalog.text, %L::pg_catalog.text, %s,'
                     || ' (select %s%s), %L::pg_catalog.text, %s, %s, %s from %s as t%s'
-                    || ' where %s%s limit 1) as s',
+                    || ' where %s%s%s limit 1) as s',
                 v_set_type, v_unset_type,
                 v_fields.image, coalesce(' from ' || nullif(v_fields.source, ''), ''), v_table,
                 v_fields.extra2, v_fields.extra3, v_fields.extra4,
@@ -165,7 +170,8 @@ begin
                 londiste._capture_from(i_relid),
                 coalesce(' cross join lateral ' || nullif(v_now.source, ''), ''),
                 londiste._capture_same(i_relid, key_columns, 't', v_row),
-                coalesce(' and ' || v_now.logged, ''));
+                coalesce(' and ' || v_now.logged, ''),
+                v_choice);
         end if;
         if v_row = i_old then
             state_of_old := v_statement;

@@ -23,6 +23,7 @@ declare
     v_guard text := 'perform londiste._capture_needs_key(tg_op, tg_argv[0:]);';
     v_update text := '';
     v_store text := '';
+    v_late bool := londiste._capture_always_state(i_relid, v_pieces.key_columns);
     v_op text;
     v_event text;
     v_place text;
@@ -175,10 +176,18 @@ $source$,
         londiste._capture_call('pgq.insert_event', i_args[1], v_pieces.on_truncate, 6),
         coalesce(
             nullif(array_to_string(v_settings, ', '), ''), 'nothing'),
-        case when londiste._capture_always_state(i_relid, v_pieces.key_columns)
-            then E'\n        or true' else '' end,
+        case when v_late then E'\n        or true' else '' end,
         v_pins.declared, v_pins.entered, v_pins.leave, v_pins.restored, i_args,
-        case when (select c.relkind = 'p' from pg_class as c where c.oid = i_relid)
+        case when v_late then format($source$    if tg_name operator(pg_catalog.=) %L::pg_catalog.name then
+        -- Behind the check of the key, before the commit: what the table has is told again, and never as a change.
+        if not londiste._capture_may_look(%s) then
+            %s
+        end if;
+        perform pg_catalog.set_config(%s, '1', true);
+    end if;
+$source$,
+            londiste.trigger_name(i_args[1], 'commit'), i_relid, v_pins.leave, v_flag) else '' end
+        || case when (select c.relkind = 'p' from pg_class as c where c.oid = i_relid)
             then format($source$    if tg_op operator(pg_catalog.=) 'TRUNCATE'
         and londiste._capture_emptied(tg_relid, tg_when, tg_argv[0:])
     then

@@ -258,22 +258,22 @@ declare
     elsif pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
         or pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1
         or pg_catalog.current_setting(%6$s, true) operator(pg_catalog.=) '1'
-        or %7$s%8$s
+        or %7$s
     then
         if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local' then
             %5$s
         elsif tg_op operator(pg_catalog.=) 'TRUNCATE' then
             null;
         elsif %7$s then
-            %9$s
+            %8$s
             %5$s
-        %10$send if;
+        %9$send if;
     end if;
-    %11$s
+    %10$s
     else
-        %12$s
+        %11$s
     end if;
-%13$s    return null;
+%12$s    return null;
 end;
 $source$,
         coalesce(
@@ -284,8 +284,6 @@ $source$,
         v_pins.leave,
         v_flag,
         v_changed,
-        case when londiste._capture_always_state(i_relid, v_pieces.key_columns)
-            then E'\n        or true' else '' end,
         v_slow,
         case when not v_has_key then '' else format($source$elsif londiste._capture_may_look(%1$s) then
             if tg_op operator(pg_catalog.=) 'UPDATE' then%2$s

@@ -4,7 +4,8 @@ create or replace function londiste._capture_triggers(
     i_owner oid,
     out name text,
     out definition text,
-    out fires bool)
+    out fires bool,
+    out deferred bool)
 returns setof record
 language plpgsql
 stable
@@ -15,6 +16,9 @@ as $$
  *
  * The first one has the plain name, which stands for the capture.  In the row form it is the one for the rows, in
  * the statement form that of the first kind of changes.
+ *
+ * deferred -- one that fires for rows before the commit, behind the check of their keys: the server fires those of a
+ * row in the order of their names, and its own begin with a capital letter, ours with an underscore.
  *
  * fires -- false for one that is to be disabled.  What is written through a parent passes triggers for statements by.
  * The server lets no table become a partition or inherit that has a trigger for rows with a transition table,
@@ -29,10 +33,19 @@ declare
     v_event text;
 begin
     fires := true;
+    deferred := false;
     name := londiste.trigger_name(i_args[1]);
     if (londiste._capture_form_of(i_relid, i_args, i_owner)).form = 'row' then
         definition := 'after ' || array_to_string(v_events, ' or ') || ' on %s for each row';
         return next;
+        if londiste._capture_always_state(i_relid, londiste._capture_key_columns(i_relid, i_args)) then
+            deferred := true;
+            name := londiste.trigger_name(i_args[1], 'commit');
+            definition := 'after ' || array_to_string(v_events, ' or ')
+                || ' on %s deferrable initially deferred for each row';
+            return next;
+            deferred := false;
+        end if;
     else
         foreach v_event in array v_events loop
             if v_event <> v_events[1] then

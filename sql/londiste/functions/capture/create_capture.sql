@@ -63,11 +63,11 @@ begin
     select string_agg(quote_literal(a.value), ', ' order by a.place) into v_arguments
     from unnest(v_args) with ordinality as a (value, place);
     for v_trigger in
-        select t.name, t.definition, t.fires
+        select t.name, t.definition, t.fires, t.deferred
         from londiste._capture_triggers(v_relid, v_args, current_user::regrole) as t
     loop
-        execute format('create trigger %I %s execute function %s(%s)',
-            v_trigger.name, format(v_trigger.definition, v_relid::regclass), v_function, v_arguments);
+        execute format('create %s %I %s execute function %s(%s)',
+            case when v_trigger.deferred then 'constraint trigger' else 'trigger' end, v_trigger.name, format(v_trigger.definition, v_relid::regclass), v_function, v_arguments);
         -- Who only may create triggers cannot: then its condition keeps it from firing, at a look for each row.
         if not v_trigger.fires
             and pg_has_role((select c.relowner from pg_class as c where c.oid = v_relid), 'usage')

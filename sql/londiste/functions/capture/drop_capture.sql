@@ -33,6 +33,7 @@ begin
                     londiste.trigger_name(i_queue_name, 'update'),
                     londiste.trigger_name(i_queue_name, 'delete'),
                     londiste.trigger_name(i_queue_name, 'no_partition'),
+                    londiste.trigger_name(i_queue_name, 'commit'),
                     londiste.trigger_name(i_queue_name, 'truncating'),
                     londiste.trigger_name(i_queue_name, 'truncate'))
                 or t.tgname = londiste.trigger_name(i_queue_name, 'partition')

@@ -21,6 +21,12 @@ from londiste._captures(i_queue_name) as c
     join pg_proc as p on p.oid = c.function_id
 where p.prosrc <> londiste._capture_body(c.relid, c.args, p.proowner)
     or p.proname <> londiste._capture_name(c.args[1], c.table_name)
+    or exists (
+        select from londiste._capture_triggers(c.relid, c.args, p.proowner) as w
+        where w.deferred
+            and not exists (
+                select from pg_trigger as t
+                where t.tgrelid = c.relid and t.tgfoid = p.oid and t.tgname = w.name and t.tgdeferrable))
 union all
 select d.value ->> 'table',
     'the table is gone: select londiste.drop_capture('

@@ -2,3 +2,5 @@
 -- they call the new _capture_options() through _capture_parts().
 drop function if exists londiste._capture_options(text[]);
 drop function if exists londiste._capture_source(oid, text[]);
+drop function if exists londiste._capture_triggers(oid, text[], oid);
+drop function if exists londiste._capture_form(text, bool, bool, "char", bool, bool, bool, bool, record);
