@@ -53,7 +53,7 @@ grant execute on function
     londiste._capture_options(text[]),
     londiste._capture_needs_key(text, text[]),
     londiste._capture_always_state(oid, text[]),
-    londiste._capture_emptied(oid, text, text[]),
+    londiste._capture_emptied(oid, oid, text, text[]),
     londiste._capture_deferrable(oid, text[]),
     londiste._capture_changed_row(oid, text[], text, text, record, record),
     londiste._capture_every_setting(),
@@ -75,7 +75,8 @@ grant execute on function
     londiste._capture_exact(oid, text[]),
     londiste._capture_signature(oid),
     londiste._capture_type(text, text, text[], text[], text),
-    londiste._log_state(text, text, text, text, text, text, text, text, text)
+    londiste._log_state(text, text, text, text, text, text, text, text, text),
+    londiste._row_there(xid, xid)
 to pgq_writer;
 
 grant execute on function

@@ -58,6 +58,9 @@ declare
     v_unset_type text;
     v_statement text;
     v_choice text;
+    v_alone text := 'pg_catalog.starts_with(pg_catalog.current_setting(''transaction_isolation''), ''read '')';
+    v_there text;
+    v_image text;
 begin
     key_columns := londiste._capture_key_columns(i_relid, i_args);
     v_without := array(
@@ -119,7 +122,15 @@ begin
     -- With the key of a row of before that another transaction deletes, or has deleted behind our snapshot.
     v_choice := case when londiste._capture_always_state(i_relid, key_columns)
         then ' order by londiste._written_here(t.xmin) desc' else '' end;
+    -- A snapshot of the transaction may show a row that somebody else has deleted since.  With a unique index that is
+    -- checked row by row, nobody else has a row of a key that this transaction has changed.
+    v_there := case when not londiste._capture_deferrable(i_relid, key_columns)
+        then format(' and (%s or londiste._written_here(t.xmin))', v_alone)
+        else '' end;
     v_now := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, v_names);
+    -- In the list, and volatile, so that only the row is looked at that has been chosen.
+    v_image := case when v_choice = '' then v_now.image
+        else format('case when %s or londiste._row_there(t.xmin, t.xmax) then %s end', v_alone, v_now.image) end;
     v_key := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, key_columns);
     v_set_type := londiste._capture_type('INSERT', v_table, key_columns, v_sign, 'state');
     v_unset_type := londiste._capture_type('DELETE', v_table, key_columns,
@@ -144,11 +155,11 @@ begin
                 format('case when s.image is null then %s else s.extra4 end', v_fields.extra4) end)
             || format(' from (select 1) as one left join lateral (select %s as image, %s as extra2,'
                 || ' %s as extra3, %s as extra4, %s as logged from %s as t%s where %s%s limit 1) as s on true',
-            v_now.image, v_now.extra2, v_now.extra3, v_now.extra4,
+            v_image, v_now.extra2, v_now.extra3, v_now.extra4,
             coalesce(v_now.logged, 'true'),
             londiste._capture_from(i_relid),
             coalesce(' cross join lateral ' || nullif(v_now.source, ''), ''),
-            londiste._capture_same(i_relid, key_columns, 't', v_row),
+            londiste._capture_same(i_relid, key_columns, 't', v_row) || v_there,
             v_choice)
             || coalesce(' where case when s.image is null then ' || v_fields.logged
                 || ' else s.logged end', '');
@@ -164,12 +175,12 @@ begin
                 v_fields.image, coalesce(' from ' || nullif(v_fields.source, ''), ''), v_table,
                 v_fields.extra2, v_fields.extra3, v_fields.extra4,
                 coalesce(' where ' || v_fields.logged, ''),
-                v_set_type, v_unset_type, v_now.image,
+                v_set_type, v_unset_type, v_image,
                 v_key.image, coalesce(' from ' || nullif(v_key.source, ''), ''), v_table,
                 v_now.extra2, v_now.extra3, v_now.extra4,
                 londiste._capture_from(i_relid),
                 coalesce(' cross join lateral ' || nullif(v_now.source, ''), ''),
-                londiste._capture_same(i_relid, key_columns, 't', v_row),
+                londiste._capture_same(i_relid, key_columns, 't', v_row) || v_there,
                 coalesce(' and ' || v_now.logged, ''),
                 v_choice);
         end if;

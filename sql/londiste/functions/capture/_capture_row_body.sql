@@ -189,10 +189,10 @@ $source$,
             londiste.trigger_name(i_args[1], 'commit'), i_relid, v_pins.leave, v_flag) else '' end
         || case when (select c.relkind = 'p' from pg_class as c where c.oid = i_relid)
             then format($source$    if tg_op operator(pg_catalog.=) 'TRUNCATE'
-        and londiste._capture_emptied(tg_relid, tg_when, tg_argv[0:])
+        and londiste._capture_emptied(tg_relid, %s, tg_when, tg_argv[0:])
     then
         %s
     end if;
-$source$, v_pins.leave) else '' end);
+$source$, i_relid, v_pins.leave) else '' end);
 end;
 $$;
