@@ -40,7 +40,7 @@ from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.engine.spec import MemberDone
-from londiste.errors import LockTimeout, LondisteError, Superseded
+from londiste.errors import LockTimeout, LondisteError, Superseded, UnknownConsumer
 from londiste.pgq import batches
 from londiste.replication import sync, tables
 from londiste.replication.plan import Interest
@@ -53,7 +53,10 @@ log = logging.getLogger(__name__)
 #: Seconds between looks at states that somebody else has to change.
 _LOOK = 0.1
 #: States in which a table belongs to its group.
-_TOGETHER = (CatchingUp, WannaSync, DoSync)
+_TOGETHER = sync.REPLAYING
+
+#: Errors that no single table is to blame for.
+_OF_ALL = (Stopping, Superseded, UnknownConsumer)
 
 
 class GroupCopy:
@@ -94,10 +97,19 @@ class GroupCopy:
         try:
             if self._to_load:
                 self._load_once()
+            elif (before := self.sides.left()) is not None:
+                self._begin_all_again(
+                    f"they were copied from node {before}, from which this one reads no more"
+                )
             while not self.stopping() and self._step():
                 pass
         except Stopping:
             return
+        except UnknownConsumer as error:
+            # Nobody keeps any more what happened since their rows were copied.
+            if not self._begin_all_again(error.message):
+                raise
+            raise Superseded("tables of a group are copied again") from error
         finally:
             self.sides.close()
 
@@ -364,7 +376,7 @@ class GroupCopy:
                 self._synchronise(mine)
         except LondisteError as error:
             blames_a_table = not error.retry or isinstance(error, LockTimeout)
-            if len(mine) == 1 or not blames_a_table or isinstance(error, (Stopping, Superseded)):
+            if len(mine) == 1 or not blames_a_table or isinstance(error, _OF_ALL):
                 raise
             log.info("a group of %d tables is halved: %s", len(mine), error)
             self._halve(sorted(mine))
@@ -427,17 +439,29 @@ class GroupCopy:
     def _begin_again(self, mine: Mapping[TableName, ReplicatedTable]) -> bool:
         """Whether tables leave the group: their changes since the copy were not captured."""
         lost = lost_captures(self.sides) & mine.keys()
-        if lost:
-            again = sync.to_text(InCopy())
-            # Alone they say what is wrong.
-            self._leave(lost)
-            tables.move_table_states(
-                self.sides.here,
-                self.queue,
-                [Move(name, mine[name].state, again, None) for name in lost],
-                consumer=self.consumer,
-            )
+        # Alone they say what is wrong.
+        self._copy_again({name: mine[name] for name in lost})
         return bool(lost)
+
+    def _begin_all_again(self, why: str) -> bool:
+        mine = self._members()
+        self._copy_again(mine)
+        if mine:
+            log.warning("%d tables: copied again from the beginning: %s", len(mine), why)
+        return bool(mine)
+
+    def _copy_again(self, some: Mapping[TableName, ReplicatedTable]) -> None:
+        """Lets tables out of the group, to be copied one by one."""
+        if not some:
+            return
+        again = sync.to_text(InCopy())
+        self._leave(some)
+        tables.move_table_states(
+            self.sides.here,
+            self.queue,
+            [Move(name, table.state, again, None) for name, table in some.items()],
+            consumer=self.consumer,
+        )
 
     def _synchronise(self, mine: Mapping[TableName, ReplicatedTable]) -> None:
         """Replays up to the hand-over tick exactly; then the main worker has the tables."""
@@ -506,8 +530,8 @@ class GroupCopy:
 
     def _clean_up(self) -> None:
         """Takes the group's consumer off both sides."""
-        node = self.sides.here
-        if any(c.name == self.consumer for c in nodes.get_consumer_info(node, self.queue)):
+        there = self.sides.registered_at()
+        if there is not None:
             # The provider first: this node's row is what reminds us of the other one.
-            batches.unregister_consumer(self.sides.provider, self.queue, self.consumer)
-            nodes.unregister_consumer(node, self.queue, self.consumer)
+            self.sides.unregister_at(there)
+            nodes.unregister_consumer(self.sides.here, self.queue, self.consumer)

@@ -287,6 +287,12 @@ class Sides:
         known = nodes.get_consumer_info(self.here, self.queue)
         return next((c.provider for c in known if c.name == self.consumer), None)
 
+    def left(self) -> str | None:
+        """The node where the copy's consumer is, when the node to read from is another by now."""
+        before = self.registered_at()
+        self._locate()
+        return before if before not in (None, self._node) else None
+
     def unregister_at(self, node: str) -> None:
         """Takes the consumer off a node that may not be the one that is copied from now.
 

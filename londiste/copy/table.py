@@ -8,6 +8,9 @@ one with a compare-and-set.  So the process can be killed between any two lines:
     wanna-sync    stand still until the main worker has chosen the hand-over tick
     do-sync:M     up to tick M and not further, then ok
     otherwise     clean up: no consumer, no attempt is left behind
+
+When the node has got another provider meanwhile, and the sessions with the old one have ended, the
+table is copied again from the new one: what the old one was asked for may be on no other node.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from londiste.daemon import crash
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
-from londiste.errors import LondisteError, StateError
+from londiste.errors import LondisteError, StateError, Superseded, UnknownConsumer
 from londiste.replication import sync, tables
 from londiste.replication.plan import Interest
 from londiste.replication.sync import By, CatchingUp, DoSync, InCopy, Seen, WannaSync
@@ -58,6 +61,7 @@ class TableCopy:
     def run(self) -> None:
         """Steps until the table is ok, removed, or the process stops."""
         try:
+            self._follow_provider()
             while not self.stopping():
                 changes = self.job.changes.count()
                 table = self.sides.table()
@@ -80,8 +84,27 @@ class TableCopy:
                         return
         except Stopping:
             return
+        except UnknownConsumer as error:
+            # Nobody keeps any more what happened since its rows were copied.
+            if not self._begin_again(error.message):
+                raise
+            raise Superseded(f"{self.name}: its copy begins again") from error
         finally:
             self.sides.close()
+
+    def _follow_provider(self) -> None:
+        """Lets the copy begin again when the node reads from elsewhere than it did."""
+        if (before := self.sides.left()) is not None:
+            self._begin_again(f"it comes from node {before}, from which this one reads no more")
+
+    def _begin_again(self, why: str) -> bool:
+        table = self.sides.table()
+        if table is None or not isinstance(sync.from_text(table.state), sync.REPLAYING):
+            return False
+        again = sync.to_text(InCopy())
+        tables.move_table_state(self.sides.here, self.queue, table.name, table.state, again, None)
+        log.warning("%s: copied again from the beginning: %s", table.name, why)
+        return True
 
     def note_error(self, error: LondisteError) -> None:
         """Stores why the table does not go on, for status."""

@@ -81,6 +81,7 @@ class Handover:
         self._small = small
         self._sizes: dict[TableName, int] = {}
         self._settled: tuple[object, Outlook] | None = None
+        self._orphans: frozenset[TableName] = frozenset()
 
     def step(self, tick: int, found: Iterable[ReplicatedTable]) -> Outlook:
         """Looks at every table.
@@ -148,11 +149,9 @@ class Handover:
         if not missing:
             self._sizes.clear()
             return (), ()
-        there = {
-            t.name: t.dest
-            for t in tables.get_table_list(self._source, self._queue)
-            if t.local and sync.from_text(t.state) == Ok()
-        }
+        theirs = [t for t in tables.get_table_list(self._source, self._queue) if t.local]
+        self._tell_orphans(missing, {t.name for t in theirs})
+        there = {t.name: t.dest for t in theirs if sync.from_text(t.state) == Ok()}
         copying = [t.name for t in mine if isinstance(states[t.name], COPYING)]
         self._measure(there, [*(t.name for t in missing), *copying])
         room = admission.room(
@@ -172,6 +171,22 @@ class Handover:
             room,
             small=self._small,
         )
+
+    def _tell_orphans(
+        self, missing: Sequence[ReplicatedTable], theirs: Container[TableName]
+    ) -> None:
+        """Says, once, which tables wait for a copy from a provider that has taken them off."""
+        found = frozenset(
+            t.name for t in missing if t.name not in theirs and copy_source.ATTR not in t.attrs
+        )
+        for name in sorted(found - self._orphans):
+            log.warning(
+                "table %s waits to be copied, and the provider does not keep it: add it there, or"
+                " copy it from another node: londiste resync %s --find-copy-node",
+                name,
+                name,
+            )
+        self._orphans = found
 
     def _measure(self, there: Mapping[TableName, TableName], names: Iterable[TableName]) -> None:
         """Notes the sizes of tables that were not measured before."""

@@ -79,6 +79,8 @@ SyncState: TypeAlias = Missing | InCopy | CatchingUp | WannaSync | DoSync | Ok
 
 #: States in which the copy process has something to do; each counts as one parallel copy.
 COPYING = (InCopy, CatchingUp, WannaSync, DoSync)
+#: Those in which its rows are here, and what happened since comes by a consumer of the copy.
+REPLAYING = (CatchingUp, WannaSync, DoSync)
 
 
 @dataclass(frozen=True)

@@ -280,6 +280,8 @@ class Course:
         for place, seen in list(self.ledger.nodes()):
             if seen.paused:
                 self.must(asked, "resume", "--node", place.name, *PATIENT)
+            if seen.kind != "root":
+                self.copy_orphans(place)
         self.settle()
         queues = [p for p, s in self.ledger.nodes() if s.kind != "leaf"]
         self.told["events compared"] += ledger.same_events(queues)
@@ -288,15 +290,29 @@ class Course:
 
     def is_known_above(self, place: Place) -> bool:
         """Whether what the node takes for its provider keeps events for it."""
-        provider = place.value(
+        provider = self.provider_of(place)
+        if provider is None:
+            return False
+        known = provider.rows("select subscriber_node from pgq_node.subscriber_info")
+        return (place.name,) in known
+
+    def copy_orphans(self, place: Place) -> None:
+        """Tables that wait for their copy, and that the provider has taken off, as its log says."""
+        provider = self.provider_of(place)
+        kept = "select table_name from londiste.table_info where local"
+        theirs = provider.rows(kept) if provider is not None else []
+        for (table,) in place.rows(f"{kept} and merge_state is null"):
+            if (table,) not in theirs:
+                self.must(place, "resync", table, "--find-copy-node")
+                self.told["orphans"] += 1
+
+    def provider_of(self, place: Place) -> Place | None:
+        """What the node takes for its provider, if it still has that name."""
+        name = place.value(
             "select provider_node from pgq_node.local_state"
             " join pgq_node.node_info on worker_name = consumer_name"
         )
-        for other in self.stage.places:
-            if other.name == provider:
-                known = other.rows("select subscriber_node from pgq_node.subscriber_info")
-                return (place.name,) in known
-        return False
+        return next((other for other in self.stage.places if other.name == name), None)
 
     def take_in_again(self, name: str) -> None:
         """A branch or leaf that was taken for lost goes on where it stands, or is to be made anew.
