@@ -149,3 +149,7 @@ def test_nodes_are_named_anew_given_up_and_taken_back(
         assert names() == then
     assert leaf.db.value("select node_name from pgq_node.node_info") == "shop"
     assert londiste(root.db, "rename-node", "nope", "x").code == 2
+    # The others would read nothing from it any more.
+    refused = londiste(leaf.db, "tag-dead", "root")
+    assert refused.code == 3 and "root root answers" in refused.err and "hint:" in refused.err
+    assert names() == then

@@ -280,8 +280,8 @@ def _beside(killed: Killed) -> Fork:
 
 def _stop(fork: Fork) -> None:
     fork.send(signal.SIGTERM)
-    # 130: its daemons took long to end, on a busy machine.
-    assert fork.wait(LIMIT) in (0, 130), str(fork)
+    # 130: its daemons took long to end, on a busy machine.  By the signal: it was only beginning.
+    assert fork.wait(LIMIT) in (0, 130, -signal.SIGTERM), str(fork)
 
 
 def _until(killed: Killed, fork: Fork, command: Command) -> None:

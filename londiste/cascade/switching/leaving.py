@@ -20,8 +20,8 @@ from londiste.pgq import kinds, manage, queues, sinks
 def tag(sites: Sites, scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
     """The steps that tell every node that answers that others are dead, or alive again.
 
-    Raises UnknownNode; StateError for the node at which the command is given, and for a lost root:
-    taken for alive, it would take itself for the root.
+    Raises UnknownNode; StateError for the node at which the command is given, for a root that
+    answers, and for a lost root: taken for alive, it would take itself for the root.
     """
     steps: list[Step] = []
     for name in names:
@@ -29,6 +29,13 @@ def tag(sites: Sites, scene: Scene, names: list[str], *, dead: bool) -> list[Ste
         if dead and name == scene.topology.local:
             raise StateError(
                 f"node {name} is the one that is asked", hint="give the command at another node"
+            )
+        if dead and name in scene.topology.roots and not scene.replaced(name):
+            raise StateError(
+                f"root {name} answers, it is not dead",
+                detail="nothing is read from a root that was given up",
+                hint=f"when its server is gone: londiste takeover {name} --dead --node NODE; to"
+                " have another root: londiste switchover --to NODE",
             )
         if not dead:
             lost.refuse_kept(sites, scene, name, "taken for alive, it would take writes again")
