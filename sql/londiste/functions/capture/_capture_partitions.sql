@@ -29,14 +29,18 @@ begin
             and c.relkind = 'r'
             and (i_wait or pg_has_role(c.relowner, 'usage'))
             and not exists (
-                select from pg_trigger as t where t.tgrelid = c.oid and t.tgname = v_name)
+                select from pg_trigger as t
+                where t.tgrelid = c.oid
+                    and t.tgname = v_name
+                    -- One that was detached from another table of the queue has kept its trigger.
+                    and londiste._trigger_args(t.tgargs) = i_args)
         order by c.oid
     loop
         begin
             if not i_wait then
                 execute format('lock table only %s in share row exclusive mode nowait', v_partition.relation);
             end if;
-            execute format('create trigger %I before truncate on %s for each statement execute function %s(%s)',
+            execute format('create or replace trigger %I before truncate on %s for each statement execute function %s(%s)',
                 v_name, v_partition.relation, i_function,
                 (select string_agg(quote_literal(a.value), ', ' order by a.place)
                 from unnest(i_args) with ordinality as a (value, place)));
