@@ -213,6 +213,22 @@ def test_nobody_is_led_to_a_root_that_was_replaced(three: Three, londiste: Comma
     assert refused.code == 3
     assert "another node has taken the place of root root" in refused.err
     assert "londiste change-provider --node two --provider root --rollback" in refused.err
+    # It has not heard of that itself.
+    two.db.execute("delete from pgq_node.operation")
+    refused = londiste(root.db, "change-provider", "--node", "two", "--provider", "root")
+    assert refused.code == 3
+    assert "another node has taken the place of root root" in refused.err
+
+
+def test_nobody_is_led_to_a_node_that_is_dropped(three: Three, londiste: CommandLine) -> None:
+    root, _one, two = three
+    root.db.execute(BEGIN, "drop-node", "one", "one", None)
+    for argv in (("change-provider", "--provider", "one"), ("takeover", "root", "--node", "one")):
+        refused = londiste(two.db, *argv, "--timeout", "0")
+        assert refused.code == 3
+        assert "the drop of node one" in refused.err
+        assert "finish it: londiste drop-node one" in refused.err
+    assert two.db.execute(PROVIDER) == [("branch", "root")]
 
 
 def test_a_node_stays_while_one_that_reads_from_it_is_silent(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import random
+import re
 from collections.abc import Iterator
 
 import psycopg
@@ -228,21 +229,23 @@ class Course:
 
     def take_back(
         self, at: int, choice: list[str], fault: tuple[int, bool] | None, seed: int
-    ) -> None:
+    ) -> Answer | None:
         (old,) = self.ledger.away
         self.names += 1
         export = str(self.stage.directory / f"lost{old.slot}.{self.names}.{seed}")
         argv = ("resurrect", "--node", old.name, "--export", export, *choice)
-        self.give(self.node(at), *argv, fault=fault, seed=seed)
+        answer = self.give(self.node(at), *argv, fault=fault, seed=seed)
         self.ledger.observe()
+        return answer
 
     def notice_dropped(self) -> None:
         for place in self.stage.places:
             if place.name and ledger.look(place) is None:
                 self.stage.stop_worker(place)
                 place.name = ""
-                if place in self.ledger.beyond:
-                    self.ledger.beyond.remove(place)
+                for those in (self.ledger.beyond, self.ledger.away):
+                    if place in those:
+                        those.remove(place)
 
     # -- the end ---------------------------------------------------------------------------
 
@@ -265,8 +268,7 @@ class Course:
             assert answer is not None and (answer.code == 0 or "has no node" in answer.err), answer
             self.notice_dropped()
         if self.ledger.away:
-            self.take_back(0, ["--undo", "--resync"], None, 0)
-            assert not self.ledger.away
+            self.take_back_or_drop()
         asked = self.ledger.root
         for place in list(self.ledger.beyond):
             self.must(asked, "drop-node", place.name)
@@ -301,7 +303,7 @@ class Course:
         provider = self.provider_of(place)
         kept = "select table_name from londiste.table_info where local"
         theirs = provider.rows(kept) if provider is not None else []
-        for (table,) in place.rows(f"{kept} and merge_state is null"):
+        for (table,) in place.rows(f"{kept} and merge_state is distinct from 'ok'"):
             if (table,) not in theirs:
                 self.must(place, "resync", table, "--find-copy-node")
                 self.told["orphans"] += 1
@@ -313,6 +315,22 @@ class Course:
             " join pgq_node.node_info on worker_name = consumer_name"
         )
         return next((other for other in self.stage.places if other.name == name), None)
+
+    def take_back_or_drop(self) -> None:
+        """The lost root; who has more of it than the others, or it itself, may have to go."""
+        for _ in self.stage.places:
+            refused = self.take_back(0, ["--undo", "--resync"], None, 0)
+            if not self.ledger.away:
+                return
+            assert refused is not None
+            way = re.search("make it anew: londiste drop-node ([a-z0-9_]+)", refused.err)
+            assert way is not None, refused
+            self.must(self.ledger.root, "drop-node", way[1])
+            self.told["made anew"] += 1
+            self.notice_dropped()
+            if not self.ledger.away:
+                return
+        raise AssertionError(f"{self.ledger.away[0].name} is not back")
 
     def take_in_again(self, name: str) -> None:
         """A branch or leaf that was taken for lost goes on where it stands, or is to be made anew.

@@ -209,6 +209,13 @@ def _check(scene: Scene, info: NodeInfo, new: str, ignoring: str | None = None) 
             hint=f"first give {new} another provider: londiste change-provider --node {new}"
             f" --provider NODE{undo}",
         )
+    for at, drop in scene.operations.items():
+        if drop.kind is Kind.DROP_NODE and drop.node == new:
+            raise NodeBusy(
+                f"node {at}: {drop.describe()} is under way",
+                detail=f"nobody is to read from {new} any more",
+                hint=drop.way_out(at),
+            )
     for node in (new, *above):
         noted = scene.operations.get(node)
         if (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from londiste.cascade import nodes, topology
 from londiste.cascade.plan import Sites
@@ -122,7 +122,9 @@ class Scene:
 
 def look(sites: Sites, dsn: str, queue: str, extra: str) -> Scene:
     """Asks all nodes.  Raises UnknownNode when ``dsn`` is no node, NodeUnreachable."""
-    seen = _as_the_root_knows(sites, topology.read(dsn, queue, extra=extra), extra)
+    seen = _given_up(
+        sites, _as_the_root_knows(sites, topology.read(dsn, queue, extra=extra), extra)
+    )
     places = {
         name: Place(name, dsn if name == seen.local else sites.reach(view.member.location))
         for name, view in seen.views.items()
@@ -159,6 +161,24 @@ def _as_the_root_knows(sites: Sites, seen: Topology, extra: str) -> Topology:
             [m for name, m in members.items() if name not in views], seen.queue, asker, extra=extra
         ),
     )
+
+
+def _given_up(sites: Sites, seen: Topology) -> Topology:
+    """Of several roots one has the place of another and knows it; the other has not heard it."""
+    if len(seen.roots) < 2:
+        return seen
+    gone: dict[str, set[str]] = {}
+    for root in seen.roots:
+        conn = sites.at(sites.reach(seen.views[root].member.location))
+        known = nodes.get_queue_locations(conn, seen.queue)
+        gone[root] = {m.name for m in known if m.dead and m.name in seen.roots}
+    views = {
+        name: replace(view, member=replace(view.member, dead=True))
+        if any(name in gone[root] and root not in gone.get(name, ()) for root in gone)
+        else view
+        for name, view in seen.views.items()
+    }
+    return Topology(seen.queue, seen.local, views)
 
 
 #: Where warnings go.
