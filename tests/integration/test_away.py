@@ -231,6 +231,20 @@ def test_nobody_is_led_to_a_node_that_is_dropped(three: Three, londiste: Command
     assert two.db.execute(PROVIDER) == [("branch", "root")]
 
 
+def test_a_node_that_keeps_events_for_a_lost_root_stays(
+    three: Three, londiste: CommandLine
+) -> None:
+    root, one, _two = three
+    # As if it had been the root in the place of the other one, and had given that on.
+    one.db.execute("select pgq_node.register_subscriber('q', 'two', 'two.gravestone', null)")
+    refused = londiste(root.db, "drop-node", "one")
+    assert refused.code == 3
+    assert "node one keeps events for two, a root that was lost" in refused.err
+    assert "londiste resurrect --node two" in refused.err
+    assert one.db.value("select count(*) from pgq_node.node_info") == 1
+    assert londiste(root.db, "drop-node", "one", "--force").code == 0
+
+
 def test_a_node_stays_while_one_that_reads_from_it_is_silent(
     nodes_of: Nodes, londiste: CommandLine
 ) -> None:

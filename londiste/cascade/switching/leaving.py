@@ -107,6 +107,8 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
         )
     if view.info is not None and view.info.type is not NodeType.LEAF and not force:
         _refuse_readers(sites.at(place.dsn), scene.queue, name)
+        if not noted:
+            _refuse_keeper(sites, scene, name)
     others = [scene.place(n.name) for n in scene.listening() if n.name != name]
     roots = [p for p in others if p.name in scene.topology.roots]
     rest = [p for p in others if p.name not in scene.topology.roots]
@@ -141,6 +143,18 @@ def _refuse_silent_readers(sites: Sites, scene: Scene, name: str) -> None:
             detail="it would find its provider gone",
             hint="start its server; or --force: then londiste change-provider, when it is back",
         )
+
+
+def _refuse_keeper(sites: Sites, scene: Scene, name: str) -> None:
+    """Raises StateError for the only node that keeps events for a lost root."""
+    for lost_root in scene.topology.views:
+        if lost_root != name and lost.keepers(sites, scene, lost_root) == [name]:
+            raise StateError(
+                f"node {name} keeps events for {lost_root}, a root that was lost",
+                detail="without them it cannot be taken back, nor be told what it has more",
+                hint=f"first: londiste resurrect --node {lost_root}; or, if it is gone for good:"
+                f" londiste drop-node {lost_root}; or --force",
+            )
 
 
 def _knows(conn: Connection, queue: str, name: str) -> bool:
