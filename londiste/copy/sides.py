@@ -290,8 +290,14 @@ class Sides:
     def left(self) -> str | None:
         """The node where the copy's consumer is, when the node to read from is another by now."""
         before = self.registered_at()
-        self._locate()
+        self.relocate()
         return before if before not in (None, self._node) else None
+
+    def relocate(self) -> None:
+        """Goes to where this node reads from now, if that is elsewhere."""
+        before = self._location
+        if self._locate() != before and self._provider is not None:
+            self._provider.close()
 
     def unregister_at(self, node: str) -> None:
         """Takes the consumer off a node that may not be the one that is copied from now.

@@ -69,6 +69,7 @@ class TableCopy:
                 match state:
                     case InCopy():
                         assert table is not None
+                        self.sides.relocate()
                         RowCopy(self.sides).run(table)
                     case CatchingUp():
                         assert table is not None

@@ -19,6 +19,7 @@ from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine.tasks import task_name
 from londiste.errors import from_database
+from londiste.replication.copying import copy_members as copy_members  # shared with the worker
 
 _GROUP = "group:"
 
@@ -31,14 +32,6 @@ def new_name(prefix: str) -> str:
 def is_group(prefix: str, consumer: str) -> bool:
     """Whether a consumer is that of a group, and not that of a table."""
     return consumer.startswith(prefix + _GROUP) and "." not in consumer[len(prefix) :]
-
-
-def copy_members(conn: Connection, queue: str) -> dict[TableName, str]:
-    """The tables that catch up together, and by which consumer."""
-    return {
-        TableName.parse(row["table_name"]): row["consumer_name"]
-        for row in call.rows(conn, "londiste.copy_members", queue)
-    }
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import psycopg
@@ -26,6 +26,34 @@ _TRY_SECONDS = 1.0
 def copy_consumer(worker: str, table: TableName) -> str:
     """Name of the consumer that catches up with one table, on the provider and here."""
     return f"{worker}.copy.{table}"
+
+
+def copy_members(conn: Connection, queue: str) -> dict[TableName, str]:
+    """The tables that catch up together, and by which consumer."""
+    return {
+        TableName.parse(row["table_name"]): row["consumer_name"]
+        for row in call.rows(conn, "londiste.copy_members", queue)
+    }
+
+
+def left_behind(conn: Connection, queue: str, names: Collection[TableName]) -> dict[TableName, str]:
+    """Which of these tables catch up from a node that was given up, or is none any more; its name.
+
+    conn -- session on the node that copies.  What such a node has more than others, when it was
+    lost, is on no other node; its next ticks have the numbers of others.
+    """
+    alive = {m.name for m in nodes.get_queue_locations(conn, queue) if not m.dead}
+    gone = {
+        c.name: c.provider
+        for c in nodes.get_consumer_info(conn, queue)
+        if c.provider not in alive and ".copy." in c.name
+    }
+    if not gone:
+        return {}
+    worker = nodes.get_worker_state(conn, queue).worker
+    members = copy_members(conn, queue)
+    consumers = {name: members.get(name, copy_consumer(worker, name)) for name in names}
+    return {name: gone[c] for name, c in consumers.items() if c in gone}
 
 
 def copy_stop(conn: Connection, queue: str, table: TableName) -> bool:

@@ -23,7 +23,18 @@ from londiste.db.queries import query
 from londiste.db.snapshot import Snapshot
 from londiste.errors import LockTimeout, from_database
 from londiste.replication import admission, copy_source, sync, tables
-from londiste.replication.sync import COPYING, By, Missing, Ok, Seen, SyncState, WannaSync
+from londiste.replication.copying import left_behind
+from londiste.replication.sync import (
+    COPYING,
+    REPLAYING,
+    By,
+    InCopy,
+    Missing,
+    Ok,
+    Seen,
+    SyncState,
+    WannaSync,
+)
 from londiste.replication.types import FORGET, ReplicatedTable, encode_attrs
 
 log = logging.getLogger(__name__)
@@ -95,8 +106,11 @@ class Handover:
         mine = [self._forgotten(t) if FORGET in t.attrs else t for t in found if t.local]
         states = {t.name: sync.from_text(t.state) for t in mine}
         ready, admitted = self._admitted(mine, states)
-        wanted = []
+        wanted = self._copied_from_lost(mine, states)
+        again = {table.name for table in wanted}
         for table in mine:
+            if table.name in again:
+                continue
             seen = Seen(
                 By.MAIN,
                 tick=tick,
@@ -171,6 +185,18 @@ class Handover:
             room,
             small=self._small,
         )
+
+    def _copied_from_lost(
+        self, mine: Sequence[ReplicatedTable], states: Mapping[TableName, SyncState]
+    ) -> list[ReplicatedTable]:
+        """The tables that are to be copied again: ticks of where they came from are others here."""
+        names = [t.name for t in mine if isinstance(states[t.name], REPLAYING)]
+        lost = left_behind(self._target, self._queue, names) if names else {}
+        for name, node in lost.items():
+            log.warning("table %s: copied again, it came from node %s, which is lost", name, node)
+        return [
+            replace(t, state=sync.to_text(InCopy()), snapshot=None) for t in mine if t.name in lost
+        ]
 
     def _tell_orphans(
         self, missing: Sequence[ReplicatedTable], theirs: Container[TableName]

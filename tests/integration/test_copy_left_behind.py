@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from londiste.cascade import nodes
 from londiste.cascade.types import NodeType
+from londiste.replication import tables
+from londiste.replication.handover import Handover
+from tests.fix_cascade import QUEUE, Nodes
 from tests.fix_line import Line
 
 
@@ -57,3 +61,26 @@ def test_a_table_is_copied_again_when_its_node_reads_from_elsewhere(
         assert leaf.database.execute(rows) == root.database.execute(rows)
     left = "select consumer_name from pgq.get_consumer_info() where consumer_name like '%%.copy.%%'"
     line.wait(lambda: not branch.database.execute(left), "no consumer of a copy at the branch")
+
+
+@pytest.mark.parametrize("lost", [True, False])
+@pytest.mark.parametrize("state", ["catching-up", "wanna-sync:1", "do-sync:1"])
+def test_a_table_from_a_lost_node_is_not_handed_over(
+    nodes_of: Nodes, state: str, lost: bool
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for node in (root, leaf):
+        node.db.execute("create table t (id int4 primary key)")
+        node.db.execute("select londiste.global_add_table('q', 'public.t')")
+        node.db.execute("select londiste.local_add_table('q', 'public.t')")
+    leaf.db.execute("update londiste.table_info set merge_state = %s", state)
+    leaf.db.execute("select pgq_node.register_location('q', 'other', 'host=nowhere', %s)", lost)
+    with leaf.connect(autocommit=True) as here, root.connect(autocommit=True) as there:
+        worker = nodes.get_worker_state(here, QUEUE).worker
+        nodes.register_consumer(here, QUEUE, f"{worker}.copy.public.t", "other", 1)
+        handover = Handover(there, here, QUEUE, parallel=1)
+        outlook = handover.step(1, tables.get_table_list(here, QUEUE))
+    now = "in-copy" if lost else {"wanna-sync:1": "do-sync:1"}.get(state, state)
+    assert [t.state for t in outlook.tables] == [now]
+    assert leaf.db.value("select merge_state from londiste.table_info") == now
