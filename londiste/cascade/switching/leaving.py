@@ -147,8 +147,10 @@ def _refuse_silent_readers(sites: Sites, scene: Scene, name: str) -> None:
 
 def _refuse_keeper(sites: Sites, scene: Scene, name: str) -> None:
     """Raises StateError for the only node that keeps events for a lost root."""
-    for lost_root in scene.topology.views:
-        if lost_root != name and lost.keepers(sites, scene, lost_root) == [name]:
+    known = nodes.get_subscriber_info(sites.at(scene.place(name).dsn), scene.queue)
+    kept = [s.name for s in known if s.worker == lost.GRAVESTONE.format(s.name)]
+    for lost_root in kept:
+        if lost_root in scene.topology.views and lost.keepers(sites, scene, lost_root) == [name]:
             raise StateError(
                 f"node {name} keeps events for {lost_root}, a root that was lost",
                 detail="without them it cannot be taken back, nor be told what it has more",
