@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -23,21 +23,19 @@ import psycopg
 from londiste.cascade.forward import Forwarder
 from londiste.cascade.progress import NodeProgress
 from londiste.changes.decode import decode_all
-from londiste.changes.types import ExecuteScript, SystemEvent, Truncate, address
+from londiste.changes.types import ExecuteScript, address
 from londiste.daemon import crash
 from londiste.db.connection import Connection, place, usable
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
-from londiste.engine.applyspec import TableChange
-from londiste.engine.local.apply import Also, Applier, StaleShapes
+from londiste.engine.local.apply import Applier
 from londiste.engine.local.conflicts import KEEP
 from londiste.errors import EventError, Finding, LondisteError, ScriptFailed, from_database
-from londiste.handlers.events import At
 from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
-from londiste.pgq.types import Batch, Event
+from londiste.pgq.types import Batch
 from londiste.replication import findings, merging
-from londiste.replication.accumulate import Accumulator, Part
+from londiste.replication.accumulate import Accumulator
 from londiste.replication.ahead import ReadAhead
 from londiste.replication.cut import cut, has_script
 from londiste.replication.findings import Open
@@ -46,15 +44,11 @@ from londiste.replication.known_shapes import KnownShapes
 from londiste.replication.large import LargeBatch, LargeBatches
 from londiste.replication.plan import (
     Interest,
-    Pending,
     Skips,
-    missing_table,
-    plan,
-    plan_folded,
 )
 from londiste.replication.scripts.follow import InJoinedBatch, LetGo, RunFirst, Scripts
-from londiste.replication.sync import By
 from londiste.replication.system import SystemEvents
+from londiste.replication.writing import BatchTransaction, PartWriter, point
 
 log = logging.getLogger(__name__)
 
@@ -128,6 +122,15 @@ class BatchRunner:
         #: What has halted this consumer and is not settled; None: not known.
         self._open: list[Open] | None = None
         self._shapes = KnownShapes(target)
+        self._writer = PartWriter(
+            target,
+            self._applier,
+            self._shapes,
+            node=node,
+            queue=queue,
+            system=system,
+            flush_bytes=flush_bytes,
+        )
         self._handing_on = HandOn(
             target, lambda table: self._shapes.of([table]).get(table), node=node
         )
@@ -191,15 +194,15 @@ class BatchRunner:
             self._reading_ahead(),
         ):
             with contextlib.ExitStack() as stack:
-                transaction = _Transaction(self.target, stack)
+                transaction = BatchTransaction(self.target, stack)
                 if large is None:
                     stats = self._apply(batch, interest, query, transaction, self.ahead)
                 else:
                     transaction.begin()
                     stats = self._apply_large(large, batch, interest, query, transaction)
                 self._settle(batch, interest)
-                self._point("worker.before-commit", interest)
-            self._point("worker.after-commit", interest)
+                point("worker.before-commit", interest)
+            point("worker.after-commit", interest)
             if self.forwarder is not None:
                 self.forwarder.tick(batch)
         return replace(stats, seconds=time.monotonic() - start, conflicts=self._told(interest))
@@ -254,7 +257,7 @@ class BatchRunner:
         batch: Batch,
         interest: Interest,
         query: str | None,
-        transaction: _Transaction,
+        transaction: BatchTransaction,
     ) -> BatchStats:
         stats = BatchStats()
 
@@ -270,7 +273,7 @@ class BatchRunner:
                 for message in merged.messages:
                     self.system.follow(message)
             self.progress.completed(batch)
-        self._point("worker.mid-apply", interest)
+        point("worker.mid-apply", interest)
         return BatchStats(merged.events, merged.applied, merged.events - merged.applied)
 
     @contextlib.contextmanager
@@ -293,7 +296,7 @@ class BatchRunner:
         batch: Batch,
         interest: Interest,
         query: str | None,
-        transaction: _Transaction,
+        transaction: BatchTransaction,
         ahead: ReadAhead | None,
     ) -> BatchStats:
         """Writes the rows, and moves the position with the last of them.
@@ -326,7 +329,7 @@ class BatchRunner:
                     if not accumulator.has_room(block, self.flush_bytes):
                         part = accumulator.take()
                         count, applied = count + part.events, applied + part.applied
-                        self._write(part, transaction, batch)
+                        self._writer.write(part, transaction, batch)
                         del part
                     accumulator.add(block)
                     nbytes += block.nbytes
@@ -335,13 +338,13 @@ class BatchRunner:
                     if accumulator.is_full(self.flush_bytes):
                         part = accumulator.take()
                         count, applied = count + part.events, applied + part.applied
-                        self._write(part, transaction, batch)
+                        self._writer.write(part, transaction, batch)
                         del part
             if ahead is not None:
                 ahead.begin(batch, nbytes, interest)
             part = accumulator.take()
         count, applied = count + part.events, applied + part.applied
-        self._write(part, transaction, batch, lambda: self._completing(batch))
+        self._writer.write(part, transaction, batch, lambda: self._completing(batch))
         return BatchStats(count, applied, count - applied)
 
     def _completing(self, batch: Batch) -> Callable[[], None]:
@@ -362,7 +365,7 @@ class BatchRunner:
         batch: Batch,
         block: EventBlock,
         accumulator: Accumulator,
-        transaction: _Transaction,
+        transaction: BatchTransaction,
         scripts: Scripts,
     ) -> BatchStats:
         """Runs the scripts of a block: what comes before one is written, what follows is not."""
@@ -375,7 +378,7 @@ class BatchRunner:
                 continue
             part = accumulator.take()
             count, applied = count + part.events + 1, applied + part.applied + 1
-            self._write(part, transaction, batch)
+            self._writer.write(part, transaction, batch)
             transaction.begin()
             (event,) = piece
             (change,) = decode_all(event)
@@ -410,134 +413,6 @@ class BatchRunner:
             # Whoever reports an error holds on to it; the provider's statement must end now.
             blocks.close()
 
-    def _hand(self, part: Part, batch: Batch) -> None:
-        """Gives events to the handlers of their tables."""
-
-        def write(changes: Iterable[tuple[TableName, TableChange]]) -> None:
-            pending = Pending()
-            for dest, change in changes:
-                pending.add(dest, change)
-                if pending.bytes >= self.flush_bytes:
-                    self._write_pending(pending)
-            self._write_pending(pending)
-
-        for route, events in part.work():
-            assert route.wants.events is not None
-            at = At(self.target, self.queue, batch.tick_id, batch.tick_time, route.dest, write)
-            try:
-                route.wants.events.work(at, events)
-            except EventError as error:
-                if error.finding is None:
-                    error.finding = Finding(table=str(route.source), dest=str(route.dest))
-                raise
-        self._point("worker.mid-apply", part.interest)
-
-    def _write_pending(self, pending: Pending) -> None:
-        shapes = self._shapes.of(pending.changes)
-        self._applier.apply(plan(pending.changes, shapes, node=self.node), more=True)
-        pending.clear()
-
-    def _write(
-        self,
-        part: Part,
-        transaction: _Transaction,
-        batch: Batch,
-        also: Also | None = None,
-    ) -> None:
-        """Writes a part of a batch, and does ``also``, in the same round trip if possible."""
-        if part.messages:
-            transaction.begin()
-        for event in part.messages:
-            self._follow(event)
-        if part.handed:
-            transaction.begin()
-            self._hand(part, batch)
-        shapes = self._shapes.remembered(part.folds)
-        try:
-            # Nearly always the tables are what they were: the database is asked as it writes.
-            if shapes is not None and self._try(part, transaction, also, shapes, verify=True):
-                self._shapes.checked(part.folds)
-                return
-        except StaleShapes as stale:
-            log.debug("changed: %s", stale)
-        transaction.begin()
-        self._try(part, transaction, also, self._shapes.of(part.folds), verify=False)
-
-    def _try(
-        self,
-        part: Part,
-        transaction: _Transaction,
-        also: Also | None,
-        known: Mapping[TableName, TableShape],
-        *,
-        verify: bool,
-    ) -> bool:
-        """Whether the part is written; it is not when there is more to verify.
-
-        Raises StaleShapes if the shapes have to be verified.
-        """
-        plans, slow = [], []
-        for dest, folded in part.folds.items():
-            shape = known.get(dest)
-            if shape is None:
-                number, source = part.first[dest]
-                raise missing_table(number, source, dest, node=self.node)
-            planned = plan_folded(folded, shape)
-            if planned is None or (folded.truncated and self._is_shared(part, dest)):
-                slow.append(dest)
-            else:
-                plans.append(planned)
-        if slow and verify:
-            return False
-        quick = {one.shape.name for one in plans}
-        self._applier.apply(
-            plans,
-            lambda: ((known[dest], change) for dest, change in part.changes(quick)),
-            also=also if not slow else None,
-            begin=transaction.begin,
-            verify=verify,
-            more=bool(slow) or also is None,
-        )
-        if slow:
-            self._write_decoded(part, slow, known)
-            if also is not None:
-                self._applier.apply([], also=also)
-        if part.applied:
-            self._point("worker.mid-apply", part.interest)
-        return True
-
-    def _is_shared(self, part: Part, dest: TableName) -> bool:
-        """Whether others fill the table too, so that whoever empties it is looked at."""
-        source = part.first[dest][1]
-        return bool(merging.others_filling(self.target, self.queue, source, dest))
-
-    def _write_decoded(
-        self, part: Part, tables: Collection[TableName], known: Mapping[TableName, TableShape]
-    ) -> None:
-        """Writes tables whose events have to be decoded, as many at a time as fit into memory."""
-        pending = Pending()
-        for dest, change in part.changes(tables):
-            if isinstance(change, Truncate):
-                merging.refuse_truncate(self.target, self.queue, change, dest)
-            pending.add(dest, change)
-            if pending.bytes >= self.flush_bytes:
-                self._applier.apply(plan(pending.changes, known, node=self.node), more=True)
-                pending.clear()
-        self._applier.apply(plan(pending.changes, known, node=self.node), more=True)
-
-    def _follow(self, event: Event) -> None:
-        if self.system is None:
-            return
-        (change,) = decode_all(event)
-        if isinstance(change, ExecuteScript):
-            raise EventError(
-                f"event {event.id} is the script {change.name}, which this version does not run",
-                hint="use the version of the program that sent it, on this node too",
-                event_id=event.id,
-            )
-        if isinstance(change, SystemEvent):
-            self.system.follow(change)
-
     @contextlib.contextmanager
     def _errors(self, batch: Batch) -> Iterator[None]:
         try:
@@ -563,26 +438,3 @@ class BatchRunner:
                 findings.note_apply_error(self.target, self.queue, consumer, batch.tick_id, error)
         except LondisteError as second:
             log.warning("event %d is not noted: %s", error.event_id, second)
-
-    @staticmethod
-    def _point(name: str, interest: Interest) -> None:
-        # The copy process has points of its own.
-        if interest.by is By.MAIN:
-            crash.point(name)
-
-
-class _Transaction:
-    """The transaction of a batch, which the first statement opens and ``stack`` ends."""
-
-    def __init__(self, conn: Connection, stack: contextlib.ExitStack) -> None:
-        self._conn = conn
-        self._stack = stack
-        self._open = False
-
-    def begin(self) -> None:
-        """Opens it, if it is not open; it may be opened inside a pipeline and outlast that."""
-        if not self._open:
-            self._open = True
-            # conn.transaction() would keep the pipeline open until the end of the transaction, and
-            # then nobody learns from a statement how many rows it hit, or that it was refused.
-            self._stack.enter_context(psycopg.Transaction(self._conn))
