@@ -32,7 +32,9 @@ def catch_up(store: Store, version: Version) -> None:
         return
     before = _before(store, log, known, told)
     meta = _metadata(version)
-    actions: list[dict[str, Any]] = [_info(version)]
+    # Only to other files: nobody who follows the changes of the table has to look at them.
+    same = version.what == "compact" and told == version.number - 1
+    actions: list[dict[str, Any]] = [_info(version, "OPTIMIZE" if same else "WRITE")]
     if not known:
         actions.append({"protocol": _protocol(meta["schemaString"])})
     old = _last_metadata(log, known)
@@ -41,12 +43,14 @@ def catch_up(store: Store, version: Version) -> None:
     now = {file.path: file for file in version.files}
     moment = int(version.made_at.timestamp() * 1000)
     actions += [
-        {"remove": {"path": quote(path), "deletionTimestamp": moment, "dataChange": True}}
+        {"remove": {"path": quote(path), "deletionTimestamp": moment, "dataChange": not same}}
         for path in before
         if path not in now
     ]
     actions += [
-        {"add": _add(file, version, moment)} for path, file in now.items() if path not in before
+        {"add": {**_add(file, version, moment), "dataChange": not same}}
+        for path, file in now.items()
+        if path not in before
     ]
     log.mkdir(exist_ok=True)
     number = known[-1] + 1 if known else 0
@@ -88,11 +92,11 @@ def _version(store: Store, actions: list[dict[str, Any]]) -> int:
     )
 
 
-def _info(version: Version) -> dict[str, Any]:
+def _info(version: Version, operation: str) -> dict[str, Any]:
     return {
         "commitInfo": {
             "timestamp": int(version.made_at.timestamp() * 1000),
-            "operation": "WRITE",
+            "operation": operation,
             "operationParameters": {"version": str(version.number), "tick": str(version.tick)},
             "engineInfo": _ENGINE,
         }
@@ -134,7 +138,6 @@ def _add(file: File, version: Version, moment: int) -> dict[str, Any]:
         "partitionValues": values,
         "size": file.bytes,
         "modificationTime": moment,
-        "dataChange": True,
         "stats": json.dumps({"numRecords": file.rows}),
     }
 

@@ -64,6 +64,14 @@ class LakeSettings(DatabaseSettings):
         ge=0,
         description="Seconds for which a version that is not the newest can still be read.",
     )
+    lake_compact_files: int = Field(
+        32,
+        ge=0,
+        description="So many small files of a part are joined to a larger one; 0: none are.",
+    )
+    lake_compact_size: int = Field(
+        64 << 20, ge=1, description="Bytes from which on a file is not small any more."
+    )
     lake_tasks: int = Field(4, ge=1, description="Tasks that read a table or its events, at most.")
     unsupported_values: Literal["fail", "string", "null"] = Field(
         "fail", description="Values that the columns of Spark cannot hold: stop, text, or NULL."

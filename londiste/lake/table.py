@@ -9,7 +9,7 @@ it keeps events for longer.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,8 @@ from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
 from londiste.engine.spark.stream.options import Policy
 from londiste.engine.spark.stream.values import Shape
-from londiste.errors import EventError, StateError, TransientError
-from londiste.lake import columns, delta, frame, source
+from londiste.errors import EventError, LondisteError, StateError, TransientError
+from londiste.lake import columns, compact, delta, frame, source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.versions import File, Store, Version
 from londiste.pgq import ticks
@@ -110,6 +110,55 @@ class LakeTable:
         self._begin()
         until = datetime.now(UTC) - timedelta(seconds=self.settings.lake_retention)
         return self.store.vacuum(until)
+
+    def tidy(self) -> None:
+        """Joins small files, where the settings say that there are enough of them."""
+        if self.settings.lake_compact_files:
+            self._join(self.settings.lake_compact_files, tiered=True)
+
+    def compact(self) -> tuple[int, int]:
+        """Joins all small files of each part; how many there were, and what became of them."""
+        before = after = 0
+        while joined := self._join(2, tiered=False):
+            before, after = before + joined[0], after + joined[1]
+        return before, after
+
+    def _join(self, least: int, *, tiered: bool) -> tuple[int, int] | None:
+        """A version of the same rows and position, in fewer files; None: there is nothing to do."""
+        version = self._begin()
+        if version is None or version.position is None or version.format != "parquet":
+            return None
+        limit = self.settings.lake_compact_size
+        chosen = compact.choose(version.files, limit=limit, least=least, tiered=tiered)
+        old = [file for some in chosen.values() for file in some]
+        if not old:
+            return None
+        damaged = self.store.damaged(replace(version, files=tuple(old)))
+        if damaged:
+            raise LondisteError(
+                f"files of table {self.table} in the lake are damaged: {damaged[0]}",
+                detail=f"{len(damaged)} of those that were to be joined; they stay as they are",
+                hint="restore them from a backup; londiste lake compare names all of them",
+            )
+        jobs = self._jobs()
+        try:
+            rows = {
+                part: jobs.frames.files(jobs.spark, self.store.paths(some), frame.schema(version))
+                for part, some in chosen.items()
+            }
+            new = self._files(version, jobs.writing.joined(rows))
+        except Exception as error:
+            raise jobs.frames.ours(error) from error
+        if _rows(new) != _rows(old):
+            raise LondisteError(
+                f"joined files of table {self.table} in the lake have not the rows of those before",
+                detail="nothing was published, the files stay as they are",
+                hint="this is a defect: report it; lake_compact_files = 0 goes on without",
+            )
+        gone = {file.path for file in old}
+        kept = tuple(file for file in version.files if file.path not in gone)
+        self._publish(version, offsets.read(version.position), (*kept, *new), "compact", 0)
+        return len(old), len(new)
 
     # -- the first rows ---------------------------------------------------------------------------
 
@@ -347,15 +396,20 @@ class LakeTable:
         what: str,
         changes: int,
     ) -> Version:
+        files = self._files(version, out)
+        if changes < 0:
+            changes = sum(file.rows for file in files)
+        return self._publish(version, end, (*kept, *files), what, changes)
+
+    def _files(self, version: Version, out: Any) -> tuple[File, ...]:
+        """The rows in files of the table, which no version names yet."""
         jobs = self._jobs()
         directory = self.store.begin()
         jobs.writing.write(out, directory, version.format)
         crash.point("lake.written")
         files = self.store.take(directory, jobs.writing.count_rows)
         crash.point("lake.moved")
-        if changes < 0:
-            changes = sum(file.rows for file in files)
-        return self._publish(version, end, (*kept, *files), what, changes)
+        return files
 
     def _publish(
         self, version: Version, end: Offset, files: tuple[File, ...], what: str, changes: int
@@ -382,6 +436,14 @@ class LakeTable:
         from londiste.engine.spark.lake import folding, frames, writing
 
         return _Jobs(frames.get(self.settings.spark), frames, folding, writing)
+
+
+def _rows(files: Iterable[File]) -> dict[str, int]:
+    """Of each part."""
+    found: dict[str, int] = {}
+    for file in files:
+        found[file.part] = found.get(file.part, 0) + file.rows
+    return found
 
 
 def _quietly(function: Callable[[], object]) -> None:

@@ -59,6 +59,8 @@ class LakeWorker:
             try:
                 while not stopping() and table.work():
                     pass
+                if not stopping():
+                    table.tidy()
             except Exception as error:
                 ours = as_londiste(error)
                 if failure is not None:
@@ -75,7 +77,9 @@ class LakeWorker:
         more, failure = False, None
         for table in self.tables:
             try:
-                more |= table.work()
+                if table.work():
+                    more = True
+                    table.tidy()
             except Exception as error:
                 ours = as_londiste(error)
                 if isinstance(ours, Superseded):

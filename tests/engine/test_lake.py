@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from contextlib import closing
@@ -288,6 +289,65 @@ def test_old_versions_are_read_until_they_are_forgotten(lake: Lake) -> None:
     assert lake.compare().equal
     with pytest.raises(StateError, match=r"no version of table public\.t at tick"):
         lake.store.at(first.tick)
+
+
+def everything(lake: Lake, number: int) -> list[Any]:
+    """All rows of a version, with all that is known of them."""
+    version = lake.store.numbered(number)
+    assert version is not None
+    spark = lake.stream.spark.read.option("mergeSchema", "true")
+    rows = spark.parquet(*lake.store.paths(version.files))
+    return sorted(rows.select(sorted(rows.columns)).collect(), key=repr)
+
+
+@pytest.mark.parametrize("mode", ["append", pytest.param("history", marks=pytest.mark.slow)])
+def test_small_files_are_joined_and_the_rows_stay(lake: Lake, mode: str) -> None:
+    lake.more |= {"lake_mode": mode, "lake_format": "delta", "lake_compact_files": "0"}
+    lake.stream.table(COLUMNS)
+    chance = random.Random(mode)
+    for _ in range(3):
+        lake.stream.write(*statements(chance, truncate=0))
+        before = lake.once()
+    before = lake.version()
+    parts = {file.part for file in before.files}
+    joined = "closed" if mode == "history" else next(iter(parts))
+    assert sum(file.part == joined for file in before.files) > 1
+    lake.stream.write("alter table t add column more int", "update t set more = 5 where id = 2")
+    lake.once(lake_compact_files="2")
+    version = lake.version()
+    assert version.what == "compact" and version.number == before.number + 2
+    assert [file.part for file in version.files].count(joined) == 1
+    assert everything(lake, version.number) == everything(lake, version.number - 1)
+    assert lake.compare().equal
+    # Both commits of Delta's log say the same of the table, the second that nothing changed.
+    log = sorted(lake.store.directory.glob("_delta_log/*.json"))[-1]
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    changes = {a["dataChange"] for one in told for a in one.values() if "dataChange" in a}
+    assert changes == {False} and told[0]["commitInfo"]["operation"] == "OPTIMIZE"
+    # There is nothing left to do.
+    with closing(LakeTable(lake.settings(), TableName("public", "t"))) as kept:
+        assert kept.compact() == (0, 0) and lake.version() == version
+    lake.stream.write("update t set v = 'behind'")
+    lake.once()
+    assert lake.compare().equal
+
+
+@pytest.mark.slow
+def test_damaged_files_are_not_joined(lake: Lake) -> None:
+    lake.more["lake_mode"] = "append"
+    lake.stream.table()
+    for name in "ab":
+        lake.stream.write(f"insert into t values ({ord(name)}, '{name}')")
+        version = lake.once()
+    path = Path(lake.store.paths(version.files)[0])
+    good = path.read_bytes()
+    path.write_bytes(good[:-5] + b"x" + good[-4:])
+    with closing(LakeTable(lake.settings(), TableName("public", "t"))) as kept:
+        with pytest.raises(LondisteError, match="are damaged"):
+            kept.compact()
+        path.write_bytes(good)
+        assert kept.compact() == (2, 1)
+    assert lake.compare().equal
 
 
 @pytest.mark.slow

@@ -97,6 +97,11 @@ class Kept:
         if self.mode == "append":
             self._every_event_once(self.store.paths(version.files))
 
+    def check_position(self, tick: int) -> None:
+        """The newest version is of that tick."""
+        version = self.store.newest()
+        assert version is not None and version.tick == tick
+
     def check_files(self, version: Version) -> None:
         """No file is there that no version names, and the queue knows the position."""
         (consumer,) = queues.get_consumer_info(self.stream.conn, "q", "lake.public.t")
@@ -176,6 +181,29 @@ def test_a_lake_that_is_killed_goes_on_where_it_was(
     ]
     with pgq_db.connect() as conn:
         assert sorted(found) == conn.execute("select id, v from public.t order by id").fetchall()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["append", "history"])
+def test_a_command_that_joins_files_is_killed(
+    pgq_db: Database, processes: Processes, tmp_path: Path, mode: str
+) -> None:
+    lake = kept(pgq_db, processes, tmp_path, mode)
+    for value in "abc":
+        assert lake.run("once").code == 0
+        lake.stream.write(f"update t set v = '{value}' where id % 2 = 0")
+    assert lake.run("once").code == 0
+    before = lake.store.newest()
+    assert before is not None
+    for point in ("lake.written", "lake.moved"):
+        assert lake.run("compact", crash=point).code == -signal.SIGKILL
+        lake.check_position(before.tick)
+    assert lake.run("compact", crash="lake.published").code == -signal.SIGKILL
+    assert lake.run("compact").code == 0
+    version = lake.store.newest()
+    assert version is not None and version.what == "compact" and version.rows == before.rows
+    assert len(version.files) < len(before.files)
+    lake.check()
 
 
 @pytest.mark.slow

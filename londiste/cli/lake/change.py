@@ -1,4 +1,4 @@
-"""``londiste lake resync`` and ``vacuum``."""
+"""``londiste lake resync``, ``compact`` and ``vacuum``."""
 
 from __future__ import annotations
 
@@ -34,6 +34,26 @@ def resync(ctx: options.Context, /, tables: tuple[str, ...], explain: bool, **gi
         with closing(LakeTable(settings, table)) as kept:
             version = kept.resync()
         output.message(f"table {table}: {version.rows} rows, version {version.number}")
+
+
+@click.command()
+@click.argument("tables", nargs=-1, metavar="[TABLE...]")
+@lake_options
+@options.json_output
+@options.pass_context
+def compact(ctx: options.Context, /, tables: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Join files that are smaller than lake_compact_size, of some tables or of all.
+
+    The rows stay what they are.  The process that keeps a lake joins files by itself, when there
+    are lake_compact_files of about one size; stop it first.
+    """
+    settings = settings_of(ctx, given)
+    rows = []
+    for table in chosen(settings, tables):
+        with closing(LakeTable(settings, table)) as kept:
+            before, after = kept.compact()
+        rows.append({"table": str(table), "files": before, "joined to": after})
+    output.show(["table", "files", "joined to"], rows, json_wanted=as_json)
 
 
 @click.command()

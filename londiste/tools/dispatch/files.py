@@ -70,6 +70,8 @@ def lake_settings(settings: DispatchBase, tables: list[TableName]) -> LakeSettin
         "lake_start": "latest",
         "lake_period": settings.loop_delay,
         "lake_retention": settings.files_retention,
+        # Programs may read the folders as they are: a file that is there stays.
+        "lake_compact_files": 0,
         "lake_tasks": settings.parallel_apply,
         "string_columns": settings.string_columns,
         "exception_sleep": settings.exception_sleep,

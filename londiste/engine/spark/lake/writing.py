@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from londiste.engine.spark.lake.frames import cols
 
 #: A file ends with so many rows.
 FILE_ROWS = 2_000_000
+#: Columns of ours by which the rows of a joined file are sorted, as far as it has them.
+_ORDER = ("_valid_from_tick", "_commit_version", "_event_id", "_row")
 #: Tasks that write parts, at most.
 _TASKS = 64
 _TIMES = {
@@ -80,6 +83,14 @@ def spread(rows: Any, tasks: int) -> Any:
     return rows.repartition(max(1, min(tasks, _TASKS)), "_part")
 
 
+def joined(rows: Mapping[str, Any]) -> Any:
+    """Rows of some parts, each in one task, in the order of their events or keys."""
+    found = [some.withColumn("_part", f.lit(part)) for part, some in rows.items()]
+    whole = spread(reduce(lambda one, other: one.unionByName(other), found), len(found))
+    order = [name for name in _ORDER if name in whole.columns]
+    return whole.sortWithinPartitions("_part", *cols(order))
+
+
 #: How formats are written so that nothing of a value is lost.
 _OPTIONS: dict[str, dict[str, str]] = {
     "parquet": {},
@@ -130,6 +141,7 @@ __all__ = [
     "by_day",
     "count_rows",
     "facts",
+    "joined",
     "spread",
     "write",
 ]
