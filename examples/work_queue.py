@@ -47,6 +47,8 @@ class Worker(londiste.Consumer):
 
     def startup(self) -> None:
         with psycopg.connect(self.settings.db) as conn:
+            # Two workers that begin in one moment would both find no table: one fails.
+            conn.execute("select pg_advisory_xact_lock(hashtext('job_results'))")
             conn.execute(
                 "create table if not exists job_results ("
                 " id int8 primary key, worker text, job text, result text)"

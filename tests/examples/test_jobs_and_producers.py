@@ -23,8 +23,13 @@ def test_workers_share_jobs_and_failed_ones_are_dead_letters_after_three_attempt
     jobs.run("londiste queue create")
     jobs.run("python")
     quick = ("--set", "loop_delay=0.1", "--set", "retry_seconds=0")
-    one = jobs.start("python examples/work_queue.py work one &", *quick)
-    two = jobs.start("python examples/work_queue.py work two &", *quick)
+    # Both find no table at the same moment.
+    with db.connect() as first, first.transaction(force_rollback=True):
+        first.execute("create table public.job_results ()")
+        one = jobs.start("python examples/work_queue.py work one &", *quick)
+        two = jobs.start("python examples/work_queue.py work two &", *quick)
+        waiting = "select count(*) from pg_locks where not granted"
+        wait_for(lambda: db.value(waiting) == 2, what="two workers that begin")
     results = "select worker, job, result from job_results"
     with Ticker(db, "jobs"):
         assert jobs.run("python examples/work_queue.py submit square 12").out.startswith("job ")
@@ -44,7 +49,8 @@ def test_workers_share_jobs_and_failed_ones_are_dead_letters_after_three_attempt
         ("upper a", "A"),
     }
     assert db.execute("select ev_data from pgq.delayed_event_list('jobs', 9)") == [("13",)]
-    assert one.stop() == two.stop() == 0
+    assert one.stop() == 0, one.said()
+    assert two.stop() == 0, two.said()
 
 
 def test_a_killed_worker_goes_on_under_its_name_and_every_result_is_there_once(
