@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from londiste.errors import LondisteError
-from tests.scenarios.processes import Process, Processes
+from tests.scenarios.processes import Process, Processes, is_stopped
 from tests.waiting import wait_for
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -149,7 +149,7 @@ def task_standing(processes: Processes, directory: Path) -> int:
 
 def stopped(processes: Processes) -> list[int]:
     """Those that stand still at a crash point."""
-    return [pid for pid in processes.living() if _stat(pid)[0] == "T"]
+    return [pid for pid in processes.living() if is_stopped(pid)]
 
 
 def ancestors(pid: int) -> set[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -333,7 +332,7 @@ def test_a_server_that_crashes_meanwhile_costs_time_and_nothing_else(
     )
     line.wait(mark.exists, "the worker in the middle of the merge", 60)
     server.restart("immediate")
-    worker.send(signal.SIGCONT)
+    worker.go_on()
     line.wait_position(leaf, tick, 60)
     assert worker.stop() == 0
     assert contents(leaf) == contents(root)

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.scenarios.processes import Processes, die_with_parent, tail
+from tests.scenarios.processes import Processes, die_with_parent, go_on, tail
 from tests.waiting import wait_for
 
 
@@ -44,6 +44,10 @@ class Fork:
         """A signal; nothing when it has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
+
+    def go_on(self) -> None:
+        """SIGCONT, when it stands still."""
+        go_on(self.pid, lambda: self.code() is not None)
 
     def kill(self) -> None:
         """SIGKILL, and the end of it."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from londiste.embedded.postgres import Cluster
 from tests.scenarios import reports
 from tests.scenarios.everywhere import Everywhere, rows
 from tests.scenarios.forks import Fork
+from tests.scenarios.processes import is_stopped
 from tests.scenarios.quick_cascade import QuickCascade, running
 
 BRANCH, LEAF = NodeType.BRANCH, NodeType.LEAF
@@ -94,7 +93,7 @@ def again_and_again(cascade: QuickCascade, operation: Operation, fault: str) -> 
                     _happen(cascade, operation, fault)
                     count += 1
                 step += 1
-                fork.send(signal.SIGCONT)
+                fork.go_on()
         if fork.code() == 0 or gone(operation, fork):
             # Who is told that it is done must not have to give it once more.
             left = [n.name for n in cascade.live() if cascade.look(n, NOTES)]
@@ -115,10 +114,7 @@ def _stands_still(cascade: QuickCascade, fork: Fork) -> bool:
     def state() -> str:
         if fork.code() is not None:
             return "ended"
-        with contextlib.suppress(OSError):
-            words = Path(f"/proc/{fork.pid}/stat").read_text().rpartition(")")[2].split()
-            return "stopped" if words[0] == "T" else ""
-        return ""
+        return "stopped" if is_stopped(fork.pid) else ""
 
     return str(cascade.wait(state, f"a stop of {fork.argv}", 120)) == "stopped"
 
@@ -145,7 +141,7 @@ def interrupted(
         assert fork.code() == 0, f"{fork}\n{cascade.report()}"
         return False
     _happen(cascade, operation, fault)
-    fork.send(signal.SIGCONT)
+    fork.go_on()
     told(fork)
     return True
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,6 +88,10 @@ class Process:
     def send(self, number: signal.Signals) -> None:
         self._popen.send_signal(number)
 
+    def go_on(self) -> None:
+        """SIGCONT, when it stands still."""
+        go_on(self.pid, lambda: not self.running())
+
     def kill(self) -> None:
         """SIGKILL, as the kernel's out-of-memory killer would."""
         self._popen.kill()
@@ -98,6 +102,25 @@ class Process:
         if self.running():
             self._popen.terminate()
         return self.wait(seconds)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process stands still by a signal."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return words[0] == "T"
+
+
+def go_on(pid: int, ended: Callable[[], bool]) -> None:
+    """Sends SIGCONT to a process that stands still, or is about to: sent before, it is lost.
+
+    At a crash point a process leaves its mark first, and a busy machine may keep it from stopping.
+    """
+    wait_for(lambda: is_stopped(pid) or ended(), timeout=120, what=f"a stop of process {pid}")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGCONT)
 
 
 @dataclass

@@ -188,7 +188,7 @@ def test_one_of_three_dies_or_stands_still(
                 _wake_behind_the_others(crowd, victim, place, before)
         else:
             # It holds the lock of its batch, so it is not taken for dead; it wakes up and goes on.
-            victim.send(signal.SIGCONT)
+            victim.go_on()
             wait_for(crowd.is_done, timeout=60, what="every event's effect")
         wait_for(crowd.is_done, timeout=60, what="every batch's end")
     counts = Counter(effects(db))
@@ -217,7 +217,7 @@ def _in_transaction(delivery: Delivery, place: str) -> bool:
 def _wake_behind_the_others(crowd: Crowd, victim: Process, place: str, before: int) -> None:
     """Their work is done; what the one that stood still does now must not count."""
     done = Counter(effects(crowd.db))
-    victim.send(signal.SIGCONT)
+    victim.go_on()
     if place in {"consumer.before-batch", "consumer.after-finish"}:
         # It had no batch in its hands: it begins anew.
         assert victim.stop() == 0
@@ -246,7 +246,7 @@ def _once_per_event(crowd: Crowd, victim: Process, place: str, how: str) -> None
     if how == "KILL":
         crowd.start("one")
     else:
-        victim.send(signal.SIGCONT)
+        victim.go_on()
     wait_for(crowd.is_done, timeout=60, what="every event's effect")
     again = {text: count for text, count in crowd.all_lines().items() if count > 1}
     assert len(again) <= (1 if place.startswith("consumer.after-effect") and how == "KILL" else 0)

@@ -12,7 +12,6 @@ All the while somebody tries to write on every node.  ``-rP`` shows how often it
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -156,7 +155,7 @@ def test_a_second_operator_is_refused_while_the_first_one_works(four: QuickCasca
         assert "under way" in refused.err or "another command is changing" in refused.err
         assert "hint:" in refused.err
     assert "londiste admin" in four.londiste("n1", *argv).err
-    first.send(signal.SIGCONT)
+    first.go_on()
     assert first.wait() == 0, str(first)
     four.converge()
     assert "already" in four.do("n1", *argv).err

@@ -25,7 +25,7 @@ from londiste.pgq import queues, ticks
 from tests.fix_cluster import Database
 from tests.fix_lake import COLUMNS, statements
 from tests.fix_stream import Stream
-from tests.scenarios.processes import Done, Process, Processes
+from tests.scenarios.processes import Done, Process, Processes, is_stopped
 from tests.waiting import wait_for
 
 #: Where the process kills itself.
@@ -241,14 +241,14 @@ def test_whoever_is_killed_whenever_nothing_is_lost_or_twice(
 def _kill_jvm(lake: Kept, point: str) -> None:
     process = lake.start(point)
     wait_for(
-        lambda: not process.running() or _stands_still(process.pid),
+        lambda: not process.running() or is_stopped(process.pid),
         timeout=600,
         what=f"{point} in {process.said()[-500:]}",
     )
     for pid in lake.processes.find("org.apache.spark.deploy.SparkSubmit"):
         _end(pid)
     if process.running():
-        process.send(signal.SIGCONT)
+        process.go_on()
         process.wait(600)
 
 
@@ -272,7 +272,7 @@ def test_a_process_that_stood_still_publishes_nothing_that_was_swept(
     assert lake.run("once").code == 0
     lake.stream.write("update t set v = 'b' where id % 2 = 0")
     first = lake.start("lake.moved")
-    wait_for(lambda: _stands_still(first.pid), timeout=600, what="lake.moved")
+    wait_for(lambda: is_stopped(first.pid), timeout=600, what="lake.moved")
     # Its machine is taken for dead, and its session is ended.
     pgq_db.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -280,14 +280,10 @@ def test_a_process_that_stood_still_publishes_nothing_that_was_swept(
     )
     done = lake.run("once")
     assert done.code == 0, done
-    first.send(signal.SIGCONT)
+    first.go_on()
     assert first.wait(600) == 3, first.said()[-2000:]
     assert "was made by another process" in first.said()
     lake.check()
-
-
-def _stands_still(pid: int) -> bool:
-    return _stat(pid)[0] == "T"
 
 
 def _parent(pid: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -82,7 +81,7 @@ class Silent:
         assert mark.exists(), str(fork)
         self.lines[side].cut()
         began = time.monotonic()
-        fork.send(signal.SIGCONT)
+        fork.go_on()
         assert fork.wait(LIMIT) == 6, str(fork)
         print(f"CASE {args} {side} silent at {step}: {time.monotonic() - began:.1f} s\n{fork.err}")
         _said(fork)
