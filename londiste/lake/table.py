@@ -146,7 +146,8 @@ class LakeTable:
                 part: jobs.frames.files(jobs.spark, self.store.paths(some), frame.schema(version))
                 for part, some in chosen.items()
             }
-            new = self._files(version, jobs.writing.joined(rows))
+            # Each part becomes one file, however many rows: else it would be joined for ever.
+            new = self._files(version, jobs.writing.joined(rows), file_rows=0)
         except Exception as error:
             raise jobs.frames.ours(error) from error
         if _rows(new) != _rows(old):
@@ -401,11 +402,15 @@ class LakeTable:
             changes = sum(file.rows for file in files)
         return self._publish(version, end, (*kept, *files), what, changes)
 
-    def _files(self, version: Version, out: Any) -> tuple[File, ...]:
-        """The rows in files of the table, which no version names yet."""
+    def _files(
+        self, version: Version, out: Any, *, file_rows: int | None = None
+    ) -> tuple[File, ...]:
+        """The rows in files of the table, which no version names yet; see ``writing.write``."""
         jobs = self._jobs()
         directory = self.store.begin()
-        jobs.writing.write(out, directory, version.format)
+        if file_rows is None:
+            file_rows = jobs.writing.FILE_ROWS
+        jobs.writing.write(out, directory, version.format, file_rows)
         crash.point("lake.written")
         files = self.store.take(directory, jobs.writing.count_rows)
         crash.point("lake.moved")
@@ -427,7 +432,10 @@ class LakeTable:
         crash.point("lake.published")
         if self.settings.lake_format == "delta":
             delta.catch_up(self.store, made)
-        self.driver.finished(end)
+        if what != "compact":
+            # Joined files are of no new position; and the consumer of a table that was given up is
+            # not there.
+            self.driver.finished(end)
         log.info("table %s: %s, %d rows, tick %s", self.table, what, changes, end.tick)
         return made
 

@@ -15,9 +15,11 @@ import londiste.spark
 from londiste.changes.decode import decode_all
 from londiste.changes.types import RowChange
 from londiste.db.names import TableName
+from londiste.engine.spark.lake import writing
 from londiste.errors import BadOption, EventError, LondisteError, StateError
+from londiste.lake import compare as comparing
 from londiste.lake.table import LakeTable
-from londiste.pgq import queues, ticks
+from londiste.pgq import batches, queues, ticks
 from tests.fix_cluster import Database
 from tests.fix_lake import COLUMNS, Lake, statements
 from tests.fix_stream import Stream
@@ -305,9 +307,11 @@ def test_small_files_are_joined_and_the_rows_stay(lake: Lake, mode: str) -> None
     lake.more |= {"lake_mode": mode, "lake_format": "delta", "lake_compact_files": "0"}
     lake.stream.table(COLUMNS)
     chance = random.Random(mode)
+    # Whatever chance brings: a row that is there, and is another one in every epoch.
+    always = "insert into t (id, v) values (2, 'b') on conflict (id) do update set v = t.v || 'c'"
     for _ in range(3):
-        lake.stream.write(*statements(chance, truncate=0))
-        before = lake.once()
+        lake.stream.write(*statements(chance, truncate=0), always)
+        lake.once()
     before = lake.version()
     parts = {file.part for file in before.files}
     joined = "closed" if mode == "history" else next(iter(parts))
@@ -329,6 +333,87 @@ def test_small_files_are_joined_and_the_rows_stay(lake: Lake, mode: str) -> None
         assert kept.compact() == (0, 0) and lake.version() == version
     lake.stream.write("update t set v = 'behind'")
     lake.once()
+    assert lake.compare().equal
+
+
+def compact(lake: Lake, **more: Any) -> tuple[int, int]:
+    """What the command does."""
+    settings = lake.settings(**more)
+    (name,) = comparing.chosen(settings, [])
+    with closing(LakeTable(settings, name)) as kept:
+        return kept.compact()
+
+
+@pytest.mark.slow
+def test_a_part_of_many_rows_is_joined_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "FILE_ROWS", 10)
+    lake.more["lake_mode"] = "append"
+    lake.stream.table()
+    lake.stream.write("insert into t select i, 'a' from generate_series(1, 35) i")
+    first = lake.once()
+    assert sorted(file.rows for file in first.files) == [5, 10, 10, 10]
+    with closing(LakeTable(lake.settings(lake_compact_files=2), TableName("public", "t"))) as kept:
+        kept.tidy()
+        version = lake.version()
+        assert [file.rows for file in version.files] == [35]
+        kept.tidy()
+    assert lake.version() == version and compact(lake) == (0, 0)
+
+
+@pytest.mark.slow
+def test_a_table_that_was_given_up_can_be_joined(lake: Lake) -> None:
+    lake.more |= {"lake_mode": "append", "lake_compact_files": "0"}
+    lake.stream.table()
+    for name in "abc":
+        lake.stream.write(f"insert into t values ({ord(name)}, '{name}')")
+        lake.once()
+    batches.unregister_consumer(lake.stream.conn, "q", "lake.public.t")
+    assert compact(lake) == (3, 1)
+    assert not queues.get_consumer_info(lake.stream.conn, "q", "lake.public.t")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["append", "history"])
+def test_names_may_be_any(lake: Lake, mode: str) -> None:
+    lake.directory = lake.directory / "la ke%20[x]{1}*?#\\é"
+    name = 'a b.%41 "é"[x]*\''
+    quoted = 'public."' + name.replace('"', '""') + '"'
+    lake.more |= {"lake_mode": mode, "lake_format": "delta", "lake_compact_files": "0"}
+    lake.more["lake_tables"] = [f"public.{name}"]
+    odd = [
+        "a b",
+        "a.b",
+        "x%41",
+        "q`r",
+        "day",
+        "part",
+        "rows",
+        "=",
+        ",;{}()",
+        "n\n\t",
+        "É",
+        "*",
+        "'",
+    ]
+    database = lake.stream.database
+    columns = ", ".join(f'"{column}" text' for column in odd)
+    database.execute(f"create table {quoted} (id int primary key, {columns})")
+    captured = name.replace("'", "''")
+    database.execute(f"select londiste.create_capture('q', 'public.{captured}')")
+    lake.stream.write(
+        f"insert into {quoted} select i{', i' * len(odd)} from generate_series(1, 9) i"
+    )
+    assert lake.once().rows == 9
+    for value in "abc":
+        lake.stream.write(f"""update {quoted} set "a.b" = '{value}' where id % 2 = 0""")
+        lake.once()
+    version = lake.version()
+    assert version.rows == 9 + 3 * 4 and lake.compare().equal
+    before, after = compact(lake)
+    assert before > after == 1
+    assert (
+        len(londiste.spark.lake(lake.stream.spark, lake.store.directory).collect()) == version.rows
+    )
     assert lake.compare().equal
 
 

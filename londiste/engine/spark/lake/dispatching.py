@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from londiste.engine.spark.lake.folding import of_rows
-from londiste.engine.spark.lake.frames import col, cols
+from londiste.engine.spark.lake.frames import col, cols, literally
 
 #: What a file has behind the columns of the table.
 MORE = (
@@ -91,7 +91,7 @@ def read(spark: Any, paths: Sequence[str], schema: Any, depth: int) -> Any:
     if not paths:
         wanted = t.StructType([*schema.fields, t.StructField("_part", t.StringType(), True)])
         return spark.createDataFrame([], wanted)
-    found = spark.read.schema(schema).parquet(*paths)
+    found = spark.read.schema(schema).parquet(*map(literally, paths))
     steps = "/".join(["[^/]+"] * depth)
     part = f.regexp_extract(f.col("_metadata.file_path"), f"({steps})/[^/]+$", 1)
     return found.withColumn("_part", part)

@@ -95,7 +95,15 @@ def files(spark: Any, paths: Sequence[str], wanted: t.StructType) -> Any:
     """What is in some files; columns that a file does not have are NULL."""
     if not paths:
         return spark.createDataFrame([], wanted)
-    return spark.read.schema(wanted).parquet(*paths)
+    return spark.read.schema(wanted).parquet(*map(literally, paths))
+
+
+def literally(path: str) -> str:
+    """A path as Spark has to be told it, to whom some characters stand for any others."""
+    return _PATTERN.sub(r"\\\g<0>", path)
+
+
+_PATTERN = re.compile(r"[][{}*?\\]")
 
 
 def columns(found: Sequence[Column], more: Sequence[tuple[str, Any]] = ()) -> t.StructType:
@@ -174,6 +182,7 @@ __all__ = [
     "every",
     "files",
     "get",
+    "literally",
     "ours",
     "read_part",
     "rows",

@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 
 from londiste.engine.spark.lake.folding import bucket, of_rows
 from londiste.engine.spark.lake.frames import cols
+from londiste.errors import LondisteError
 
 #: A file ends with so many rows.
 FILE_ROWS = 2_000_000
@@ -107,10 +108,22 @@ _OPTIONS: dict[str, dict[str, str]] = {
 }
 
 
-def write(rows: Any, directory: Path, form: str = "parquet") -> None:
-    """Writes rows into a directory that is not there yet, one below it for each ``_part``."""
+def write(rows: Any, directory: Path, form: str = "parquet", file_rows: int = FILE_ROWS) -> None:
+    """Writes rows into a directory that is not there yet, one below it for each ``_part``.
+
+    file_rows -- a file ends with so many rows; 0: each part of a task is one file.
+
+    Raises LondisteError when they are not there.
+    """
     writer = rows.write.format(form).options(**_OPTIONS[form]).partitionBy("_part")
-    writer.option("maxRecordsPerFile", FILE_ROWS).save(directory.as_uri())
+    # Hadoop takes the path as it is: quoted as in other URIs it would be another directory.
+    writer.option("maxRecordsPerFile", file_rows).save(f"file://{directory}")
+    if not directory.is_dir():
+        raise LondisteError(
+            f"what Spark has written is not in {directory}",
+            detail="nothing was published",
+            hint="lake_path must be a directory that all of Spark sees under this name",
+        )
 
 
 def count_rows(path: Path) -> int:
