@@ -398,8 +398,16 @@ class LakeTable:
         changes: int,
     ) -> Version:
         files = self._files(version, out)
+        count = sum(file.rows for file in files)
         if changes < 0:
-            changes = sum(file.rows for file in files)
+            changes = count
+        elif version.mode == "append" and count != changes:
+            # Every change is a row.
+            raise LondisteError(
+                f"{changes} changes of table {self.table} became {count} rows in the lake",
+                detail="nothing was published; the next try begins where the last one did",
+                hint="lake_path must be a directory that all of Spark sees under this name",
+            )
         return self._publish(version, end, (*kept, *files), what, changes)
 
     def _files(

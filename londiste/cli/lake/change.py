@@ -44,16 +44,17 @@ def resync(ctx: options.Context, /, tables: tuple[str, ...], explain: bool, **gi
 def compact(ctx: options.Context, /, tables: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Join files that are smaller than lake_compact_size, of some tables or of all.
 
-    The rows stay what they are.  The process that keeps a lake joins files by itself, when there
-    are lake_compact_files of about one size; stop it first.
+    Shows how many files of a table were joined, and to how many.  The rows stay what they are.
+    The process that keeps a lake joins files by itself, when there are lake_compact_files of about
+    one size; stop it first.
     """
     settings = settings_of(ctx, given)
     rows = []
     for table in chosen(settings, tables):
         with closing(LakeTable(settings, table)) as kept:
             before, after = kept.compact()
-        rows.append({"table": str(table), "files": before, "joined to": after})
-    output.show(["table", "files", "joined to"], rows, json_wanted=as_json)
+        rows.append({"table": str(table), "before": before, "after": after})
+    output.show(["table", "before", "after"], rows, json_wanted=as_json)
 
 
 @click.command()
