@@ -82,6 +82,11 @@ class LakeSettings(DatabaseSettings):
     skip_columns: tuple[str, ...] = Field(
         (), description="Columns that the lake shall not have: schema.table.column, …"
     )
+    unknown_columns: Literal["fail", "ignore"] = Field(
+        "fail",
+        description="Columns of events that the table does not have any more: stop, or go on"
+        " without their values.",
+    )
     passed_scripts: tuple[int, ...] = Field(
         (), description="Events of scripts that have changed no rows of these tables."
     )

@@ -45,6 +45,7 @@ def options(settings: LakeSettings, table: TableName) -> Options:
         max_events=settings.lake_epoch_events,
         partitions=settings.lake_tasks,
         values=Policy(settings.unsupported_values),
+        new_columns=Policy(settings.unknown_columns),
         truncate=Policy.ROW,
         scripts=Policy.ROW,
     )
@@ -91,7 +92,8 @@ def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Desc
             f"skip_columns names {', '.join(sorted(skipped & set(key)))}, of the key of {table}",
             hint="the lake finds rows by it: leave it out of skip_columns",
         )
-    _refuse_names(table, shape.columns)
+    taken = _TAKEN | ({"_day"} if settings.lake_format == "delta" else set())
+    _refuse_names(table, shape.columns, taken)
     return Described(
         info.oid, shape.columns, tuple(details), key, shape.unread | frozenset(skipped)
     )
@@ -134,16 +136,32 @@ def _of(names: Sequence[str], table: TableName) -> list[str]:
     return [name.removeprefix(before) for name in names if name.startswith(before)]
 
 
-def _refuse_names(table: TableName, columns: Sequence[Column]) -> None:
+def _refuse_names(table: TableName, columns: Sequence[Column], taken: set[str]) -> None:
+    seen: dict[str, str] = {}
     for column in columns:
-        if column.name.startswith("_") and column.name.lower() in _TAKEN:
+        lower = column.name.lower()
+        if lower in taken:
             raise BadOption(
                 f"table {table} has a column {column.name}, a name that the lake uses itself",
                 hint=f"leave it out: skip_columns = {table}.{column.name}",
             )
+        if lower in seen:
+            raise BadOption(
+                f"table {table} has columns {seen[lower]} and {column.name}, which Spark takes for"
+                " one: it does not tell upper from lower case",
+                hint=f"leave one out: skip_columns = {table}.{column.name}",
+            )
+        seen[lower] = column.name
 
 
 _TAKEN = {
+    "_change_type",
+    "_commit_version",
+    "_commit_timestamp",
+    "_event_id",
+    "_row",
+    "_txid",
+    "_table",
     "_part",
     "_valid_from_tick",
     "_valid_from",

@@ -61,6 +61,35 @@ class LakeTable:
 
     def work(self) -> bool:
         """One epoch, if there is something new; whether there was."""
+        try:
+            return self._work()
+        except LondisteError as error:
+            # What reads the queue speaks of the options of a stream.
+            hint = self._hint(error.hint)
+            if hint != error.hint:
+                error.hint = ""
+                error.say_more("", hint)
+            raise
+
+    def _hint(self, hint: str) -> str:
+        """What to do about an error of reading, in settings of this job."""
+        anew = f"londiste lake resync {self.table}"
+        if "newColumns=" in hint:
+            more = "" if self.mode == "append" else f"; or read the rows anew: {anew}"
+            return f"unknown_columns = ignore goes on without its values{more}"
+        if "missingColumns=" in hint:
+            if self.mode == "append":
+                return "unknown_columns = ignore takes NULL in its place"
+            return f"read the rows anew: {anew}"
+        if "stringColumns=" in hint:
+            column = hint.partition("stringColumns=")[2].split(",")[0]
+            return (
+                f"read it as text: string_columns = {self.table}.{column}; or all that do not fit:"
+                " unsupported_values = string, or NULL in their place: unsupported_values = null"
+            )
+        return hint
+
+    def _work(self) -> bool:
         version = self._begin()
         if version is None or version.position is None:
             self._first(version)
@@ -263,6 +292,9 @@ class LakeTable:
 
     def _changes(self, version: Version, start: Offset, end: Offset) -> Version:
         version, shape, complete = self._evolved(version, start)
+        if version.mode == "append" and self.options.new_columns is Policy.IGNORE:
+            # A column that has had another name for a while: a state would be wrong.
+            complete = False
         given = replace(self.options, missing_columns=Policy.FAIL if complete else Policy.NULL)
         parts = self.driver.parts(start, end)
         jobs = self._jobs()

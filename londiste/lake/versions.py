@@ -298,6 +298,8 @@ class Store:
     def vacuum(self, until: datetime) -> tuple[int, int]:
         """Forgets versions that were replaced before a time; the numbers of versions and files."""
         found = list(self.versions())
+        if not found:
+            return 0, 0
         # What was replaced after that time may still be read.
         keep = {
             version.number

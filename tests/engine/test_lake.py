@@ -16,7 +16,7 @@ from londiste.changes.decode import decode_all
 from londiste.changes.types import RowChange
 from londiste.db.names import TableName
 from londiste.engine.spark.lake import writing
-from londiste.errors import BadOption, EventError, LondisteError, StateError
+from londiste.errors import BadOption, EventError, LondisteError, NodeBusy, StateError
 from londiste.lake import compare as comparing
 from londiste.lake.table import LakeTable
 from londiste.pgq import batches, queues, ticks
@@ -192,6 +192,69 @@ def test_columns_come_and_go(lake: Lake) -> None:
         lake.once()
     resync(lake)
     assert lake.compare().equal and len(lake.version().columns) == 2
+
+
+def test_names_that_spark_takes_for_one_are_refused_with_what_to_do(lake: Lake) -> None:
+    lake.stream.table('id int primary key, v text, "V" text, "_Row" int')
+    with pytest.raises(BadOption, match="_Row, a name that the lake uses itself") as refused:
+        lake.once(skip_columns="public.t.V")
+    assert refused.value.hint.endswith("skip_columns = public.t._Row")
+    with pytest.raises(BadOption, match="columns v and V, which Spark takes for one") as refused:
+        lake.once(skip_columns="public.t._Row")
+    assert refused.value.hint.endswith("skip_columns = public.t.V")
+
+
+@pytest.mark.slow
+def test_a_column_whose_name_changes_its_case_only_stops_the_lake(lake: Lake) -> None:
+    lake.stream.table()
+    lake.stream.write("insert into t values (1, 'a')")
+    lake.once()
+    lake.stream.write('alter table t rename column v to "V"', "insert into t values (2, 'b')")
+    with pytest.raises(StateError, match="has a column V where the lake has v"):
+        lake.once()
+    # The event of the other name is there still.
+    lake.stream.write('alter table t rename column "V" to v')
+    with pytest.raises(EventError, match="has a column that the result has not: V") as stopped:
+        lake.once()
+    told = str(stopped.value.__notes__)
+    assert "unknown_columns = ignore" in told and "londiste lake resync public.t" in told
+    # A state would have NULL where the row has a value.
+    with pytest.raises(EventError, match="does not have the column v") as stopped:
+        lake.once(unknown_columns="ignore")
+    assert "londiste lake resync public.t" in str(stopped.value.__notes__)
+    resync(lake)
+    assert lake.compare().equal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["append", "state"])
+def test_a_column_that_came_and_went_is_left_out_when_somebody_says_so(
+    lake: Lake, mode: str
+) -> None:
+    lake.more["lake_mode"] = mode
+    lake.stream.table()
+    lake.stream.write("insert into t values (1, 'a')")
+    lake.once()
+    lake.stream.write(
+        "alter table t add column short int; insert into t values (2, 'b', 5)",
+        "alter table t drop column short; insert into t values (3, 'c')",
+    )
+    with pytest.raises(EventError, match="has a column that the result has not: short"):
+        lake.once()
+    lake.once(unknown_columns="ignore")
+    assert lake.compare().equal
+    assert {r["v"] for r in lake.rows(lake.stream.spark).collect()} == {"a", "b", "c"}
+
+
+def test_a_second_process_is_told_that_one_writes(lake: Lake) -> None:
+    lake.stream.table()
+    name = TableName("public", "t")
+    with closing(LakeTable(lake.settings(), name)) as one:
+        assert one.vacuum() == (0, 0)
+        with closing(LakeTable(lake.settings(), name)) as two:
+            with pytest.raises(NodeBusy, match="belongs to another process") as refused:
+                two.compact()
+    assert "one process writes the files" in refused.value.hint
 
 
 def resync(lake: Lake, **more: Any) -> None:

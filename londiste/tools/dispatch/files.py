@@ -20,7 +20,7 @@ from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine.spark.stream import offsets
-from londiste.errors import BadOption, EventError, InstallError, LondisteError, StateError
+from londiste.errors import BadOption, EventError, InstallError, StateError
 from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
 from londiste.lake import source
 from londiste.lake.settings import LakeSettings
@@ -150,16 +150,13 @@ class FileTable(LakeTable):
     def mode(self) -> str:
         return self.rule.work.row_mode.value
 
-    def work(self) -> bool:
-        try:
-            return super().work()
-        except LondisteError as error:
-            # Said by what reads the queue, in the words of its own options.
-            if "stringColumns=" in error.hint:
-                column = error.hint.partition("stringColumns=")[2].split(",")[0]
-                error.hint = ""
-                error.say_more("", f"read it as text: string_columns = {self.table}.{column}")
-            raise
+    def _hint(self, hint: str) -> str:
+        if "newColumns=" in hint or "missingColumns=" in hint:
+            return _ELSEWHERE
+        if "stringColumns=" in hint:
+            column = hint.partition("stringColumns=")[2].split(",")[0]
+            return f"read it as text: string_columns = {self.table}.{column}"
+        return hint
 
     def _begin(self) -> Version | None:
         version = super()._begin()

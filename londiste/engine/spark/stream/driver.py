@@ -24,7 +24,7 @@ from londiste.engine.spark.stream.options import Mode, Options, Policy
 from londiste.engine.spark.stream.snapshots import Held, TablePart, table_parts
 from londiste.errors import NodeBusy, PositionLost, StateError
 from londiste.pgq import batches, continuity, manage, queues, ticks
-from londiste.pgq.kinds import note_consumer_kind
+from londiste.pgq.kinds import Kind, note_consumer_kind
 from londiste.pgq.pausing import get_paused_consumers
 from londiste.pgq.types import Tick
 
@@ -167,11 +167,14 @@ class Driver:
                 manage.find_queue(conn, options.queue)
                 holder = become_the_one(conn, f"spark {options.queue} {options.consumer}")
                 if holder is not None:
+                    stream = options.kind is Kind.STREAM
                     raise NodeBusy(
                         f"consumer {options.consumer} of queue {options.queue} belongs to another"
-                        " query that runs",
+                        f" {'query' if stream else 'process'} that runs",
                         detail=holder,
-                        hint="stop that one, or give this one a consumer of its own",
+                        hint="stop that one, or give this one a consumer of its own"
+                        if stream
+                        else "stop that one first: one process writes the files of a table",
                     )
             except BaseException:
                 conn.close()
