@@ -14,7 +14,7 @@ from londiste.db import catalog
 from londiste.db import shape as shapes
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.engine.spark.stream.options import Mode, Options, Policy, Start
+from londiste.engine.spark.stream.options import CHANGE_NAMES, Mode, Options, Policy, Start
 from londiste.engine.spark.stream.values import Column, shape_of
 from londiste.errors import BadOption, LondisteError, StateError
 from londiste.lake.settings import LakeSettings
@@ -155,13 +155,7 @@ def _refuse_names(table: TableName, columns: Sequence[Column], taken: set[str]) 
 
 
 _TAKEN = {
-    "_change_type",
-    "_commit_version",
-    "_commit_timestamp",
-    "_event_id",
-    "_row",
-    "_txid",
-    "_table",
+    *CHANGE_NAMES,
     "_part",
     "_valid_from_tick",
     "_valid_from",

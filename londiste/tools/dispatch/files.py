@@ -20,6 +20,7 @@ from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine.spark.stream import offsets
+from londiste.engine.spark.stream.options import CHANGE_NAMES
 from londiste.errors import BadOption, EventError, InstallError, StateError
 from londiste.handlers.dispatch import Dispatching, PartMode, RowMode
 from londiste.lake import source
@@ -38,8 +39,7 @@ from londiste.tools.dispatch.settings import DispatchBase
 #: Types of Spark in which a column tells a time.
 _TIME_KINDS = ("date", "timestamp", "timestamp_ntz")
 #: Columns that files have behind those of the table, and that are made on the way.
-_TAKEN = {"_change_type", "_commit_version", "_commit_timestamp", "_event_id", "_row"}
-_TAKEN |= {"_part", "_n", "_txid", "_table", "_event_time"}
+_TAKEN = {*CHANGE_NAMES, "_part", "_n", "_event_time"}
 _FUNCTION = "londiste.create_partition"
 _ELSEWHERE = "begin with another target_path"
 

@@ -13,22 +13,14 @@ from typing import TYPE_CHECKING, Any
 from londiste.engine.spark.sink import texts
 from londiste.engine.spark.sink.options import Mode, Payload, TableOptions
 from londiste.engine.spark.sink.staging import Chunk, Cutter, column_lists
+from londiste.engine.spark.stream.options import CHANGE_NAMES
 from londiste.errors import BadOption, EventError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: What a change feed tells of a change; they are no columns of the table.
-META = (
-    "_change_type",
-    "_commit_version",
-    "_commit_timestamp",
-    "_event_id",
-    "_row",
-    "_txid",
-    "_table",
-    "_key",
-)
+META = (*CHANGE_NAMES, "_key")
 #: Which change of a key is the last: name, and letter in a chunk.
 ORDER = (("_commit_version", "v"), ("_event_id", "e"), ("_row", "w"))
 

@@ -36,6 +36,18 @@ class Payload(StrEnum):
     RAW = "raw"
 
 
+#: What is told of every change, behind the columns of its table.
+CHANGE_NAMES = (
+    "_change_type",
+    "_commit_version",
+    "_commit_timestamp",
+    "_event_id",
+    "_row",
+    "_txid",
+    "_table",
+)
+
+
 class Policy(StrEnum):
     """What becomes of what has no place in the result."""
 
@@ -376,6 +388,7 @@ class Reader:
 
 
 __all__ = [
+    "CHANGE_NAMES",
     "NAMES",
     "Mode",
     "Options",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as t
 
-from londiste.engine.spark.stream.options import Payload
+from londiste.engine.spark.stream.options import CHANGE_NAMES, Payload
 from londiste.engine.spark.stream.values import Column
 from londiste.errors import BadOption
 
@@ -16,14 +16,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 #: What is known of every change.
-CHANGE = (
-    ("_change_type", t.StringType()),
-    ("_commit_version", t.LongType()),
-    ("_commit_timestamp", t.TimestampType()),
-    ("_event_id", t.LongType()),
-    ("_row", t.IntegerType()),
-    ("_txid", t.LongType()),
-    ("_table", t.StringType()),
+CHANGE = tuple(
+    zip(
+        CHANGE_NAMES,
+        (
+            t.StringType(),
+            t.LongType(),
+            t.TimestampType(),
+            t.LongType(),
+            t.IntegerType(),
+            t.LongType(),
+            t.StringType(),
+        ),
+        strict=True,
+    )
 )
 
 #: Behind these, where it is asked for.
