@@ -22,7 +22,7 @@ from londiste.consumer.progress import Progress
 from londiste.consumer.source import QueueSource, position
 from londiste.db.connection import Connection, session
 from londiste.errors import BadOption, UnknownConsumer
-from londiste.pgq import batches, continuity
+from londiste.pgq import batches, continuity, ticks
 
 POSITION_LOST_HINT = (
     "if this database is complete up to its tick: --rewind; to accept where the queue is, leaving"
@@ -83,16 +83,27 @@ class NodeParts(Parts):
                 " consumer.register()",
             ) from None
 
+    #: The provider has not come to where the consumer is; it waits.
+    _is_ahead = False
+
     def begin(self, on: QueueSource) -> None:
+        queue, name = self.settings.queue_name, self.settings.consumer
         with self._node() as conn:
             state = self._state(conn)
+            known = continuity.recall(conn, queue, name)
+        # Also by a program that was started since its provider is another one.
+        is_elsewhere = known is not None and known.source != state.provider
         if state.provider_location != on.dsn:
             # The provider of before may be gone for good.
             on.close()
             on.dsn = state.provider_location
-            self._take_up(on, state)
+            is_elsewhere = True
+        self._is_ahead = is_elsewhere and not self._take_up(on, state)
+        if self._is_ahead:
+            # No batch before the node was asked again.
+            self._ask_again = 0.0
+            return
         super().begin(on)
-        queue, name = self.settings.queue_name, self.settings.consumer
         with self._node() as conn:
             state = self._acknowledge(conn)
             tick = state.completed_tick
@@ -107,18 +118,25 @@ class NodeParts(Parts):
     def asked_to_pause(self, on: QueueSource) -> str | None:
         with self._node() as conn:
             state = self._acknowledge(conn)
-        if state.provider_location != on.dsn:
+        if state.provider_location != on.dsn or self._is_ahead:
             self.begin(on)
+        if self._is_ahead:
+            return f": node {state.provider} has not come to tick {state.completed_tick} yet"
         return " by the node" if state.paused else None
 
-    def _take_up(self, on: QueueSource, state: ConsumerState) -> None:
+    def _take_up(self, on: QueueSource, state: ConsumerState) -> bool:
         """At a new provider the queue begins where the node is, whatever was finished meanwhile.
 
-        Raises an error that is tried again while the provider does not have that tick.
+        False: the provider does not have that tick yet.
         """
         queue, name = self.settings.queue_name, self.settings.consumer
-        if position(on.conn, queue, name, on.dsn) != state.completed_tick:
-            batches.register_consumer_at(on.conn, queue, name, state.completed_tick)
+        if position(on.conn, queue, name, on.dsn) == state.completed_tick:
+            return True
+        newest = ticks.newest(on.conn, queue)
+        if newest is None or newest.id < state.completed_tick:
+            return False
+        batches.register_consumer_at(on.conn, queue, name, state.completed_tick)
+        return True
 
     def progress(self) -> Callable[[Callable[[], Connection]], Progress]:
         settings = self.settings

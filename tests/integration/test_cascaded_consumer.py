@@ -9,8 +9,14 @@ import pytest
 import londiste
 from londiste import CascadedConsumer, Context, Event, Retry
 from londiste.cascade import nodes
+from londiste.cascade.forward import Forwarder
+from londiste.cascade.progress import NodeProgress
+from londiste.cascade.types import NodeType
 from londiste.errors import EventError, PositionLost, UnknownConsumer
+from londiste.pgq import batches, ticks
 from tests.fix_cascade import QUEUE, Node, Nodes
+from tests.integration.test_forward import Pair
+from tests.waiting import wait_for
 
 
 class Storing(CascadedConsumer):
@@ -141,6 +147,62 @@ def test_a_queue_that_was_made_anew_is_not_taken_for_the_old_one(nodes_of: Nodes
     send(root, "b")
     assert consumer.run_once() == 1
     assert effects(leaf) == ["a", "b"]
+
+
+def follow(root: Node, branch: Node) -> None:
+    """The branch takes all that the root has."""
+    with root.connect() as source, branch.connect(replica=True) as target:
+        progress = NodeProgress(target, QUEUE, branch.worker)
+        Pair(root, branch, source, target, progress, Forwarder(target, QUEUE)).follow()
+
+
+def moved_while_it_did_not_run(nodes_of: Nodes) -> tuple[Node, Node, Node, Any]:
+    """Root, a branch and a leaf, whose consumer was told to read from the branch; it is ahead."""
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    leaf = nodes_of.below(root, "leaf")
+    consumer = prepared(leaf)
+    consumer.register()
+    follow(root, branch)
+    with branch.connect() as target:
+        first = ticks.newest(target, QUEUE)
+        assert first is not None
+        # The command registers it where it stands, and it goes on for a while at the root.
+        batches.register_consumer_at(target, QUEUE, "storing", first.id)
+    for text in "ab":
+        send(root, text)
+        assert consumer.run_once() == 1
+    with leaf.connect() as conn:
+        nodes.change_consumer_provider(conn, QUEUE, "storing", "branch")
+    return root, branch, leaf, consumer
+
+
+def test_a_program_that_is_started_behind_its_move_goes_on_where_the_node_is(
+    nodes_of: Nodes,
+) -> None:
+    root, branch, leaf, _ = moved_while_it_did_not_run(nodes_of)
+    send(root, "c")
+    follow(root, branch)
+    consumer = Storing(leaf.dsn, loop_delay=0.05)
+    assert consumer.run_once() == 1
+    assert effects(leaf) == ["a", "b", "c"]
+
+
+def test_a_consumer_waits_for_a_provider_that_is_behind_it(
+    nodes_of: Nodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    root, branch, leaf, _ = moved_while_it_did_not_run(nodes_of)
+    consumer = Storing(leaf.dsn, loop_delay=0.05)
+    try:
+        assert not consumer.work()
+        assert "paused: node branch has not come to tick" in caplog.text
+        send(root, "c")
+        follow(root, branch)
+        wait_for(lambda: consumer.work() and effects(leaf) == ["a", "b", "c"], what="event c")
+    finally:
+        consumer.close()
+    with leaf.connect() as conn:
+        assert nodes.get_consumer_state(conn, QUEUE, "storing").uptodate
 
 
 def test_it_goes_on_behind_the_same_tick_at_another_provider(nodes_of: Nodes) -> None:

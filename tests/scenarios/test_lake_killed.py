@@ -75,7 +75,10 @@ class Kept:
 
     def start(self, crash: str, number: str = "STOP") -> Process:
         """Starts it; it stands still at a point."""
-        env = {**self.env(crash), "LONDISTE_CRASH_SIGNAL": number}
+        # Once: the process goes on to its end.
+        mark = self.directory / "stood"
+        mark.unlink(missing_ok=True)
+        env = {**self.env(crash), "LONDISTE_CRASH_SIGNAL": number, "LONDISTE_CRASH_MARK": str(mark)}
         return self.processes.start("lake", self.argv("once"), env)
 
     def env(self, crash: str) -> dict[str, str]:
