@@ -86,7 +86,8 @@ def statements(chance: random.Random, *, truncate: float = 0.1) -> list[str]:
         f"delete from t where id between {first} and {first + chance.randint(0, 30)}",
         f"update t set v = 'é{chance.random()}', b = null where id % 7 = {chance.randint(0, 6)}",
         # A key that moves, and comes back later.
-        f"update t set id = id + 1000 where id % 11 = {chance.randint(0, 10)} and id < 1000",
+        f"update t set id = id + 1000 where id % 11 = {chance.randint(0, 10)} and id < 1000"
+        " and not exists (select from t x where x.id = t.id + 1000)",
         f"update t set id = id - 1000 where id > 1000 and id % 3 = {chance.randint(0, 2)}"
         " and not exists (select from t x where x.id = t.id - 1000)",
         "update t set v = v where id % 5 = 0; delete from t where id % 13 = 1;"
