@@ -61,15 +61,22 @@ class LakeTable:
 
     def work(self) -> bool:
         """One epoch, if there is something new; whether there was."""
-        try:
-            return self._work()
-        except LondisteError as error:
-            # What reads the queue speaks of the options of a stream.
-            hint = self._hint(error.hint)
-            if hint != error.hint:
-                error.hint = ""
-                error.say_more("", hint)
-            raise
+        version = self._begin()
+        if version is None or version.position is None:
+            self._first(version)
+            return True
+        start = offsets.read(version.position)
+        end = self.driver.latest(start, limited=True)
+        if end == start:
+            return False
+        self._changes(version, start, end)
+        return True
+
+    def _ours(self, jobs: _Jobs, error: Exception) -> LondisteError:
+        """The error that a failed job stands for; what reads speaks of the options of a stream."""
+        ours: LondisteError = jobs.frames.ours(error)
+        ours.say_more("", self._hint(ours.hint))
+        return ours
 
     def _hint(self, hint: str) -> str:
         """What to do about an error of reading, in settings of this job."""
@@ -88,18 +95,6 @@ class LakeTable:
                 " unsupported_values = string, or NULL in their place: unsupported_values = null"
             )
         return hint
-
-    def _work(self) -> bool:
-        version = self._begin()
-        if version is None or version.position is None:
-            self._first(version)
-            return True
-        start = offsets.read(version.position)
-        end = self.driver.latest(start, limited=True)
-        if end == start:
-            return False
-        self._changes(version, start, end)
-        return True
 
     def resync(self) -> Version:
         """The rows as they are now, in place of what was published, or behind it in a history."""
@@ -176,9 +171,9 @@ class LakeTable:
                 for part, some in chosen.items()
             }
             # Each part becomes one file, however many rows: else it would be joined for ever.
-            new = self._files(version, jobs.writing.joined(rows), file_rows=0)
+            new = self._files(version, jobs.writing.joined(rows), split=False)
         except Exception as error:
-            raise jobs.frames.ours(error) from error
+            raise self._ours(jobs, error) from error
         if _rows(new) != _rows(old):
             raise LondisteError(
                 f"joined files of table {self.table} in the lake have not the rows of those before",
@@ -286,7 +281,7 @@ class LakeTable:
             closed = tuple(file for file in version.files if file.part == "closed")
             return self._write(version, end, out, closed, what, -1)
         except Exception as error:
-            raise jobs.frames.ours(error) from error
+            raise self._ours(jobs, error) from error
 
     # -- changes ----------------------------------------------------------------------------------
 
@@ -313,7 +308,7 @@ class LakeTable:
                 return self._publish(version, end, kept, "changes", 0)
             return self._write(version, end, out, kept, "changes", facts.changes)
         except Exception as error:
-            raise jobs.frames.ours(error) from error
+            raise self._ours(jobs, error) from error
         finally:
             if changes is not None:
                 _quietly(changes.unpersist)
@@ -442,15 +437,11 @@ class LakeTable:
             )
         return self._publish(version, end, (*kept, *files), what, changes)
 
-    def _files(
-        self, version: Version, out: Any, *, file_rows: int | None = None
-    ) -> tuple[File, ...]:
+    def _files(self, version: Version, out: Any, *, split: bool = True) -> tuple[File, ...]:
         """The rows in files of the table, which no version names yet; see ``writing.write``."""
         jobs = self._jobs()
         directory = self.store.begin()
-        if file_rows is None:
-            file_rows = jobs.writing.FILE_ROWS
-        jobs.writing.write(out, directory, version.format, file_rows)
+        jobs.writing.write(out, directory, version.format, split=split)
         crash.point("lake.written")
         files = self.store.take(directory, jobs.writing.count_rows)
         crash.point("lake.moved")

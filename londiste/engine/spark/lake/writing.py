@@ -108,16 +108,16 @@ _OPTIONS: dict[str, dict[str, str]] = {
 }
 
 
-def write(rows: Any, directory: Path, form: str = "parquet", file_rows: int = FILE_ROWS) -> None:
+def write(rows: Any, directory: Path, form: str = "parquet", *, split: bool = True) -> None:
     """Writes rows into a directory that is not there yet, one below it for each ``_part``.
 
-    file_rows -- a file ends with so many rows; 0: each part of a task is one file.
+    split -- a file ends with ``FILE_ROWS`` rows; otherwise each part of a task is one file.
 
     Raises LondisteError when they are not there.
     """
     writer = rows.write.format(form).options(**_OPTIONS[form]).partitionBy("_part")
     # Hadoop takes the path as it is: quoted as in other URIs it would be another directory.
-    writer.option("maxRecordsPerFile", file_rows).save(f"file://{directory}")
+    writer.option("maxRecordsPerFile", FILE_ROWS if split else 0).save(f"file://{directory}")
     if not directory.is_dir():
         raise LondisteError(
             f"what Spark has written is not in {directory}",
