@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from londiste.errors import LondisteError
-from tests.scenarios.processes import Process, Processes, is_stopped
+from tests.scenarios.processes import Process, Processes, is_stopped, stat
 from tests.waiting import wait_for
 
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
@@ -156,7 +156,7 @@ def ancestors(pid: int) -> set[int]:
     """Parents, their parents, and so on."""
     found: set[int] = set()
     while pid > 1:
-        pid = int(_stat(pid)[1])
+        pid = int(stat(pid)[1])
         found.add(pid)
     return found
 
@@ -170,11 +170,3 @@ def send(pid: int, number: signal.Signals) -> None:
     """Signals a process that may have gone."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-
-
-def _stat(pid: int) -> list[str]:
-    """State, parent and what follows."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ["", "0"]

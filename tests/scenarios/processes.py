@@ -104,13 +104,17 @@ class Process:
         return self.wait(seconds)
 
 
+def stat(pid: int) -> list[str]:
+    """State of a process, its parent and what follows; an empty state and 0 when it has gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["", "0"]
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a process stands still by a signal."""
-    try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return False
-    return words[0] == "T"
+    return stat(pid)[0] == "T"
 
 
 def go_on(pid: int, ended: Callable[[], bool]) -> None:

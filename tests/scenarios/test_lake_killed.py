@@ -6,8 +6,6 @@ against the table.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
 import signal
 import sys
@@ -24,8 +22,9 @@ from londiste.lake.versions import Store, Version
 from londiste.pgq import queues, ticks
 from tests.fix_cluster import Database
 from tests.fix_lake import COLUMNS, statements
+from tests.fix_spark import end
 from tests.fix_stream import Stream
-from tests.scenarios.processes import Done, Process, Processes, is_stopped
+from tests.scenarios.processes import Done, Process, Processes, is_stopped, stat
 from tests.waiting import wait_for
 
 #: Where the process kills itself.
@@ -249,7 +248,7 @@ def _kill_jvm(lake: Kept, point: str) -> None:
         what=f"{point} in {process.said()[-500:]}",
     )
     for pid in lake.processes.find("org.apache.spark.deploy.SparkSubmit"):
-        _end(pid)
+        end(pid)
     if process.running():
         process.go_on()
         process.wait(600)
@@ -261,8 +260,8 @@ def _kill_worker(lake: Kept) -> None:
     while process.running():
         daemons = set(lake.processes.find("pyspark.daemon"))
         for pid in daemons:
-            if _parent(pid) in daemons and not killed:
-                _end(pid)
+            if int(stat(pid)[1]) in daemons and not killed:
+                end(pid)
                 killed.add(pid)
     assert process.exit_code() in (0, 6), process.said()[-2000:]
 
@@ -287,19 +286,3 @@ def test_a_process_that_stood_still_publishes_nothing_that_was_swept(
     assert first.wait(600) == 3, first.said()[-2000:]
     assert "was made by another process" in first.said()
     lake.check()
-
-
-def _parent(pid: int) -> int:
-    return int(_stat(pid)[1])
-
-
-def _stat(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ["", "0"]
-
-
-def _end(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
