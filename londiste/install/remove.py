@@ -6,7 +6,7 @@ call.  Roles stay: they belong to the whole server and other databases may use t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +46,9 @@ class DropSchema:
 
 
 Removal = DropTrigger | DropSchema
+
+#: Schemas of generated functions, by the component that generates them.
+_GENERATED = {"londiste": "londiste_capture"}
 
 
 def plan(
@@ -129,9 +132,12 @@ def uninstall(
                 )
             for one in removals:
                 if isinstance(one, DropSchema):
-                    conn.execute(
-                        sql.SQL("drop schema {} cascade").format(sql.Identifier(one.schema))
-                    )
+                    for schema in [*_generated([one.schema]), one.schema]:
+                        conn.execute(
+                            sql.SQL("drop schema if exists {} cascade").format(
+                                sql.Identifier(schema)
+                            )
+                        )
     except psycopg.Error as error:
         raise from_database(error, where=conn.info.dbname) from error
     return removals
@@ -152,11 +158,17 @@ def _plan(conn: Connection, components: Sequence[str] | None, root: Path | None)
                 hint="remove all that need it: londiste uninstall "
                 + " ".join(_with_dependents(known, has, names)),
             )
-    triggers = conn.execute(query("uninstall_triggers"), {"schemas": sorted(names)}).fetchall()
+    schemas = sorted([*names, *_generated(names)])
+    triggers = conn.execute(query("uninstall_triggers"), {"schemas": schemas}).fetchall()
     return [
         *(DropTrigger(table, trigger) for table, trigger in triggers),
         *(DropSchema(c.name, has[c.name].version or "", len(has[c.name].names)) for c in removed),
     ]
+
+
+def _generated(names: Iterable[str]) -> list[str]:
+    """The schemas of functions that these components have generated."""
+    return [_GENERATED[name] for name in names if name in _GENERATED]
 
 
 def _with_dependents(

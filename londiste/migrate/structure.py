@@ -43,7 +43,7 @@ from londiste.migrate.pair import Pair
 
 log = logging.getLogger(__name__)
 
-_OURS = ("pgq", "pgq_ext", "pgq_coop", "pgq_node", "londiste")
+_OURS = ("pgq", "pgq_ext", "pgq_coop", "pgq_node", "londiste", "londiste_capture")
 _SHOWN = 5
 #: Seconds for pg_dump; it reads the catalog only.
 _DUMP_SECONDS = 600

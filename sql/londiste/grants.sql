@@ -1,18 +1,24 @@
 -- Who may call what in londiste.  Readers may look; writers own the replicated tables and
 -- run workers; an administrator of the queue runs the maintenance.
 grant usage on schema londiste to public;
--- The function of a generated capture belongs to the owner of the table.
-grant create on schema londiste to londiste_writer;
+-- The function of a generated capture belongs to who captures the table.
+revoke create on schema londiste from londiste_writer;
+grant usage, create on schema londiste_capture to londiste_writer;
 
-revoke all on all tables in schema londiste from public;
-grant select on all tables in schema londiste to public;
+revoke all on all tables in schema londiste from public, pgq_reader, pgq_writer;
 grant select, insert, update, delete on all tables in schema londiste to pgq_admin;
+-- The other tables hold scripts, keys or values of rows.
+grant select on
+    londiste.table_info,
+    londiste.seq_info,
+    londiste.pending_fkeys,
+    londiste.copy_control,
+    londiste.follow_error
+to pgq_reader, pgq_writer;
 grant usage, select on all sequences in schema londiste to pgq_admin;
--- They hold rows of the replicated tables.
-revoke select on londiste.apply_error, londiste.apply_log from public;
-grant select on londiste.apply_error, londiste.apply_log to londiste_writer;
 
-revoke all on all functions in schema londiste from public;
+revoke all on all functions in schema londiste
+from public, pgq_reader, pgq_writer, pgq_admin, londiste_reader, londiste_writer;
 grant execute on all functions in schema londiste to londiste_writer;
 
 grant execute on function

@@ -1,6 +1,10 @@
 -- Table replication on top of the cascade.
 create schema if not exists londiste;
 comment on schema londiste is 'tables and sequences that are replicated through queues';
+-- Apart, because who captures a table creates its function: nothing is looked up here by name, and
+-- nobody but the owner creates anything in the other schemas.
+create schema if not exists londiste_capture;
+comment on schema londiste_capture is 'generated functions that capture tables, one for each';
 
 -- Roles belong to the whole server: another database may have made them.  A user without
 -- CREATEROLE can install once an administrator has made them.

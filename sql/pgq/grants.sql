@@ -5,7 +5,7 @@ grant usage on schema pgq to public;
 revoke all on
     pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.event_template, pgq.retry_queue,
     pgq.failed_queue, pgq.delayed_event, pgq.event_key, pgq.paused_consumer,
-    pgq.consumer_kind
+    pgq.consumer_kind, pgq.consumer_owner
 from public;
 -- Positions are read and changed through pgq.subscription.
 revoke all on pgq.registration, pgq.position_state, pgq.position_0, pgq.position_1
@@ -28,7 +28,7 @@ revoke all on pgq.cluster_identity, pgq.queue_generation, pgq.known_source from 
 grant select, insert, update, delete on pgq.known_source to pgq_admin;
 grant select on pgq.cluster_identity, pgq.queue_generation to public, pgq_reader;
 
-revoke all on all functions in schema pgq from public;
+revoke all on all functions in schema pgq from public, pgq_reader, pgq_writer, pgq_admin;
 
 -- everybody
 grant execute on function
@@ -49,6 +49,25 @@ grant execute on function
     pgq.cached_sequences(),
     pgq._is_at_home(),
     pgq.quote_fqname(text),
+    -- They run with the rights of the caller: what he may do they find out by it.
+    pgq.insert_event(text, text, text),
+    pgq.insert_event(text, text, text, text, text, text, text),
+    pgq.insert_event_raw(
+        text, int8, timestamptz, int4, int4, text, text, text, text, text, text
+    ),
+    pgq.insert_events(text, text[], text[], text[], text[], text[], text[]),
+    pgq._insert_events(text, text[], text[], text[], text[], text[], text[]),
+    pgq.insert_event_at(text, timestamptz, text, text, text, text, text, text),
+    pgq.insert_event_once(text, text, text, text, text, text, text, text),
+    pgq.count_bulk_events(text, int8, boolean),
+    pgq.current_event_table(text),
+    pgq._open_for_insert(text, int8),
+    pgq._count_event(int4, text, int4, int8),
+    pgq._store_event(
+        int4, text, int4, int8, timestamptz, int8, int4, int4,
+        text, text, text, text, text, text
+    ),
+    pgq._raise_insert_disabled(text),
     -- Evaluated by functions that capture, with the rights of their owners.
     pgq._way_base(regclass),
     pgq._raise_no_queue(text, text),
@@ -108,23 +127,21 @@ grant execute on function
     pgq.force_tick(text)
 to pgq_reader;
 
--- what consumers keep in the database they write to
+-- what workers of nodes know of their providers: whoever could change it could have them skip events
 grant execute on function
     pgq.note_known_source(text, text, text, uuid, int4, int8, timestamptz),
     pgq.move_known_tick(text, text, int8, timestamptz),
     pgq.get_known_source(text, text),
     pgq.forget_known_sources(text, text)
-to pgq_writer;
+to pgq_admin;
 
--- producers
+-- producers: what insert_event() and its like call for them
 grant execute on function
-    pgq.insert_event(text, text, text),
-    pgq.insert_event(text, text, text, text, text, text, text),
-    pgq.insert_event_at(text, timestamptz, text, text, text, text, text, text),
-    pgq.insert_event_once(text, text, text, text, text, text, text, text),
-    pgq.insert_events(text, text[], text[], text[], text[], text[], text[]),
-    pgq.cancel_delayed_event(text, int8),
-    pgq.current_event_table(text)
+    pgq._produce(text, text, text, text, text, text, text),
+    pgq._produce_at(text, timestamptz, text, text, text, text, text, text),
+    pgq._produce_once(text, text, text, text, text, text, text, text),
+    pgq._produce_events(text, text[], text[], text[], text[], text[], text[]),
+    pgq.cancel_delayed_event(text, int8)
 to pgq_writer;
 
 grant execute on function pgq.delayed_event_list(text, int4, int4) to pgq_reader, pgq_writer;
@@ -161,16 +178,12 @@ grant execute on function
     pgq.drop_queue(text),
     pgq.drop_queue(text, boolean),
     pgq.set_queue_config(text, text, text),
-    pgq.insert_event_raw(
-        text, int8, timestamptz, int4, int4, text, text, text, text, text, text
-    ),
-    pgq._count_event(int4, text, int4, int8),
-    pgq._open_for_insert(text, int8),
-    pgq.count_bulk_events(text, int8, boolean),
-    pgq._store_event(
-        int4, text, int4, int8, timestamptz, int8, int4, int4,
-        text, text, text, text, text, text
-    ),
+    pgq.grant_produce(text, name),
+    pgq.set_consumer_owner(text, text, name),
+    pgq.revoke_produce(text, name),
+    pgq._insert_event(text, text, text, text, text, text, text),
+    pgq._insert_event_at(text, timestamptz, text, text, text, text, text, text),
+    pgq._insert_event_once(text, text, text, text, text, text, text, text),
     pgq.event_retry_raw(
         text, text, timestamptz, int8, timestamptz, int4, text, text, text, text, text, text
     ),
@@ -180,6 +193,7 @@ grant execute on function
     pgq.lock_ticks(text),
     pgq.tick_at_snapshot(text, text),
     pgq.maint_operations(),
+    pgq._may_maintain(text),
     pgq.maint_rotate_tables_step1(text),
     pgq.maint_rotate_tables_step2(),
     pgq.maint_open_ways(),
@@ -205,3 +219,23 @@ grant execute on function
     pgq.seq_setval(text, int8),
     pgq.upgrade_schema()
 to pgq_admin;
+
+-- Who was given insert_event() by name goes on producing.
+do $$
+declare
+    v_role text;
+begin
+    for v_role in
+        select quote_ident(r.rolname)
+        from pg_catalog.pg_proc as p
+            cross join lateral pg_catalog.aclexplode(p.proacl) as a
+            join pg_catalog.pg_roles as r on r.oid = a.grantee
+        where p.oid = 'pgq.insert_event(text,text,text,text,text,text,text)'::regprocedure
+            and a.grantee <> p.proowner
+    loop
+        execute format(
+            'grant execute on function pgq._produce(text, text, text, text, text, text, text) to %s',
+            v_role);
+    end loop;
+end;
+$$;

@@ -1,12 +1,13 @@
--- Who may call what in pgq_node.  Readers may look and subscribe, writers run consumers,
--- administrators build and change the cascade.
+-- Who may call what in pgq_node.  Readers may look, and subscribe with consumers that are theirs;
+-- administrators run workers and cascaded consumers, build and change the cascade: whoever moves
+-- the position of one has it skip events.
 grant usage on schema pgq_node to public;
 
-revoke all on all tables in schema pgq_node from public;
+revoke all on all tables in schema pgq_node from public, pgq_reader, pgq_writer;
 grant select on all tables in schema pgq_node to pgq_reader, pgq_writer;
 grant select, insert, update, delete on all tables in schema pgq_node to pgq_admin;
 
-revoke all on all functions in schema pgq_node from public;
+revoke all on all functions in schema pgq_node from public, pgq_reader, pgq_writer, pgq_admin;
 grant execute on all functions in schema pgq_node to pgq_admin;
 
 grant execute on function
@@ -26,17 +27,3 @@ grant execute on function
     pgq_node.unregister_subscriber(text, text),
     pgq_node.set_subscriber_watermark(text, text, int8)
 to pgq_reader, pgq_writer;
-
-grant execute on function
-    pgq_node.register_consumer(text, text, text, int8),
-    pgq_node.unregister_consumer(text, text),
-    pgq_node.change_consumer_provider(text, text, text),
-    pgq_node.set_consumer_uptodate(text, text, boolean),
-    pgq_node.set_consumer_paused(text, text, boolean),
-    pgq_node.set_consumer_completed(text, text, int8),
-    pgq_node.move_consumer_completed(text, text, int8, int8),
-    pgq_node.set_consumer_error(text, text, text),
-    pgq_node.set_consumer_hold(text, text, int8, int4, text),
-    pgq_node.clear_consumer_hold(text, text, text),
-    pgq_node.insert_part_tick(text, text, int8)
-to pgq_writer;

@@ -12,15 +12,16 @@ from londiste.table_info as t
     left join lateral (
         select encode(g.tgargs, 'escape') as args,
             case
-                when p.pronamespace = 'londiste'::regnamespace then 'capture'
+                when o.nspname in ('londiste', 'londiste_capture') then 'capture'
                 when encode(g.tgargs, 'escape') ~ '\\000deny\\000' then 'deny'
                 else p.proname::text
             end as kind
         from pg_catalog.pg_trigger as g
             join pg_catalog.pg_proc as p on p.oid = g.tgfoid
+            join pg_catalog.pg_namespace as o on o.oid = p.pronamespace
         where g.tgrelid = londiste.find_table_oid(d.name)
             and not g.tgisinternal
-            and (p.pronamespace = 'londiste'::regnamespace and starts_with(p.proname, '_capture_')
+            and (o.nspname in ('londiste', 'londiste_capture') and starts_with(p.proname, '_capture_')
                 or g.tgname in (
                     londiste.trigger_name(t.queue_name),
                     'zzz_' || londiste.trigger_name(t.queue_name)))

@@ -6,7 +6,8 @@
  * behind the kind; definition -- null: nobody but pg_dump knows how to make it; sequence of making.
  */
 with recursive ours (name) as (
-    values ('information_schema'), ('pgq'), ('pgq_ext'), ('pgq_coop'), ('pgq_node'), ('londiste')
+    values ('information_schema'), ('pgq'), ('pgq_ext'), ('pgq_coop'), ('pgq_node'), ('londiste'),
+        ('londiste_capture')
 ), spaces as (
     select n.oid, n.nspname::text as name, n.nspowner, n.nspacl
     from pg_catalog.pg_namespace n

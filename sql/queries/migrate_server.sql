@@ -39,7 +39,7 @@ select
         select distinct pg_catalog.format('%I.%I', n.nspname, c.relname)
         from pg_catalog.pg_trigger t
         join pg_catalog.pg_proc p on p.oid = t.tgfoid
-        join pg_catalog.pg_namespace f on f.oid = p.pronamespace and f.nspname in ('pgq', 'londiste')
+        join pg_catalog.pg_namespace f on f.oid = p.pronamespace and f.nspname in ('pgq', 'londiste', 'londiste_capture')
         join pg_catalog.pg_class c on c.oid = t.tgrelid
         join pg_catalog.pg_namespace n on n.oid = c.relnamespace
         where not t.tgisinternal and n.nspname not in ('pgq', 'pgq_node', 'londiste')
@@ -73,7 +73,8 @@ select
         ) o
         join pg_catalog.pg_namespace n on n.oid = o.space
         where n.nspname !~ '^pg_' and n.nspname not in
-            ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste')
+            ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste',
+             'londiste_capture')
     ) as named_roles
 from pg_catalog.pg_database d, pg_catalog.pg_roles r
 where d.datname = pg_catalog.current_database() and r.rolname = current_user

@@ -6,7 +6,7 @@ join pg_namespace n on n.oid = p.pronamespace
 where not t.tgisinternal
     and t.tgparentid = 0
     and t.tgenabled <> 'D'
-    and n.nspname in ('pgq', 'londiste')
+    and n.nspname in ('pgq', 'londiste', 'londiste_capture')
     and t.tgargs <> ''
     and convert_from(
         substring(t.tgargs from 1 for position('\x00'::bytea in t.tgargs) - 1),

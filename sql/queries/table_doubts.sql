@@ -52,7 +52,7 @@ join pg_catalog.pg_class c on c.oid = g.tgrelid
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 join pg_catalog.pg_proc p on p.oid = g.tgfoid
 where p.pronamespace not in (select o.oid from pg_catalog.pg_namespace o
-                             where o.nspname in ('londiste', 'pgq'))
+                             where o.nspname in ('londiste', 'londiste_capture', 'pgq'))
 union all
 -- Made before the compatible triggers were told the name of a partitioned table.
 select 'partition-names', k.name, p.proname::text

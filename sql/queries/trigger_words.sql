@@ -1,11 +1,12 @@
 -- The trigger that captures a table for a queue: is it our own, its function, its type, its
 -- arguments, each ended by a zero byte.  Parameters: queue, table (schema.name, unquoted).
-select p.pronamespace = 'londiste'::regnamespace, p.proname, g.tgtype::int, g.tgargs
+select o.nspname in ('londiste', 'londiste_capture'), p.proname, g.tgtype::int, g.tgargs
 from pg_catalog.pg_trigger as g
     join pg_catalog.pg_proc as p on p.oid = g.tgfoid
+    join pg_catalog.pg_namespace as o on o.oid = p.pronamespace
 where g.tgrelid = londiste.find_table_oid(%(table)s)
     and not g.tgisinternal
-    and (p.pronamespace = 'londiste'::regnamespace and starts_with(p.proname, '_capture_')
+    and (o.nspname in ('londiste', 'londiste_capture') and starts_with(p.proname, '_capture_')
         or g.tgname in (
             londiste.trigger_name(%(queue)s), 'zzz_' || londiste.trigger_name(%(queue)s)))
 order by g.tgtype::int & 1 desc, g.tgname

@@ -183,7 +183,7 @@ def test_a_type_that_comes_behind_our_back_is_told_whatever_the_session_has_set(
 
 
 FUNCTIONS = (
-    "select count(*) from pg_proc where pronamespace = 'londiste'::regnamespace"
+    "select count(*) from pg_proc where pronamespace = 'londiste_capture'::regnamespace"
     " and starts_with(proname, '_capture_q_') and prorettype = 'trigger'::regtype"
 )
 

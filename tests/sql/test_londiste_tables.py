@@ -191,7 +191,7 @@ def test_a_table_may_have_another_name_here(root: Database) -> None:
     ("flags", "function", "start"),
     [
         ("", "pgq.logutriga", "AFTER INSERT"),
-        ("C", "londiste._capture_", "AFTER UPDATE"),
+        ("C", "londiste_capture._capture_", "AFTER UPDATE"),
         ("Q", "pgq.sqltriga", "AFTER INSERT"),
         ("L", "pgq.logutriga", "AFTER INSERT"),
         ("J", "pgq.jsontriga", "AFTER INSERT"),
@@ -415,10 +415,16 @@ def test_maintenance_forgets_old_scripts(pgq_db: Database) -> None:
     assert pgq_db.execute("select execute_file from londiste.applied_execute") == [("new",)]
 
 
-def test_the_replication_role_takes_three_values(pgq_db: Database) -> None:
-    with psycopg.connect(pgq_db.dsn, autocommit=True) as conn:
-        conn.execute("select londiste.set_session_replication_role('replica', false)")
+def test_the_replication_role_takes_three_values_until_the_transaction_ends(
+    pgq_db: Database,
+) -> None:
+    asked = "select londiste.set_session_replication_role(%s, %s)"
+    with psycopg.connect(pgq_db.dsn) as conn:
+        conn.execute(asked, ["replica", True])
         assert conn.execute("show session_replication_role").fetchone() == ("replica",)
-        with pytest.raises(psycopg.Error) as caught:
-            conn.execute("select londiste.set_session_replication_role('nonsense', false)")
-        assert caught.value.sqlstate == "LD005"
+        conn.commit()
+        assert conn.execute("show session_replication_role").fetchone() == ("origin",)
+        for bad in (["nonsense", True], ["replica", False], ["replica", None]):
+            with pytest.raises(psycopg.Error) as caught, conn.transaction():
+                conn.execute(asked, bad)
+            assert caught.value.sqlstate == "LD005"

@@ -232,7 +232,7 @@ def test_a_tick_that_a_killed_worker_left_out_is_made_when_nobody_can_tell_it_an
     with psycopg.connect(pgq_db.dsn) as conn:
         conn.execute("set session_replication_role = replica")
         conn.execute(
-            "insert into pgq.event_1 (ev_id, ev_time, ev_type) values (4711, now(), 'handed on')"
+            "insert into pgq.event_1_0 (ev_id, ev_time, ev_type) values (4711, now(), 'handed on')"
         )
         conn.execute("update pgq_node.local_state set last_tick_id = 6 where queue_name = 'q'")
     token = begin(pgq_db)[2]

@@ -274,7 +274,7 @@ def test_names_of_queues_cannot_break_the_function_that_is_written_for_them(
     names = ["$function$ x", "-- fast: end", "-- fast: begin", "o'hara\\", "%s %L $$", "*/ end;"]
     for name in names:
         conn.execute("select pgq.create_queue(%s)", [name])
-    source = "select prosrc from pg_proc where proname = 'insert_event' and pronargs = 7"
+    source = "select prosrc from pg_proc where proname = '_insert_event' and pronargs = 7"
     written = value(conn, source)
     for name in names:
         for expected in (1, 2):
@@ -291,9 +291,9 @@ def test_the_written_function_keeps_its_rights_and_its_search_path(queue: Databa
     found = queue.execute(
         "select prosecdef, proconfig, has_function_privilege('pgq_writer', oid, 'execute'),"
         " has_function_privilege('pgq_reader', oid, 'execute')"
-        " from pg_proc where proname = 'insert_event' and pronargs = 7"
+        " from pg_proc where proname = '_insert_event' and pronargs = 7"
     )
-    assert found == [(True, ["search_path=pg_catalog, pg_temp"], True, False)]
+    assert found == [(True, ["search_path=pg_catalog, pg_temp"], False, False)]
 
 
 def test_a_pinned_search_path_keeps_foreign_functions_out(queue: Database) -> None:

@@ -476,7 +476,7 @@ def test_writers_need_no_rights_on_the_queue(app: Session) -> None:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             app.execute(
                 "create trigger forge after insert on mine"
-                f" for each row execute function londiste.{function[0]}('q', 'public.t')"
+                f" for each row execute function londiste_capture.{function[0]}('q', 'public.t')"
             )
         app.execute("reset role")
         assert len(take_events(app)) == 1

@@ -23,8 +23,15 @@ create table pgq.queue (
     queue_history_txid int8,
     queue_key_retention interval not null default '1 day',
     queue_packed_events boolean not null default true,
+    queue_replicated boolean not null default false,
     constraint queue_pkey primary key (queue_id),
-    constraint queue_name_uq unique (queue_name)
+    constraint queue_name_uq unique (queue_name),
+    -- Functions that run with the rights of the owner write to them.
+    constraint queue_relations_check check (
+        queue_data_pfx ~ '^pgq\.event_[0-9]+$'
+        and queue_event_seq = queue_data_pfx || '_id_seq'
+        and queue_tick_seq = queue_data_pfx || '_tick_seq'
+    )
 );
 
 comment on table pgq.queue is 'queues and their settings';
@@ -62,3 +69,5 @@ comment on column pgq.queue.queue_key_retention
 is 'shortest time for which keys of insert_event_once() are remembered';
 comment on column pgq.queue.queue_packed_events
 is 'one event may carry many rows; false for readers that know jsontriga only';
+comment on column pgq.queue.queue_replicated
+is 'the queue is a node of a cascade: only administrators may write events that replication applies';

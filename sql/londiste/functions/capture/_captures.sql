@@ -14,7 +14,7 @@ from pg_trigger as t
     join pg_proc as p on p.oid = t.tgfoid
     join pg_class as c on c.oid = t.tgrelid
     join pg_namespace as n on n.oid = c.relnamespace
-where p.pronamespace = 'londiste'::regnamespace
+where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
     and starts_with(p.proname, '_capture_')
     and p.prorettype = 'trigger'::regtype
     and not t.tgisinternal

@@ -17,8 +17,18 @@ as $$
 declare
     v_options record := londiste._capture_options(i_args[3:]);
     v_settings text[] := londiste._capture_settings(i_relid, i_args);
-    v_function text := format('londiste.%I', londiste._capture_name(i_args[1], i_table_name));
+    v_function text := format('londiste_capture.%I', londiste._capture_name(i_args[1], i_table_name));
+    v_owner oid;
 begin
+    -- Whoever may capture tables could have made it before: it would stay his.
+    select p.proowner into v_owner
+    from pg_proc as p
+    where p.oid = to_regprocedure(v_function || '()');
+    if found and v_owner <> current_user::regrole
+        and not pg_has_role(v_owner, (select c.relowner from pg_class as c where c.oid = i_relid), 'usage')
+    then
+        execute format('alter function %s() owner to %I', v_function, current_user);
+    end if;
     execute format('create or replace function %s() returns trigger language plpgsql %s %s as %L',
         v_function,
         case

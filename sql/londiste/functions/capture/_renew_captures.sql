@@ -20,6 +20,7 @@ begin
         from londiste._captures(null) as c
             join pg_proc as p on p.oid = c.function_id
         where p.proowner = current_user::regrole
+            and p.pronamespace = 'londiste_capture'::regnamespace
             and p.proname = londiste._capture_name(c.args[1], c.table_name)
             and (
                 position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0

@@ -15,7 +15,7 @@ as $$
  * ev_extra4)  backup  ops=IUD (a subset)  form=auto (or row, statement)  deny.  With deny the table refuses writes instead.
  *
  * What there was before under the same names is replaced.  The caller must own the table and
- * may create functions in schema londiste.
+ * may create functions in schema londiste_capture.
  */
 declare
     v_event_table text := londiste._full_name(coalesce(i_event_table, i_table_name));

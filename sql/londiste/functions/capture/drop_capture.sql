@@ -26,7 +26,7 @@ begin
             join pg_proc as p on p.oid = t.tgfoid
         where not t.tgisinternal
             and t.tgparentid = 0
-            and (p.pronamespace = 'londiste'::regnamespace and p.proname = v_function
+            and (p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[]) and p.proname = v_function
                 or t.tgrelid = v_relid and t.tgname in (
                     londiste.trigger_name(i_queue_name),
                     londiste.trigger_name(i_queue_name, 'insert'),
@@ -48,16 +48,23 @@ begin
         select p.oid::regprocedure as signature
         from pg_proc as p
         where p.oid = any (v_functions)
-            and p.pronamespace = 'londiste'::regnamespace
+            and p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
             and starts_with(p.proname, '_capture_')
             and p.prorettype = 'trigger'::regtype
             and not exists (select from pg_trigger as t where t.tgfoid = p.oid)
     loop
         execute format('drop function %s', v_left.signature);
     end loop;
-    execute format('drop function if exists londiste.%I()', v_function);
-    execute format('drop function if exists londiste.%I(anyelement, anyelement)',
-        londiste._key_changed_name(i_queue_name, i_table_name));
+    -- In schema londiste: made by an older version.
+    for v_left in
+        select p.oid::regprocedure as signature
+        from pg_proc as p
+        where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
+            and (p.proname = v_function
+                or p.proname = londiste._key_changed_name(i_queue_name, i_table_name))
+    loop
+        execute format('drop function %s', v_left.signature);
+    end loop;
     return v_count;
 end;
 $$;

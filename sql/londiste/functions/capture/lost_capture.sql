@@ -23,7 +23,7 @@ select
     end
 from pg_proc as p
     left join pg_class as c on c.oid = londiste._capture_relation(i_table_name)
-where p.pronamespace = 'londiste'::regnamespace
+where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
     and p.proname = londiste._capture_name(i_queue_name, i_table_name)
     and not exists (
         select from pg_trigger as g

@@ -21,6 +21,7 @@ from londiste._captures(i_queue_name) as c
     join pg_proc as p on p.oid = c.function_id
 where p.prosrc <> londiste._capture_body(c.relid, c.args, p.proowner)
     or p.proname <> londiste._capture_name(c.args[1], c.table_name)
+    or p.pronamespace <> 'londiste_capture'::regnamespace
     or exists (
         select from londiste._capture_triggers(c.relid, c.args, p.proowner) as w
         where w.deferred
@@ -33,7 +34,7 @@ select d.value ->> 'table',
         || quote_literal(d.value ->> 'queue') || ', ' || quote_literal(d.value ->> 'table') || ')'
 from pg_proc as p
     cross join lateral (select obj_description(p.oid, 'pg_proc')::json) as d (value)
-where p.pronamespace = 'londiste'::regnamespace
+where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
     and starts_with(p.proname, '_capture_')
     and p.prorettype = 'trigger'::regtype
     and coalesce(d.value ->> 'queue' = i_queue_name, i_queue_name is null)

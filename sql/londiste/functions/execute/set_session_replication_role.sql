@@ -5,11 +5,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Sets session_replication_role to origin, replica or local, for the session or (is_local)
- * for the transaction.
+ * Sets session_replication_role to origin, replica or local until the transaction ends.
  *
  * It helps callers only where the owner of this function may set it: a superuser, or a
- * role with GRANT SET ON PARAMETER.  Error LD005 for any other value.
+ * role with GRANT SET ON PARAMETER.  Error LD005 for any other value, and for is_local false: a
+ * session that stays a replica writes without triggers and foreign keys, and behind a pooler
+ * somebody else has it next.
  */
 begin
     if val is null or val not in ('origin', 'replica', 'local') then
@@ -18,6 +19,12 @@ begin
             message = format('invalid session_replication_role: %s', coalesce(val, 'NULL')),
             hint = 'use origin, replica or local';
     end if;
-    perform set_config('session_replication_role', val, coalesce(is_local, false));
+    if is_local is not true then
+        raise exception using
+            errcode = 'LD005',
+            message = 'session_replication_role is set for a transaction only',
+            hint = format('in each transaction: select londiste.set_session_replication_role(%L, true)', val);
+    end if;
+    perform set_config('session_replication_role', val, true);
 end;
 $$;

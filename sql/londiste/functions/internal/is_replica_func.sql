@@ -10,5 +10,5 @@ as $$
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where p.oid = func_oid
         and (n.nspname = 'pgq' and p.proname in ('sqltriga', 'logutriga', 'jsontriga')
-            or n.nspname = 'londiste' and starts_with(p.proname, '_capture_'));
+            or n.nspname in ('londiste', 'londiste_capture') and starts_with(p.proname, '_capture_'));
 $$;

@@ -41,7 +41,7 @@ begin
             cross join lateral (select londiste._trigger_args(t.tgargs)) a (args)
         where t.tgrelid = i_from
             and not t.tgisinternal
-            and not (p.pronamespace = 'londiste'::regnamespace and starts_with(p.proname, '_capture_'))
+            and not (p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[]) and starts_with(p.proname, '_capture_'))
         order by t.tgname
     loop
         v_head := 'CREATE ' || case when v_trigger.tgconstraint <> 0 then 'CONSTRAINT ' else '' end

@@ -36,7 +36,7 @@ begin
                             and not londiste._partitions_apart(i_queue_name, c.oid))
                     and c.relpersistence = 'p'
                     and n.nspname not in ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop',
-                                          'pgq_node', 'londiste')
+                                          'pgq_node', 'londiste', 'londiste_capture')
                     and n.nspname !~ '^pg_'
                     and position('.' in n.nspname) = 0
             ) r

@@ -11,7 +11,7 @@ as $$
 /*
  * Registers a consumer behind a tick, or moves one that is registered; null is the newest tick.
  *
- * Returns 1 for a new registration, 0 otherwise.  Moving drops an open batch; a registered
+ * Returns 1 for a new registration, which belongs to the session's role, 0 otherwise.  Moving drops an open batch; a registered
  * consumer with x_tick_pos null stays where it is.  Moving back reads events again that rotation
  * has not removed; moving forward leaves out what lies between.  A cooperative worker has no
  * position of its own and cannot be moved, only its main consumer (LD100).
@@ -67,6 +67,9 @@ begin
     loop
         v_sub := pgq._lock_subscription(v_queue_id, v_consumer_id);
         exit when v_sub.sub_key is null;
+        if x_tick_pos is not null then
+            perform pgq._require_owner(v_queue_id, v_consumer_id, 'move');
+        end if;
         if x_tick_pos is not null
             and pgq._is_subconsumer(v_sub.sub_id, v_queue_id, v_consumer_id)
         then
@@ -94,6 +97,13 @@ begin
     insert into pgq.registration (sub_queue, sub_consumer, sub_last_tick, sub_generation)
     values (v_queue_id, v_consumer_id, v_tick, pgq._position_generation())
     on conflict on constraint subscription_pkey do nothing;
-    return found::int4;
+    if not found then
+        return 0;
+    end if;
+    insert into pgq.consumer_owner (own_queue, own_consumer, own_role)
+    values (v_queue_id, v_consumer_id, pgq._caller())
+    on conflict on constraint own_pkey do update
+        set own_role = excluded.own_role, own_exclusive = false;
+    return 1;
 end;
 $$;

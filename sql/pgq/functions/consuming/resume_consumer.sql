@@ -8,6 +8,9 @@ as $$
  * Lets a paused consumer go on, at once; true when it was paused.
  */
 begin
+    perform pgq._require_owner(q.queue_id, c.co_id, 'use')
+    from pgq.queue as q, pgq.consumer as c
+    where q.queue_name = i_queue_name and c.co_name = i_consumer_name;
     delete from pgq.paused_consumer p
     using pgq.queue q, pgq.consumer c
     where q.queue_id = p.pc_queue

@@ -7,7 +7,7 @@ as $$
 /*
  * Removes a consumer's registration; returns the number of registrations removed, 0 if none.
  *
- * A cooperative consumer goes alone.  A main consumer goes with all its cooperative consumers,
+ * Its owner may, and administrators.  A cooperative consumer goes alone.  A main consumer goes with all its cooperative consumers,
  * the events that wait to be delivered to it again, and those it has given up on: nobody could
  * ask for them any more.  get_waiting_info() counts both.
  */
@@ -26,6 +26,7 @@ begin
     if not found then
         return 0;
     end if;
+    perform pgq._require_owner(v_sub.sub_queue, v_sub.sub_consumer, 'end');
     -- By name: positions do not tell, a main consumer may have a batch open too.
     if pgq._is_subconsumer(v_sub.sub_id, v_sub.sub_queue, v_sub.sub_consumer) then
         delete from pgq.registration
@@ -42,6 +43,8 @@ begin
 
     delete from pgq.paused_consumer
     where pc_queue = v_sub.sub_queue and pc_consumer = any (v_removed);
+    delete from pgq.consumer_owner
+    where own_queue = v_sub.sub_queue and own_consumer = any (v_removed);
     delete from pgq.consumer_kind
     where ck_queue = v_sub.sub_queue and ck_consumer = any (v_removed);
     foreach v_consumer_id in array v_removed loop

@@ -5,7 +5,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Writes the function pgq._store_event(), which puts an event into a table given by numbers,
- * and the fast statements of pgq.insert_event().
+ * and the fast statements of pgq._insert_event().
  *
  * A statement whose text is built for every event is parsed and planned for every event, which
  * takes as long as everything else an event costs.  So each event table gets a statement of its
@@ -53,9 +53,9 @@ begin
                 '            insert into %s (ev_id, ev_time, ev_txid, ev_type, ev_data,\n'
                 '                ev_extra1, ev_extra2, ev_extra3, ev_extra4)\n'
                 '            select v_next_id, now(), v_txid,\n'
-                '                insert_event.ev_type, insert_event.ev_data,\n'
-                '                insert_event.ev_extra1, insert_event.ev_extra2,\n'
-                '                insert_event.ev_extra3, insert_event.ev_extra4\n'
+                '                _insert_event.ev_type, _insert_event.ev_data,\n'
+                '                _insert_event.ev_extra1, _insert_event.ev_extra2,\n'
+                '                _insert_event.ev_extra3, _insert_event.ev_extra4\n'
                 '            from pgq.queue q\n'
                 '            where q.queue_id = %s and q.queue_cur_table = %s\n'
                 '                and not q.queue_disable_insert\n'
@@ -90,7 +90,7 @@ begin
         )
     );
 
-    -- insert_event() stays as its file has it, but for what lies between two remarks.  The name of
+    -- _insert_event() stays as its file has it, but for what lies between two remarks.  The name of
     -- a queue may hold anything, also those remarks or the end of a dollar quote.
     select
         left(pg_get_functiondef(oid), strpos(pg_get_functiondef(oid), 'AS $function') - 1) as head,
@@ -98,7 +98,7 @@ begin
         split_part(prosrc, '-- fast: end', -1) as after
     into v_insert
     from pg_proc
-    where oid = to_regprocedure('pgq.insert_event(text, text, text, text, text, text, text)')
+    where oid = to_regprocedure('pgq._insert_event(text, text, text, text, text, text, text)')
         and prosrc like '%-- fast: begin%-- fast: end%';
     if found then
         execute v_insert.head || 'as ' || quote_literal(

@@ -18,7 +18,7 @@ begin
             message = 'pgq.position_state is empty',
             detail = 'the tables of the queue were restored without their rows',
             hint = 'restore the rows as well; or, for empty queues: drop schema if exists '
-                'londiste, pgq_node, pgq_ext, pgq_coop, pgq cascade; then londiste queue install';
+                'londiste_capture, londiste, pgq_node, pgq_ext, pgq_coop, pgq cascade; then londiste queue install';
     end if;
     return v_generation;
 end;

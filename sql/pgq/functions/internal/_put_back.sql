@@ -27,6 +27,9 @@ declare
     v_sub pgq.registration;
 begin
     v_sub := pgq._open_batch(i_batch_id);
+    if v_sub.sub_key is not null then
+        perform pgq._require_owner(v_sub.sub_queue, v_sub.sub_consumer, 'use');
+    end if;
     -- A position that was moved back meets an event and its retried copies: the last one counts.
     execute format(
         'with ev as ('

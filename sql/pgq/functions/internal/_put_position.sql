@@ -11,7 +11,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Moves a consumer from the position i_from, an answer of _position(); false if it is not there
- * any more.  A stricter isolation level gets a serialization failure instead of false.
+ * any more; 42501 if the session may not use the consumer.  A stricter isolation level gets a serialization failure instead of false.
  *
  * The row lock on the registration keeps others from moving it to another table and from
  * removing it.  The number of the position does the rest: the second one to leave the same
@@ -20,6 +20,7 @@ as $$
 declare
     v_generation int8;
 begin
+    perform pgq._require_owner(i_from.sub_queue, i_from.sub_consumer, 'use');
     if i_from.sub_generation % 2 = 0 then
         insert into pgq.position_0 (
             pos_key, pos_nr, pos_last_tick, pos_active, pos_batch, pos_next_tick

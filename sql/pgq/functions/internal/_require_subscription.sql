@@ -5,7 +5,8 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The registration of a consumer, without its position; raises LD002 when there is none.
+ * The registration of a consumer, without its position; raises LD002 when there is none, 42501 when
+ * it is not the session's to use.
  */
 declare
     v_sub pgq.registration;
@@ -27,6 +28,7 @@ begin
             detail = format('in database %s', current_database()),
             hint = 'see who is registered: select * from pgq.get_consumer_info()';
     end if;
+    perform pgq._require_owner(v_sub.sub_queue, v_sub.sub_consumer, 'use');
     return v_sub;
 end;
 $$;

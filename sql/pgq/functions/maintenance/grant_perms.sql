@@ -7,7 +7,9 @@ as $$
 /*
  * Makes the privileges on a queue's tables those of pgq.event_template.
  *
- * Everybody may read the queue's sequences, administrators may take event ids.
+ * Everybody may read the queue's sequences, administrators may take event ids.  Into a queue that is
+ * a node of a cascade nobody but administrators may write, whatever pgq.event_template grants.
+ * Event tables that were added get what pgq.grant_produce() gave on the queue.
  */
 declare
     v_queue pgq.queue;
@@ -34,7 +36,16 @@ begin
         perform pgq._grant_perms_from(
             'pgq', 'event_template', split_part(v_table, '.', 1), split_part(v_table, '.', 2)
         );
+        if not v_queue.queue_replicated then
+            perform pgq._grant_perms_from(
+                'pgq', split_part(v_queue.queue_data_pfx, '.', 2),
+                split_part(v_table, '.', 1), split_part(v_table, '.', 2)
+            );
+        end if;
     end loop;
+    if v_queue.queue_replicated then
+        perform pgq._revoke_produce(v_queue);
+    end if;
     return 1;
 end;
 $$;

@@ -9,6 +9,8 @@ as $$
  * func_name is a function to call with func_arg, or without when that is null; a function that
  * returns a number other than 0 asks to be called again at once.  The names vacuum and vacuum
  * analyze stand for these statements, on the table func_arg.
+ *
+ * Of extra_maint only what gives nobody the rights of the caller (_may_maintain); a warning names the rest.
  */
 begin
     for func_arg in
@@ -43,11 +45,19 @@ begin
         return next;
     end if;
 
-    return query
-    select m.name, q.queue_name
-    from pgq.queue q
-    cross join lateral unnest(q.queue_extra_maint) with ordinality as m (name, nr)
-    order by q.queue_name, m.nr;
+    for func_name, func_arg in
+        select m.name, q.queue_name
+        from pgq.queue q
+        cross join lateral unnest(q.queue_extra_maint) with ordinality as m (name, nr)
+        order by q.queue_name, m.nr
+    loop
+        if pgq._may_maintain(func_name) then
+            return next;
+        else
+            raise warning 'extra_maint of queue %: % is not called, it is no function (text) that is'
+                ' security definer or belongs to a member of role %', func_arg, func_name, current_user;
+        end if;
+    end loop;
 
     return query
     select 'pgq.maint_purge_keys', q.queue_name

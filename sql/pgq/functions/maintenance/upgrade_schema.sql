@@ -24,7 +24,8 @@ begin
             ('queue_max_retries', 'int4'),
             ('queue_history_txid', 'int8'),
             ('queue_key_retention', 'interval not null default ''1 day'''),
-            ('queue_packed_events', 'boolean not null default true')
+            ('queue_packed_events', 'boolean not null default true'),
+            ('queue_replicated', 'boolean not null default false')
         ) as c (name, definition)
         where not exists (
             select 1

@@ -9,83 +9,49 @@ create or replace function pgq.insert_event(
 )
 returns int8
 language plpgsql
-security definer
-set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Inserts an event and returns its id.
  *
  * All producers but bulk loaders come through here.  The event is delivered if and only if the
- * transaction commits.
+ * transaction commits.  Allowed to members of pgq_writer, and to roles that pgq.grant_produce()
+ * names.  A queue that is a node of a cascade takes from them only events that replication does
+ * not apply: 42501 for the others.
+ *
+ * Runs with the rights of the caller, so that the server itself knows who that is.  Without a
+ * search_path, which would cost as much as the insert: every name is qualified.
  */
-declare
-    -- The id of the transaction comes before the look at the current table: a transaction with
-    -- an id above queue_switch_step2 has then seen the switch, and batches rely on that.
-    v_txid int8 := txid_current();
-    v_next_id int8;
-    v_table text;
-    v_queue record;
-    v_stored boolean;
 begin
-    -- pgq._generate_store_event() writes here, for each queue, a static statement that looks at the
-    -- queue and inserts in one, into the table that this session used last.  It inserts nothing
-    -- when the queue has rotated since, refuses events or counts them; then the rest decides, and
-    -- remembers the table.
-    -- fast: begin
-    -- fast: end
-
-    select
-        q.queue_id,
-        q.queue_data_pfx,
-        q.queue_cur_table,
-        q.queue_event_seq,
-        q.queue_disable_insert,
-        q.queue_per_tx_limit
-    into v_queue
-    from pgq.queue q
-    where q.queue_name = insert_event.queue_name;
-    if not found then
-        perform pgq._raise_no_queue('No such queue', queue_name);
-    end if;
-    v_next_id := coalesce(v_next_id, nextval(v_queue.queue_event_seq));
-    if v_queue.queue_disable_insert
-        and current_setting('session_replication_role') <> 'replica'
+    if pg_catalog.pg_has_role('pgq_admin'::pg_catalog.name, 'usage'::pg_catalog.text) then
+        return pgq._insert_event(
+            queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        );
+    elsif pg_catalog.has_function_privilege(
+        'pgq._produce(text,text,text,text,text,text,text)'::pg_catalog.regprocedure::pg_catalog.oid,
+        'execute'::pg_catalog.text)
     then
-        perform pgq._raise_insert_disabled(queue_name);
+        return pgq._produce(
+            queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        );
     end if;
-    if v_queue.queue_per_tx_limit is not null then
-        perform pgq._count_event(v_queue.queue_id, queue_name, v_queue.queue_per_tx_limit);
-    end if;
-
-    v_stored := pgq._store_event(
-        v_queue.queue_id, v_queue.queue_data_pfx, v_queue.queue_cur_table,
-        v_next_id, now(), v_txid, null, null,
-        ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+    return pgq.insert_event_raw(
+        queue_name, null::pg_catalog.int8, null::pg_catalog.timestamptz, null::pg_catalog.int4,
+        null::pg_catalog.int4, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
     );
-    -- Nothing but a guess, which anybody may change: the fast statement checks it.
-    perform set_config(
-        'pgq.table_of_' || v_queue.queue_id,
-        case
-            when v_queue.queue_disable_insert or v_queue.queue_per_tx_limit is not null then ''
-            else v_queue.queue_cur_table::text
-        end,
-        false
-    );
-    return v_next_id;
 end;
 $$;
 
 create or replace function pgq.insert_event(queue_name text, ev_type text, ev_data text)
 returns int8
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Inserts an event without extra fields and returns its id.
  */
 begin
-    return pgq.insert_event(queue_name, ev_type, ev_data, null, null, null, null);
+    return pgq.insert_event(
+        queue_name, ev_type, ev_data, null::pg_catalog.text, null::pg_catalog.text,
+        null::pg_catalog.text, null::pg_catalog.text
+    );
 end;
 $$;
-
-select pgq._generate_store_event();

@@ -10,7 +10,6 @@ create or replace function pgq.insert_event_at(
 )
 returns int8
 language plpgsql
-security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
@@ -23,28 +22,15 @@ as $$
  *
  * Raises what insert_event() raises.
  */
-declare
-    v_queue pgq.queue;
-    v_id int8;
 begin
-    if send_at is null or send_at > now() then
-        perform pgq._require_time(
-            send_at, 'give a time, or insert it now: select pgq.insert_event(queue, type, data)'
+    if pg_has_role('pgq_admin', 'usage') then
+        return pgq._insert_event_at(
+            queue_name, send_at, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        );
+    else
+        return pgq._produce_at(
+            queue_name, send_at, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
         );
     end if;
-    if send_at <= clock_timestamp() then
-        return pgq.insert_event_raw(
-            queue_name, null, now(), null, null,
-            ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-        );
-    end if;
-    v_queue := pgq._open_for_insert(queue_name, 1);
-    v_id := nextval(v_queue.queue_event_seq);
-    insert into pgq.delayed_event
-    values (
-        send_at, v_queue.queue_id, v_id, now(),
-        ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-    );
-    return v_id;
 end;
 $$;

@@ -41,7 +41,7 @@ begin
         select from pgq_node.node_info n
         where n.queue_name = i_queue_name and n.node_type = 'root')
     then
-        perform pgq.insert_event(i_queue_name, 'pgq.location-info', i_node_name,
+        perform pgq._insert_event(i_queue_name, 'pgq.location-info', i_node_name,
             i_queue_name, i_node_location, coalesce(i_dead, false)::text, null);
     end if;
 

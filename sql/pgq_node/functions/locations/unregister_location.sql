@@ -43,7 +43,7 @@ begin
     if exists (select from pgq_node.node_info n
                where n.queue_name = i_queue_name and n.node_type = 'root')
     then
-        perform pgq.insert_event(i_queue_name, 'pgq.unregister-location', i_node_name,
+        perform pgq._insert_event(i_queue_name, 'pgq.unregister-location', i_node_name,
             i_queue_name, null, null, null);
     end if;
 end;

@@ -17,7 +17,8 @@ as $$
  * Makes this database a node of the queue: queue, markers, position of the worker.
  *
  * The locations of the node and of its provider must be registered before.  A branch or
- * leaf starts at i_global_watermark, a tick its provider still has.
+ * leaf starts at i_global_watermark, a tick its provider still has.  A root may have a queue that
+ * was there before: nobody applies the events that it has (_take_over_queue).
  *
  * 200 created; 401 already a node, or arguments that do not fit the type; 404 location
  * not registered.
@@ -25,6 +26,7 @@ as $$
 declare
     v_tick int8;
     v_provider text := i_provider_name;
+    v_note text;
 begin
     perform 1 from pgq_node.node_info n where n.queue_name = i_queue_name;
     if found then
@@ -79,7 +81,13 @@ begin
     end if;
 
     if i_node_type = 'root' then
-        perform pgq.create_queue(i_queue_name);
+        if pgq.create_queue(i_queue_name) = 0 then
+            v_note := pgq_node._take_over_queue(i_queue_name);
+            if v_note is not null then
+                select 401, v_note into ret_code, ret_note;
+                return;
+            end if;
+        end if;
         perform pgq.register_consumer(i_queue_name, '.global_watermark');
         select c.last_tick into v_tick
         from pgq.get_consumer_info(i_queue_name, '.global_watermark') c;
@@ -103,6 +111,7 @@ begin
         v_tick := i_global_watermark;
     end if;
 
+    perform pgq_node._keep_consumer(i_queue_name, '.global_watermark');
     -- Of a node that was here before; this one takes its provider as it is.
     perform pgq.forget_known_sources(i_queue_name, null);
     insert into pgq_node.node_info

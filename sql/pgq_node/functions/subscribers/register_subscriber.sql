@@ -60,6 +60,9 @@ begin
         set worker_name = excluded.worker_name,
             watermark_name = excluded.watermark_name;
 
+    perform pgq_node._keep_consumer(i_queue_name, v_marker);
+    perform pgq_node._keep_consumer(i_queue_name, i_remote_worker_name);
+
     select 200, 'Subscriber registered: ' || i_remote_node_name into ret_code, ret_note;
 end;
 $$;

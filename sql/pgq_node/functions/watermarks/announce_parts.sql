@@ -44,7 +44,7 @@ begin
         order by s.queue_name
         for update of s
     loop
-        perform pgq.insert_event(i_combined_queue_name, 'pgq.tick-id', v_part.last_tick_id::text,
+        perform pgq._insert_event(i_combined_queue_name, 'pgq.tick-id', v_part.last_tick_id::text,
             v_part.queue_name, null, null, null);
         v_count := v_count + 1;
     end loop;

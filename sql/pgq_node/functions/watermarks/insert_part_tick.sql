@@ -28,7 +28,7 @@ begin
             into ret_code, ret_note;
         return;
     end if;
-    perform pgq.insert_event(i_combined_queue_name, 'pgq.tick-id', i_tick_id::text,
+    perform pgq._insert_event(i_combined_queue_name, 'pgq.tick-id', i_tick_id::text,
         i_part_queue_name, null, null, null);
     -- The event tables are locked by the line above, so what is seen now stays so.
     select n.node_type, q.queue_disable_insert into v_type, v_closed

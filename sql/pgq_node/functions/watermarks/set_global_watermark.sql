@@ -62,7 +62,7 @@ begin
     end if;
     perform pgq.register_consumer_at(i_queue_name, '.global_watermark', v_new);
     if v_type = 'root' then
-        perform pgq.insert_event(i_queue_name, 'pgq.global-watermark', v_new::text,
+        perform pgq._insert_event(i_queue_name, 'pgq.global-watermark', v_new::text,
             i_queue_name, null, null, null);
         update pgq_node.local_state
         set last_tick_id = v_new

@@ -1,0 +1,66 @@
+create or replace function pgq._changed_here(i_queue_name text, i_table text)
+returns boolean
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Whether this transaction has changed a table that a trigger which runs as its writer captures
+ * into the queue.
+ *
+ * i_table -- ev_extra1: the table's own name for the compatible triggers, the second argument of
+ *     the trigger for our own capture.
+ *
+ * Nobody can pretend that: the server counts the changes of rows of a transaction, and a lock that
+ * is stronger than a reader's needs the right to write.  (The counts can be switched off by a
+ * superuser, and know nothing of TRUNCATE.)
+ */
+declare
+    v_table oid;
+begin
+    for v_table in
+        select c.oid
+        from pg_trigger as t
+            join pg_proc as f on f.oid = t.tgfoid
+            join pg_namespace as s on s.oid = f.pronamespace
+            join pg_class as c on c.oid = t.tgrelid
+            join pg_namespace as n on n.oid = c.relnamespace
+            cross join lateral string_to_array(encode(t.tgargs, 'escape'), '\000') as a (args)
+        where not t.tgisinternal
+            and t.tgenabled <> 'D'
+            and not f.prosecdef
+            and a.args[1] = i_queue_name
+            and (s.nspname = 'pgq' and f.proname in ('sqltriga', 'logutriga', 'jsontriga')
+                    and (format('%s.%s', n.nspname, c.relname) = i_table
+                        -- A partition whose changes are told as the table's.
+                        or 'ev_extra1=' || quote_literal(i_table) = any (a.args)
+                            and exists (
+                                select
+                                from pg_partition_ancestors(c.oid) as h
+                                    join pg_class as hc on hc.oid = h.relid
+                                    join pg_namespace as hn on hn.oid = hc.relnamespace
+                                where format('%s.%s', hn.nspname, hc.relname) = i_table))
+                or s.nspname in ('londiste', 'londiste_capture')
+                    and starts_with(f.proname, '_capture_') and a.args[2] = i_table)
+    loop
+        if pg_stat_get_xact_tuples_inserted(v_table) + pg_stat_get_xact_tuples_updated(v_table)
+                + pg_stat_get_xact_tuples_deleted(v_table) > 0
+            or exists (
+                select
+                from pg_locks as l
+                where l.pid = pg_backend_pid()
+                    and l.locktype = 'relation'
+                    and l.database = (select d.oid from pg_database as d
+                        where d.datname = current_database())
+                    and l.relation = v_table
+                    and l.granted
+                    and (l.mode = 'AccessExclusiveLock'
+                        or current_setting('track_counts') = 'off'
+                            and l.mode in ('RowExclusiveLock', 'ShareRowExclusiveLock',
+                                'ExclusiveLock')))
+        then
+            return true;
+        end if;
+    end loop;
+    return false;
+end;
+$$;

@@ -1,0 +1,22 @@
+create or replace function pgq._is_replicated(i_queue_name text, i_table text)
+returns boolean
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Whether a table of this name is in the queue; false where there is no schema londiste.
+ */
+declare
+    v_found boolean;
+begin
+    if i_table is null or to_regclass('londiste.table_info') is null then
+        return false;
+    end if;
+    execute 'select exists (select from londiste.table_info'
+        ' where queue_name = $1 and table_name = $2)'
+    into v_found
+    using i_queue_name, i_table;
+    return v_found;
+end;
+$$;

@@ -1,0 +1,32 @@
+create or replace function pgq._produce(
+    queue_name text,
+    ev_type text,
+    ev_data text,
+    ev_extra1 text,
+    ev_extra2 text,
+    ev_extra3 text,
+    ev_extra4 text
+)
+returns int8
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * pgq.insert_event() for a role that may produce and is no administrator.
+ *
+ * Asks behind the insert, which holds the event table from there on: a queue becomes a node of a
+ * cascade before that, and is found to be one, or after the end of this transaction.
+ */
+declare
+    v_id int8;
+begin
+    v_id := pgq._insert_event(
+        queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+    );
+    if ev_extra1 is not null or pgq._is_applied(ev_type) then
+        perform pgq._require_producer(queue_name, ev_type, ev_extra1);
+    end if;
+    return v_id;
+end;
+$$;

@@ -1,0 +1,28 @@
+create or replace function pgq._produce_at(
+    queue_name text,
+    send_at timestamptz,
+    ev_type text,
+    ev_data text,
+    ev_extra1 text,
+    ev_extra2 text,
+    ev_extra3 text,
+    ev_extra4 text
+)
+returns int8
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * pgq.insert_event_at() for a role that may produce and is no administrator; asks as _produce() does.
+ */
+declare
+    v_id int8;
+begin
+    v_id := pgq._insert_event_at(
+        queue_name, send_at, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+    );
+    perform pgq._require_producer(queue_name, ev_type, ev_extra1);
+    return v_id;
+end;
+$$;

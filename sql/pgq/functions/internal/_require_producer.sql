@@ -1,0 +1,50 @@
+create or replace function pgq._require_producer(
+    i_queue_name text,
+    i_type text,
+    i_table text
+)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Raises 42501 when only an administrator may write such an event into this queue.
+ *
+ * A queue that is no node of a cascade takes everything.  A node takes scripts, messages of the
+ * cascade and changes of rows from nobody else, because subscribers apply them with the rights of
+ * their workers.  The exception are the compatible triggers, and captures with expressions: they
+ * run with the rights of who writes to the table, so their events are accepted while this very
+ * transaction has changed that table (_changed_here).
+ *
+ * i_table -- ev_extra1.
+ */
+declare
+    v_queue pgq.queue;
+begin
+    select * into v_queue from pgq.queue where queue_name = i_queue_name;
+    if found and not v_queue.queue_replicated
+        and current_setting('transaction_isolation') not in ('read committed', 'read uncommitted')
+    then
+        -- An older snapshot may not show yet that it is a node.
+        select * into v_queue from pgq.queue where queue_name = i_queue_name for share;
+    end if;
+    if not found or not v_queue.queue_replicated then
+        return;
+    end if;
+    if not pgq._is_applied(i_type) then
+        if not pgq._is_replicated(i_queue_name, i_table) then
+            return;
+        end if;
+    elsif pgq._is_change(i_type) and pgq._changed_here(i_queue_name, i_table) then
+        return;
+    end if;
+    raise exception using
+        errcode = '42501',
+        message = format('queue %s takes events of this type from administrators only',
+            i_queue_name),
+        detail = 'the queue is a node of a cascade: subscribers apply row changes, scripts and'
+            ' messages of the cascade with the rights of their workers',
+        hint = 'use another event type, or a queue of its own: '
+            || 'select pgq.create_queue(''app''), pgq.grant_produce(''app'', ''ROLE'')';
+end;
+$$;

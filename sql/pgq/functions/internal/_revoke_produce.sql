@@ -1,0 +1,32 @@
+create or replace function pgq._revoke_produce(i_queue pgq.queue)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Leaves the right to write into the tables of a queue to administrators alone: the owner, and
+ * roles that are members of pgq_admin.
+ */
+declare
+    v_grant record;
+begin
+    for v_grant in
+        select
+            c.oid::regclass::text as relation,
+            case when a.grantee = 0 then 'public' else quote_ident(r.rolname) end as grantee,
+            string_agg(distinct a.privilege_type, ', ') as privileges
+        from unnest(string_to_array(pgq._queue_tables(i_queue), ', ')) as t (name)
+            join pg_class as c on c.oid = to_regclass(t.name)
+            cross join lateral aclexplode(c.relacl) as a
+            left join pg_roles as r on r.oid = a.grantee
+        where a.privilege_type not in ('SELECT', 'MAINTAIN')
+            and a.grantee <> c.relowner
+            and (a.grantee = 0
+                or r.oid is not null and not pg_has_role(r.oid, 'pgq_admin', 'usage'))
+        group by c.oid, 2
+    loop
+        execute format('revoke %s on %s from %s',
+            v_grant.privileges, v_grant.relation, v_grant.grantee);
+    end loop;
+end;
+$$;

@@ -1,0 +1,32 @@
+create or replace function pgq.grant_produce(i_queue_name text, i_role name)
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Lets a role write events into one queue; returns 1.
+ *
+ * With insert_event(), insert_events() and COPY into current_event_table().  Members of pgq_writer
+ * write into every queue and need no such grant.  A queue that is a node of a cascade is refused
+ * (42501): who may write into its tables is an administrator of all subscribers.
+ */
+declare
+    v_queue pgq.queue;
+    v_role text := quote_ident(i_role);
+begin
+    v_queue := pgq._require_queue(i_queue_name);
+    if v_queue.queue_replicated then
+        raise exception using
+            errcode = '42501',
+            message = format('queue %s is a node of a cascade', i_queue_name),
+            detail = 'subscribers apply its events with the rights of their workers',
+            hint = format('give the role a queue of its own: select pgq.create_queue(%L),'
+                ' pgq.grant_produce(%L, %L)', 'app', 'app', i_role);
+    end if;
+    execute format('grant insert on %s to %s', pgq._queue_tables(v_queue), v_role);
+    execute format('grant usage on sequence %s to %s',
+        pgq.quote_fqname(v_queue.queue_event_seq), v_role);
+    return 1;
+end;
+$$;

@@ -1,0 +1,19 @@
+create or replace function pgq.revoke_produce(i_queue_name text, i_role name)
+returns int4
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Takes back what pgq.grant_produce() gave; returns 1.
+ */
+declare
+    v_queue pgq.queue := pgq._require_queue(i_queue_name);
+    v_role text := quote_ident(i_role);
+begin
+    execute format('revoke insert on %s from %s', pgq._queue_tables(v_queue), v_role);
+    execute format('revoke usage on sequence %s from %s',
+        pgq.quote_fqname(v_queue.queue_event_seq), v_role);
+    return 1;
+end;
+$$;

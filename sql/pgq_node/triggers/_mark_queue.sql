@@ -1,0 +1,48 @@
+create or replace function pgq_node._mark_queue()
+returns trigger
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Keeps pgq.queue.queue_replicated: a queue that is a node takes from producers who are no
+ * administrators only events that replication does not apply.
+ */
+declare
+    v_name text := case tg_op when 'DELETE' then old.queue_name else new.queue_name end;
+    v_node boolean := tg_op <> 'DELETE';
+    v_queue pgq.queue;
+begin
+    update pgq.queue
+    set queue_replicated = v_node
+    where queue_name = v_name and queue_replicated <> v_node
+    returning * into v_queue;
+    if found and v_node then
+        perform pgq._revoke_produce(v_queue);
+    end if;
+    return null;
+end;
+$$;
+
+-- Always: workers and commands write with the replica role, in which other triggers are silent.
+create or replace trigger node_info_marks_queue
+    after insert or delete on pgq_node.node_info
+    for each row execute function pgq_node._mark_queue();
+alter table pgq_node.node_info enable always trigger node_info_marks_queue;
+
+-- Nodes that were there before.
+do $$
+declare
+    v_queue pgq.queue;
+begin
+    for v_queue in
+        update pgq.queue as q
+        set queue_replicated = true
+        from pgq_node.node_info as n
+        where n.queue_name = q.queue_name and not q.queue_replicated
+        returning q.*
+    loop
+        perform pgq._revoke_produce(v_queue);
+    end loop;
+end;
+$$;
