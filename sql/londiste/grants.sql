@@ -41,6 +41,8 @@ grant execute on function
     londiste.get_table_list_since(text, text),
     londiste.lost_captures(text),
     londiste.get_follow_errors(text),
+    londiste.get_large_batch(text),
+    londiste.get_conflicts(text),
     londiste._coordinate_copy(text, text),
     londiste.get_seq_list(text),
     londiste.get_table_pending_fkeys(text),

@@ -31,10 +31,3 @@ begin
         seconds = excluded.seconds;
 end;
 $$;
-
-revoke all on function londiste.apply_end(
-    text, int8, int8, int8, int8, text, text, text, float8
-) from public;
-grant execute on function londiste.apply_end(
-    text, int8, int8, int8, int8, text, text, text, float8
-) to londiste_writer;

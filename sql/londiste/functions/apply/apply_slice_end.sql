@@ -17,6 +17,3 @@ begin
         and s.slice = i_slice;
 end;
 $$;
-
-revoke all on function londiste.apply_slice_end(text, int8, int4, text) from public;
-grant execute on function londiste.apply_slice_end(text, int8, int4, text) to londiste_writer;

@@ -31,6 +31,3 @@ begin
     return 'stage';
 end;
 $$;
-
-revoke all on function londiste.apply_slice_start(text, int8, int4) from public;
-grant execute on function londiste.apply_slice_start(text, int8, int4) to londiste_writer;

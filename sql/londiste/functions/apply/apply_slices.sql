@@ -19,6 +19,3 @@ where s.queue_name = i_queue_name
     and s.slice >= i_from_slice
 order by s.slice;
 $$;
-
-revoke all on function londiste.apply_slices(text, int8, int4) from public;
-grant execute on function londiste.apply_slices(text, int8, int4) to londiste_writer;

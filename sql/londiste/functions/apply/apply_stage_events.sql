@@ -32,6 +32,3 @@ begin
     return v_table;
 end;
 $$;
-
-revoke all on function londiste.apply_stage_events(text, int8) from public;
-grant execute on function londiste.apply_stage_events(text, int8) to londiste_writer;

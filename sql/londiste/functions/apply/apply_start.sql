@@ -48,7 +48,3 @@ begin
     return v_attempt;
 end;
 $$;
-
-revoke all on function londiste.apply_start(text, int8, int8, int8, int8, text) from public;
-grant execute on function londiste.apply_start(text, int8, int8, int8, int8, text)
-to londiste_writer;

@@ -29,6 +29,3 @@ begin
     return v_attempt;
 end;
 $$;
-
-revoke all on function londiste.apply_sweep(text) from public;
-grant execute on function londiste.apply_sweep(text) to londiste_writer;

@@ -25,7 +25,3 @@ select
 from londiste.large_batch b
 where b.queue_name = i_queue_name;
 $$;
-
-revoke all on function londiste.get_large_batch(text) from public;
-grant execute on function londiste.get_large_batch(text)
-to londiste_writer, pgq_reader, pgq_writer, londiste_reader;

@@ -25,7 +25,3 @@ begin
     from unnest(i_conditions, i_buckets) with ordinality as s(condition, buckets, n);
 end;
 $$;
-
-revoke all on function londiste.compare_begin(text, text, text, text, text[], int4[]) from public;
-grant execute on function londiste.compare_begin(text, text, text, text, text[], int4[])
-to londiste_writer;

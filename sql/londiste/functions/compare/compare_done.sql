@@ -30,7 +30,3 @@ begin
     return found;
 end;
 $$;
-
-revoke all on function londiste.compare_done(text, text, text, int4, int8, int8, int4, jsonb) from public;
-grant execute on function londiste.compare_done(text, text, text, int4, int8, int8, int4, jsonb)
-to londiste_writer;

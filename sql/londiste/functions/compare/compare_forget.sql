@@ -20,7 +20,3 @@ begin
     return v_count;
 end;
 $$;
-
-revoke all on function londiste.compare_forget(text, text, text) from public;
-grant execute on function londiste.compare_forget(text, text, text)
-to londiste_writer;

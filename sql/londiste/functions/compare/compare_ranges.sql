@@ -29,7 +29,3 @@ begin
     order by r.table_name, r.number;
 end;
 $$;
-
-revoke all on function londiste.compare_ranges(text, text) from public;
-grant execute on function londiste.compare_ranges(text, text)
-to londiste_writer;

@@ -28,7 +28,3 @@ begin
     return v_tick;
 end;
 $$;
-
-revoke all on function londiste.repair_lock(text, text) from public;
-grant execute on function londiste.repair_lock(text, text)
-to londiste_writer;

@@ -13,6 +13,3 @@ as $$
     where c.queue_name = i_queue_name
     order by c.table_name
 $$;
-
-revoke all on function londiste.copy_choices(text) from public;
-grant execute on function londiste.copy_choices(text) to londiste_writer, londiste_reader;

@@ -21,6 +21,3 @@ begin
         refused = excluded.refused;
 end;
 $$;
-
-revoke all on function londiste.copy_choose(text, text, text, text, bool) from public;
-grant execute on function londiste.copy_choose(text, text, text, text, bool) to londiste_writer;

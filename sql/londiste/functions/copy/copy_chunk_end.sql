@@ -24,8 +24,3 @@ begin
         and c.chunk = i_chunk;
 end;
 $$;
-
-revoke all on function londiste.copy_chunk_end(text, text, int8, int4, int8, int8, text)
-from public;
-grant execute on function londiste.copy_chunk_end(text, text, int8, int4, int8, int8, text)
-to londiste_writer;

@@ -31,6 +31,3 @@ begin
     return 'copy';
 end;
 $$;
-
-revoke all on function londiste.copy_chunk_start(text, text, int8, int4) from public;
-grant execute on function londiste.copy_chunk_start(text, text, int8, int4) to londiste_writer;

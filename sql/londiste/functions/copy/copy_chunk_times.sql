@@ -33,7 +33,3 @@ as $$
     group by c.table_name
     order by c.table_name
 $$;
-
-revoke all on function londiste.copy_chunk_times(text) from public;
-grant execute on function londiste.copy_chunk_times(text)
-to londiste_writer, londiste_reader;

@@ -29,6 +29,3 @@ begin
     return true;
 end;
 $$;
-
-revoke all on function londiste.copy_end(text, text, int8) from public;
-grant execute on function londiste.copy_end(text, text, int8) to londiste_writer;

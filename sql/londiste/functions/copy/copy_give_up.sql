@@ -30,6 +30,3 @@ begin
     return found;
 end;
 $$;
-
-revoke all on function londiste.copy_give_up(text, text, int8) from public;
-grant execute on function londiste.copy_give_up(text, text, int8) to londiste_writer;

@@ -22,6 +22,3 @@ begin
     returning a.attempt, a.plan;
 end;
 $$;
-
-revoke all on function londiste.copy_go_on(text, text) from public;
-grant execute on function londiste.copy_go_on(text, text) to londiste_writer;

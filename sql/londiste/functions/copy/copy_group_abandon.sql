@@ -29,6 +29,3 @@ begin
         and c.table_name = any(v_ended);
 end;
 $$;
-
-revoke all on function londiste.copy_group_abandon(text, text[], int8[]) from public;
-grant execute on function londiste.copy_group_abandon(text, text[], int8[]) to londiste_writer;

@@ -69,8 +69,3 @@ begin
     return query select m.name from unnest(v_moved) as m (name);
 end;
 $$;
-
-revoke all on function londiste.copy_group_end(text, text[], int8[], text, text, text)
-from public;
-grant execute on function londiste.copy_group_end(text, text[], int8[], text, text, text)
-to londiste_writer;

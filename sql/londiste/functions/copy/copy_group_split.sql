@@ -19,6 +19,3 @@ begin
         and m.consumer_name = i_from_consumer;
 end;
 $$;
-
-revoke all on function londiste.copy_group_split(text, text[], text, text) from public;
-grant execute on function londiste.copy_group_split(text, text[], text, text) to londiste_writer;

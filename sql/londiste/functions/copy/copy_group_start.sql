@@ -100,8 +100,3 @@ begin
         refused = false;
 end;
 $$;
-
-revoke all on function londiste.copy_group_start(text, text[], int8[], int8[], text[])
-from public;
-grant execute on function londiste.copy_group_start(text, text[], int8[], int8[], text[])
-to londiste_writer;

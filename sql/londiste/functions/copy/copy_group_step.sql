@@ -51,9 +51,3 @@ begin
     where s.seconds is not null;
 end;
 $$;
-
-revoke all on function londiste.copy_group_step(text, text[], text, text, int4, float8, int8, int8)
-from public;
-grant execute on function
-    londiste.copy_group_step(text, text[], text, text, int4, float8, int8, int8)
-to londiste_writer;

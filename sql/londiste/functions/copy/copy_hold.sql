@@ -24,7 +24,3 @@ begin
     end if;
 end;
 $$;
-
-revoke all on function londiste.copy_hold(text, int8, text) from public;
-grant execute on function londiste.copy_hold(text, int8, text)
-to londiste_writer;

@@ -31,6 +31,3 @@ begin
     return londiste.copy_chunk_start(i_queue_name, i_table_name, i_attempt, 0);
 end;
 $$;
-
-revoke all on function londiste.copy_member_start(text, text, int8) from public;
-grant execute on function londiste.copy_member_start(text, text, int8) to londiste_writer;

@@ -13,6 +13,3 @@ as $$
     where m.queue_name = i_queue_name
     order by m.consumer_name, m.table_name
 $$;
-
-revoke all on function londiste.copy_members(text) from public;
-grant execute on function londiste.copy_members(text) to londiste_writer, londiste_reader;

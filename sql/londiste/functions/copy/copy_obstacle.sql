@@ -44,6 +44,3 @@ begin
     return null;
 end;
 $$;
-
-revoke all on function londiste.copy_obstacle(text, text) from public;
-grant execute on function londiste.copy_obstacle(text, text) to londiste_writer, londiste_reader;

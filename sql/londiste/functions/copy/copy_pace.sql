@@ -29,7 +29,3 @@ as $$
     from (values (i_queue_name)) q (queue_name)
     left join londiste.copy_control c using (queue_name)
 $$;
-
-revoke all on function londiste.copy_pace(text) from public;
-grant execute on function londiste.copy_pace(text)
-to londiste_writer;

@@ -28,7 +28,3 @@ begin
     return not coalesce(v_paused, false);
 end;
 $$;
-
-revoke all on function londiste.copy_pause(text, bool) from public;
-grant execute on function londiste.copy_pause(text, bool)
-to londiste_writer;

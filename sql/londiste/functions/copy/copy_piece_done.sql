@@ -25,6 +25,3 @@ begin
     return found;
 end;
 $$;
-
-revoke all on function londiste.copy_piece_done(text, text, text) from public;
-grant execute on function londiste.copy_piece_done(text, text, text) to londiste_writer;

@@ -27,8 +27,3 @@ begin
         as r (condition, bytes, rows, number);
 end;
 $$;
-
-revoke all on function londiste.copy_plan(text, text, int8, jsonb, text[], int8[], int8[])
-from public;
-grant execute on function londiste.copy_plan(text, text, int8, jsonb, text[], int8[], int8[])
-to londiste_writer;

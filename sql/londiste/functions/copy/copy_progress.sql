@@ -43,6 +43,3 @@ as $$
     group by a.queue_name, a.table_name
     order by a.table_name
 $$;
-
-revoke all on function londiste.copy_progress(text) from public;
-grant execute on function londiste.copy_progress(text) to londiste_writer, londiste_reader;

@@ -21,7 +21,3 @@ as $$
         and r.attempt = i_attempt
     order by r.chunk
 $$;
-
-revoke all on function londiste.copy_ranges(text, text, int8) from public;
-grant execute on function londiste.copy_ranges(text, text, int8)
-to londiste_writer, londiste_reader;

@@ -17,7 +17,3 @@ begin
     return found;
 end;
 $$;
-
-revoke all on function londiste.copy_resume(text) from public;
-grant execute on function londiste.copy_resume(text)
-to londiste_writer;

@@ -38,6 +38,3 @@ begin
     return v_attempt;
 end;
 $$;
-
-revoke all on function londiste.copy_start(text, text, int8, int8, int4) from public;
-grant execute on function londiste.copy_start(text, text, int8, int8, int4) to londiste_writer;

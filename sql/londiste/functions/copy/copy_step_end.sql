@@ -27,7 +27,3 @@ begin
         and s.seconds is null;
 end;
 $$;
-
-revoke all on function londiste.copy_step_end(text, text, text, int4, float8, int8, int8) from public;
-grant execute on function londiste.copy_step_end(text, text, text, int4, float8, int8, int8)
-to londiste_writer;

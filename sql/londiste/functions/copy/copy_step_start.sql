@@ -39,7 +39,3 @@ begin
     where s.seconds is not null;
 end;
 $$;
-
-revoke all on function londiste.copy_step_start(text, text, text) from public;
-grant execute on function londiste.copy_step_start(text, text, text)
-to londiste_writer;

@@ -19,6 +19,3 @@ begin
         and s.waits is distinct from i_waits;
 end;
 $$;
-
-revoke all on function londiste.copy_step_waits(text, text, text, text) from public;
-grant execute on function londiste.copy_step_waits(text, text, text, text) to londiste_writer;

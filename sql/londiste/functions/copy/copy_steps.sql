@@ -40,7 +40,3 @@ as $$
     where s.queue_name = i_queue_name
     order by t.nr, s.table_name, s.started_at, s.step
 $$;
-
-revoke all on function londiste.copy_steps(text) from public;
-grant execute on function londiste.copy_steps(text)
-to londiste_writer, londiste_reader;

@@ -18,6 +18,3 @@ begin
     return found;
 end;
 $$;
-
-revoke all on function londiste.copy_stop(text, text) from public;
-grant execute on function londiste.copy_stop(text, text) to londiste_writer;

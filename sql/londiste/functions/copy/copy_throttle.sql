@@ -30,7 +30,3 @@ begin
         changed_at = now();
 end;
 $$;
-
-revoke all on function londiste.copy_throttle(text, int8, int4) from public;
-grant execute on function londiste.copy_throttle(text, int8, int4)
-to londiste_writer;

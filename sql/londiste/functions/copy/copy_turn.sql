@@ -37,7 +37,3 @@ begin
     reason := 'tasks';
 end;
 $$;
-
-revoke all on function londiste.copy_turn(text) from public;
-grant execute on function londiste.copy_turn(text)
-to londiste_writer;

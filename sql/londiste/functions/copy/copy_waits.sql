@@ -15,6 +15,3 @@ as $$
         and s.waits is not null
     order by s.table_name
 $$;
-
-revoke all on function londiste.copy_waits(text) from public;
-grant execute on function londiste.copy_waits(text) to londiste_writer, londiste_reader;

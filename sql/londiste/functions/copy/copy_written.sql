@@ -26,6 +26,3 @@ begin
         and c.xmin = ((c.txid & 4294967295)::text)::xid;
 end;
 $$;
-
-revoke all on function londiste.copy_written(text, text) from public;
-grant execute on function londiste.copy_written(text, text) to londiste_writer;

@@ -28,7 +28,3 @@ as $$
     from londiste.copy_control c
     where c.queue_name = i_queue_name
 $$;
-
-revoke all on function londiste.get_copy_control(text) from public;
-grant execute on function londiste.get_copy_control(text)
-to londiste_writer, londiste_reader;

@@ -29,7 +29,3 @@ begin
     return true;
 end;
 $$;
-
-revoke all on function londiste.move_table_state(text, text, text, text, text) from public;
-grant execute on function londiste.move_table_state(text, text, text, text, text)
-to londiste_writer;

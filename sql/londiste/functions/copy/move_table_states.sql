@@ -48,8 +48,3 @@ begin
     returning t.table_name;
 end;
 $$;
-
-revoke all on function londiste.move_table_states(text, text[], text[], text[], text[], text)
-from public;
-grant execute on function londiste.move_table_states(text, text[], text[], text[], text[], text)
-to londiste_writer;

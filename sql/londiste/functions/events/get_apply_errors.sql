@@ -42,6 +42,3 @@ from londiste.apply_error e
 where e.queue_name = i_queue_name and (i_all or e.state in ('halted', 'skip'))
 order by e.error_id;
 $$;
-
-revoke all on function londiste.get_apply_errors(text, bool) from public;
-grant execute on function londiste.get_apply_errors(text, bool) to londiste_writer;

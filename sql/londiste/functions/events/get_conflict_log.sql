@@ -26,6 +26,3 @@ where l.queue_name = i_queue_name
 order by l.log_id desc
 limit i_limit;
 $$;
-
-revoke all on function londiste.get_conflict_log(text, int4) from public;
-grant execute on function londiste.get_conflict_log(text, int4) to londiste_writer;

@@ -22,7 +22,3 @@ from londiste.apply_conflict c
 where c.queue_name = i_queue_name
 order by c.table_name, c.kind, c.policy;
 $$;
-
-revoke all on function londiste.get_conflicts(text) from public;
-grant execute on function londiste.get_conflicts(text)
-to londiste_writer, pgq_reader, pgq_writer, londiste_reader;

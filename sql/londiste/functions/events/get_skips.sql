@@ -24,6 +24,3 @@ where e.queue_name = i_queue_name
     and (e.state = 'skip' or e.consumer_name = i_consumer_name)
 order by e.error_id;
 $$;
-
-revoke all on function londiste.get_skips(text, text) from public;
-grant execute on function londiste.get_skips(text, text) to londiste_writer;

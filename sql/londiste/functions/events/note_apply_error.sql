@@ -44,10 +44,3 @@ begin
         times = e.times + 1;
 end;
 $$;
-
-revoke all on function londiste.note_apply_error(
-    text, text, int8, int8, int4, text, text, text, text, text, text, text[], text, text, text
-) from public;
-grant execute on function londiste.note_apply_error(
-    text, text, int8, int8, int4, text, text, text, text, text, text, text[], text, text, text
-) to londiste_writer;

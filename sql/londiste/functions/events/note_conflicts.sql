@@ -52,6 +52,3 @@ begin
     end if;
 end;
 $$;
-
-revoke all on function londiste.note_conflicts(text, json, int8) from public;
-grant execute on function londiste.note_conflicts(text, json, int8) to londiste_writer;

@@ -30,6 +30,3 @@ begin
         into ret_code, ret_note;
 end;
 $$;
-
-revoke all on function londiste.retry_apply_errors(text) from public;
-grant execute on function londiste.retry_apply_errors(text) to londiste_writer;

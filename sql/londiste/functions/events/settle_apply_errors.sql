@@ -32,7 +32,3 @@ begin
     return v_count;
 end;
 $$;
-
-revoke all on function londiste.settle_apply_errors(text, text, int8, int8[], int4[]) from public;
-grant execute on function londiste.settle_apply_errors(text, text, int8, int8[], int4[])
-to londiste_writer;

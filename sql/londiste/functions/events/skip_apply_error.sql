@@ -57,6 +57,3 @@ begin
     select 200, format('Event %s is left out on this node', v_address) into ret_code, ret_note;
 end;
 $$;
-
-revoke all on function londiste.skip_apply_error(text, int8, int4, text, text) from public;
-grant execute on function londiste.skip_apply_error(text, int8, int4, text, text) to londiste_writer;

@@ -22,5 +22,3 @@ begin
     return null;
 end;
 $$;
-
-revoke all on function londiste._forget_copy() from public;

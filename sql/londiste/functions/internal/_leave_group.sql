@@ -15,5 +15,3 @@ begin
     return null;
 end;
 $$;
-
-revoke all on function londiste._leave_group() from public;

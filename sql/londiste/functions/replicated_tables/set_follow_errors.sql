@@ -24,7 +24,3 @@ begin
     return coalesce(array_length(i_names, 1), 0);
 end;
 $$;
-
-revoke all on function londiste.set_follow_errors(text, text[], text[]) from public;
-grant execute on function londiste.set_follow_errors(text, text[], text[])
-to londiste_writer;
