@@ -25,6 +25,9 @@ from londiste.replication.types import TRIGGERS, ReplicatedTable
 
 _FIRES = {"O": "application", "R": "replication", "A": "always", "D": "never"}
 
+#: Where our trigger functions are.
+_SCHEMAS = ("londiste_capture.", "londiste.", "pgq.")
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -65,7 +68,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     for table in _chosen(conn, queue, names):
         kind = captured.get(table.dest, forms.Capturing("none")).trigger
         found = catalog.triggers(conn, table.dest)
-        ours = [one for one in found if one.function.startswith(("londiste.", "pgq."))]
+        ours = [one for one in found if one.function.startswith(_SCHEMAS)]
         mend = f"londiste triggers --restore {table.name}"
         if table.name in lost:
             why = f"the table {lost[table.name]}: its changes are not told"

@@ -12,7 +12,7 @@ as $$
  * The PL/pgSQL statement that calls a function with the queue and each row of a SELECT of so
  * many arguments.
  */
-select format('perform %s(%L, %s) from (%s) as e (%s);',
+select format('perform %s(%L::pg_catalog.text, %s) from (%s) as e (%s);',
     i_function, i_queue_name,
     string_agg('e.a' || n, ', ' order by n), i_select,
     string_agg('a' || n, ', ' order by n))

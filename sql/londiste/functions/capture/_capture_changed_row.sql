@@ -66,7 +66,7 @@ begin
             else array[v_pieces.state_of_new]
         end;
         foreach v_source in array v_sources loop
-            execute format('select londiste._log_state(%L, s.a, s.b, s.c, s.d, s.e, s.f, s.g, s.h) from (%s) as s (a, b, c, d, e, f, g, h)', i_args[1], v_source)
+            execute format('select londiste._log_state(%L::text, s.a, s.b, s.c, s.d, s.e, s.f, s.g, s.h) from (%s) as s (a, b, c, d, e, f, g, h)', i_args[1], v_source)
                 using i_new, i_old;
         end loop;
         return;

@@ -25,7 +25,7 @@ declare
             || ' from %%s cross join lateral (%%s) as e (a, b, c, d, e, f) where %%s',
         replace(i_args[1], '%', '%%'));
     v_log text := format('select case set_config(%L, ''1'', true) when ''1'''
-            || ' then londiste._log_state(%L, e.a, e.b, e.c, e.d, e.e, e.f, e.g, e.h)::text end'
+            || ' then londiste._log_state(%L::text, e.a, e.b, e.c, e.d, e.e, e.f, e.g, e.h)::text end'
             || ' from %%s cross join lateral (%%s) as e (a, b, c, d, e, f, g, h) where %%s',
         v_flag, replace(i_args[1], '%', '%%'));
     v_gone text;
@@ -43,7 +43,7 @@ begin
             -- Rows of tables that inherit are among the others, and a state is looked up without them.
             or exists (select from pg_inherits as h where h.inhparent = i_relid));
     if i_op <> 'INSERT' and v_pieces.on_update is null then
-        return format('select londiste._capture_needs_key(%L, %L) from %s limit 1',
+        return format('select londiste._capture_needs_key(%L::text, %L::text[]) from %s limit 1',
             i_op, i_args, v_from);
     end if;
     if i_op <> 'UPDATE' then

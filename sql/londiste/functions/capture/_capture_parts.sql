@@ -105,8 +105,8 @@ begin
 
     v_new_key := londiste._capture_texts(i_relid, 'n', key_columns);
     v_old_key := londiste._capture_texts(i_relid, 'o', key_columns);
-    v_before := londiste._capture_event(i_relid, v_options, key_columns, 'o', null);
-    v_plain := londiste._capture_event(i_relid, v_options, key_columns, 'n', null);
+    v_before := londiste._capture_event(i_relid, v_options, key_columns, 'o', null::text);
+    v_plain := londiste._capture_event(i_relid, v_options, key_columns, 'n', null::text);
     v_event := londiste._capture_event(i_relid, v_options, key_columns, 'n', 'o');
     -- Which old row became which new one is unknown and of no importance: keys that are gone
     -- are deleted, keys that are still there are updated, the others are inserted.

@@ -69,7 +69,7 @@ begin
     v_names := londiste._capture_names(i_relid, v_without, key_columns);
     v_sign := case when v_options.extras[2] is null then v_names end;
     on_truncate := format('select %L::pg_catalog.text, %L::pg_catalog.text, %L::pg_catalog.text, null, null, null',
-        londiste._capture_type('TRUNCATE', v_table, key_columns, null), '{}', v_table);
+        londiste._capture_type('TRUNCATE', v_table, key_columns, null::text[]), '{}', v_table);
     foreach v_op in array '{INSERT,UPDATE,DELETE}'::text[] loop
         continue when key_columns = '{}' and (v_op = 'UPDATE' or v_op = 'DELETE' and not v_whole);
         v_row := case v_op when 'DELETE' then i_old else i_new end;
@@ -86,7 +86,7 @@ begin
             when 'DELETE' then on_delete := v_statement;
         end case;
     end loop;
-    v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_new, null, v_names);
+    v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_new, null::text, v_names);
     line := v_fields.image;
     line_source := v_fields.source;
     line_key := v_fields.extra3;
@@ -109,7 +109,7 @@ begin
             londiste._capture_image(i_relid, i_old, v_without));
     end if;
 
-    v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_old, null, key_columns);
+    v_fields := londiste._capture_fields(i_relid, v_options, key_columns, i_old, null::text, key_columns);
     gone := v_fields.image;
     gone_source := v_fields.source;
     gone_key := v_fields.extra3;
@@ -127,11 +127,11 @@ begin
     v_there := case when not londiste._capture_deferrable(i_relid, key_columns)
         then format(' and (%s or londiste._written_here(t.xmin))', v_alone)
         else '' end;
-    v_now := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, v_names);
+    v_now := londiste._capture_fields(i_relid, v_options, key_columns, 't', null::text, v_names);
     -- In the list, and volatile, so that only the row is looked at that has been chosen.
     v_image := case when v_choice = '' then v_now.image
         else format('case when %s or londiste._row_there(t.xmin, t.xmax) then %s end', v_alone, v_now.image) end;
-    v_key := londiste._capture_fields(i_relid, v_options, key_columns, 't', null, key_columns);
+    v_key := londiste._capture_fields(i_relid, v_options, key_columns, 't', null::text, key_columns);
     v_set_type := londiste._capture_type('INSERT', v_table, key_columns, v_sign, 'state');
     v_unset_type := londiste._capture_type('DELETE', v_table, key_columns,
         case when v_sign is not null then londiste._capture_names(i_relid,
@@ -139,7 +139,7 @@ begin
                 where c.name <> all (key_columns)), key_columns) end,
         'state');
     foreach v_row in array array[i_old, i_new] loop
-        v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row, null, key_columns);
+        v_fields := londiste._capture_fields(i_relid, v_options, key_columns, v_row, null::text, key_columns);
         v_statement := format('select %L::pg_catalog.text, %L::pg_catalog.text, s.image,'
                 || ' (select %s%s), %L::pg_catalog.text, %s, %s, %s',
             v_set_type,

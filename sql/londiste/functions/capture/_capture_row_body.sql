@@ -35,7 +35,7 @@ begin
         v_update := format($source$
     if tg_op operator(pg_catalog.=) 'UPDATE' then
         %1$sif (%2$s) then
-            if londiste._capture_may_look(%3$s) then
+            if londiste._capture_may_look(%3$s::pg_catalog.oid) then
                 perform pg_catalog.set_config(%4$s, '1', true);
                 %5$s
                 %6$s
@@ -115,7 +115,7 @@ declare
 %13$s%17$s    if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.=) 'local'
         or pg_catalog.pg_trigger_depth() operator(pg_catalog.>) 1
         or pg_catalog.current_setting(%1$s, true) operator(pg_catalog.=) '1'
-        or londiste._capture_signature(%2$L::pg_catalog.regclass) operator(pg_catalog.<>) %3$L
+        or londiste._capture_signature(%2$L::pg_catalog.regclass::pg_catalog.oid) operator(pg_catalog.<>) %3$L
         or pg_catalog.has_column_privilege(%2$L::pg_catalog.regclass::pg_catalog.oid,
             %4$s::pg_catalog.int2, 'select') is not null%11$s
     then
@@ -123,7 +123,7 @@ declare
             %14$s
         elsif tg_op operator(pg_catalog.=) 'TRUNCATE' then
             null;
-        elsif londiste._capture_signature(%2$L::pg_catalog.regclass) operator(pg_catalog.<>) %3$L
+        elsif londiste._capture_signature(%2$L::pg_catalog.regclass::pg_catalog.oid) operator(pg_catalog.<>) %3$L
             or pg_catalog.has_column_privilege(%2$L::pg_catalog.regclass::pg_catalog.oid,
                 %4$s::pg_catalog.int2, 'select') is not null
         then
@@ -131,11 +131,11 @@ declare
                 v_relid := londiste._captured_table(tg_relid, tg_name);
             end if;
             if v_relid operator(pg_catalog.=) %2$s then
-                v_now := londiste._capture_now(%2$L::pg_catalog.regclass, %16$L::pg_catalog.text[],
-                    '($1)', '($2)');
+                v_now := londiste._capture_now(%2$L::pg_catalog.regclass::pg_catalog.oid, %16$L::pg_catalog.text[],
+                    '($1)'::pg_catalog.text, '($2)'::pg_catalog.text);
             else
                 -- From a dump, where the table had another number.
-                v_now := londiste._capture_now(v_relid, %16$L::pg_catalog.text[], '($1)', '($2)');
+                v_now := londiste._capture_now(v_relid, %16$L::pg_catalog.text[], '($1)'::pg_catalog.text, '($2)'::pg_catalog.text);
             end if;
             perform londiste._capture_changed_row(v_relid, tg_argv[0:], v_now, tg_op, new, old);
             %14$s
@@ -152,7 +152,7 @@ $source$,
         i_relid,
         londiste._capture_signature(i_relid),
         (select c.relnatts + 1 from pg_class as c where c.oid = i_relid),
-        case when v_pieces.on_update is null then '' else format($source$elsif londiste._capture_may_look(%1$s) then
+        case when v_pieces.on_update is null then '' else format($source$elsif londiste._capture_may_look(%1$s::pg_catalog.oid) then
             perform pg_catalog.set_config(%2$s, '1', true);
             if tg_op operator(pg_catalog.=) 'INSERT' then
                 %3$s
@@ -180,7 +180,7 @@ $source$,
         v_pins.declared, v_pins.entered, v_pins.leave, v_pins.restored, i_args,
         case when v_late then format($source$    if tg_name operator(pg_catalog.=) %L::pg_catalog.name then
         -- Behind the check of the key, before the commit: what the table has is told again, and never as a change.
-        if not londiste._capture_may_look(%s) then
+        if not londiste._capture_may_look(%s::pg_catalog.oid) then
             %s
         end if;
         perform pg_catalog.set_config(%s, '1', true);
@@ -189,7 +189,7 @@ $source$,
             londiste.trigger_name(i_args[1], 'commit'), i_relid, v_pins.leave, v_flag) else '' end
         || case when (select c.relkind = 'p' from pg_class as c where c.oid = i_relid)
             then format($source$    if tg_op operator(pg_catalog.=) 'TRUNCATE'
-        and londiste._capture_emptied(tg_relid, %s, tg_when, tg_argv[0:])
+        and londiste._capture_emptied(tg_relid, %s::pg_catalog.oid, tg_when, tg_argv[0:])
     then
         %s
     end if;

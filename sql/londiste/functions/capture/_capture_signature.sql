@@ -13,7 +13,7 @@ as $$
  * generated trigger function compares signatures for nothing per row.  Inside a trigger it tells what the
  * server knows of the table, though the transaction be older (_row_columns).
  */
-select md5(concat_ws(' ', i_relid::regclass::text, londiste._capture_key_columns(i_relid, '{}')::text,
+select md5(concat_ws(' ', i_relid::regclass::text, londiste._capture_key_columns(i_relid, '{}'::text[])::text,
     (
         select string_agg(
             concat_ws(' ', quote_ident(c.name), c.type_id::regtype, c.generated,

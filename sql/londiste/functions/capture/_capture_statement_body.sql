@@ -22,7 +22,7 @@ declare
     v_pins record := londiste._capture_pins(v_settings);
     v_flag text := quote_literal('londiste.resolve_' || i_relid);
     v_raise text := format('perform pg_catalog.set_config(%s, ''1'', true);', v_flag);
-    v_changed text := format('londiste._capture_signature(%1$L::pg_catalog.regclass)'
+    v_changed text := format('londiste._capture_signature(%1$L::pg_catalog.regclass::pg_catalog.oid)'
         || ' operator(pg_catalog.<>) %2$L or pg_catalog.has_column_privilege('
         || '%1$L::pg_catalog.regclass::pg_catalog.oid, %3$s::pg_catalog.int2, ''select'') is not null',
         i_relid, londiste._capture_signature(i_relid),
@@ -45,12 +45,12 @@ declare
     -- All settings are pinned, because this function pins what it needs for the columns there were.
     v_slow text := format($source$v_pinned := londiste._pin_settings();
             if tg_relid operator(pg_catalog.=) %1$s then
-                execute londiste._capture_changed_rows(%1$s, tg_argv[0:],
-                    londiste._capture_now(%1$L::pg_catalog.regclass, %2$L::pg_catalog.text[], 'n', 'o'), tg_op);
+                execute londiste._capture_changed_rows(%1$s::pg_catalog.oid, tg_argv[0:],
+                    londiste._capture_now(%1$L::pg_catalog.regclass::pg_catalog.oid, %2$L::pg_catalog.text[], 'n'::pg_catalog.text, 'o'::pg_catalog.text), tg_op);
             else
                 -- From a dump, where the table had another number.
                 execute londiste._capture_changed_rows(tg_relid, tg_argv[0:],
-                    londiste._capture_now(tg_relid, %2$L::pg_catalog.text[], 'n', 'o'), tg_op);
+                    londiste._capture_now(tg_relid, %2$L::pg_catalog.text[], 'n'::pg_catalog.text, 'o'::pg_catalog.text), tg_op);
             end if;
             perform londiste._unpin_settings(v_pinned);$source$, i_relid, i_args);
     v_head text;
@@ -92,7 +92,7 @@ begin
             end if;$source$,
             v_same,
             v_raise,
-            format('select pg_catalog.count(londiste._log_state(%L, e.a, e.b, e.c, e.d, e.e, e.f, e.g, e.h))'
+            format('select pg_catalog.count(londiste._log_state(%L::pg_catalog.text, e.a, e.b, e.c, e.d, e.e, e.f, e.g, e.h))'
                     || ' from old_rows as o cross join lateral (%s) as e (a, b, c, d, e, f, g, h)'
                     || ' where not exists (select from new_rows as n where %s operator(pg_catalog.=) %s)',
                 i_args[1], v_pieces.state_of_old, v_pieces.line_key, v_pieces.gone_key),
@@ -109,7 +109,7 @@ begin
         then
             if exists (select from old_rows as o cross join lateral (
                     select from %2$s as t where %3$s limit 1) as t)
-                and londiste._capture_may_look(%1$s)
+                and londiste._capture_may_look(%1$s::pg_catalog.oid)
             then
                 %4$s
                 %5$s
@@ -155,7 +155,7 @@ begin
             v_head,
             v_pieces.pack_types[array_position('{INSERT,UPDATE,DELETE}'::text[], v_op)],
             i_args[2],
-            case v_op when 'UPDATE' then '_pack_updates(v_lines, v_keys, ' || v_flag else '_pack_lines(v_lines' end || ')');
+            case v_op when 'UPDATE' then '_pack_updates(v_lines, v_keys, ' || v_flag || '::pg_catalog.text' else '_pack_lines(v_lines' end || ')');
         v_plain := '';
         v_packs := '';
         for v_nr in 1 .. cardinality(v_tables) loop
@@ -229,7 +229,7 @@ begin
             end if;
         end if;
         -- Keys have changed.
-        if not londiste._capture_may_look(%5$s) then
+        if not londiste._capture_may_look(%5$s::pg_catalog.oid) then
             %7$s
         else%6$s
         end if;$source$,
@@ -285,7 +285,7 @@ $source$,
         v_flag,
         v_changed,
         v_slow,
-        case when not v_has_key then '' else format($source$elsif londiste._capture_may_look(%1$s) then
+        case when not v_has_key then '' else format($source$elsif londiste._capture_may_look(%1$s::pg_catalog.oid) then
             if tg_op operator(pg_catalog.=) 'UPDATE' then%2$s
             else
                 if tg_op operator(pg_catalog.=) 'INSERT' then

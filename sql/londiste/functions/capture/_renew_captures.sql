@@ -17,7 +17,7 @@ declare
 begin
     for v_capture in
         select c.relid, c.table_name, c.function_id, c.args, p.prosrc
-        from londiste._captures(null) as c
+        from londiste._captures(null::text) as c
             join pg_proc as p on p.oid = c.function_id
         where p.proowner = current_user::regrole
             and p.pronamespace = 'londiste_capture'::regnamespace
@@ -56,7 +56,7 @@ begin
     end loop;
     for v_capture in
         select c.relid, c.table_name, c.args, p.oid::regproc as function
-        from londiste._captures(null) as c
+        from londiste._captures(null::text) as c
             join pg_proc as p on p.oid = c.function_id
             join pg_class as r on r.oid = c.relid
         where p.proowner = current_user::regrole

@@ -32,7 +32,7 @@ begin
         return;
     end if;
     if v_root then
-        perform pgq.insert_event(i_queue_name, 'EXECUTE', v_sql, i_file_name, v_attrs, null, null);
+        perform pgq.insert_event(i_queue_name, 'EXECUTE', v_sql, i_file_name, v_attrs, null::text, null::text);
     end if;
     update londiste.script_state s
     set state = 'done', error = null, statement = null, finished_at = clock_timestamp()

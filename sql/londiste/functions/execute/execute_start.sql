@@ -74,5 +74,5 @@ set search_path = pg_catalog, pg_temp
 as $$
     /* The same for a script without conditions. */
     select s.ret_code, s.ret_note
-    from londiste.execute_start(i_queue_name, i_file_name, i_sql, i_expect_root, null) s;
+    from londiste.execute_start(i_queue_name, i_file_name, i_sql, i_expect_root, null::text) s;
 $$;

@@ -13,7 +13,7 @@ declare
 begin
     for v_capture in
         select c.relid, c.table_name as name, c.args
-        from londiste._captures(null) c
+        from londiste._captures(null::text) c
             join pg_proc p on p.oid = c.function_id
         where position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0
     loop

@@ -39,7 +39,7 @@ begin
         exact = false
     where queue_name = i_queue_name and seq_name = i_seq_name;
     perform pgq.insert_event(i_queue_name, 'londiste.update-seq', v_value::text, i_seq_name,
-        case when v_seq.cycle then 'cycle' when v_seq.increment < 0 then 'back' end, null, null);
+        case when v_seq.cycle then 'cycle' when v_seq.increment < 0 then 'back' end, null::text, null::text);
     return true;
 end;
 $$;

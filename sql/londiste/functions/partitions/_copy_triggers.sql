@@ -19,7 +19,7 @@ declare
     v_at int;
 begin
     for v_trigger in
-        select c.args from londiste._captures(null) c where c.relid = i_from
+        select c.args from londiste._captures(null::text) c where c.relid = i_from
     loop
         -- A parent that had no partition before may be captured a statement at a time, rows of
         -- partitions included, which would then be captured twice.

@@ -20,5 +20,5 @@ as $$
      */
     select t.table_name, t.local, t.merge_state, t.custom_snapshot, t.table_attrs,
            t.dropped_ddl, t.copy_role, t.copy_pos, t.dest_table
-    from londiste.get_tables(i_queue_name, null) t;
+    from londiste.get_tables(i_queue_name, null::text[]) t;
 $$;

@@ -202,7 +202,7 @@ begin
                   from unnest(v_words) with ordinality as u (w, nr)
                   where w not in ('merge_all', 'no_merge', 'skip_truncate')
                   order by nr),
-            null, i_dest_table) a;
+            null::text, i_dest_table) a;
         if ret_code >= 400 then
             return;
         end if;
@@ -255,7 +255,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     /* The same under the name that the events have. */
     select a.ret_code, a.ret_note
-    from londiste.local_add_table(i_queue_name, i_table_name, i_trg_args, i_table_attrs, null) a;
+    from londiste.local_add_table(i_queue_name, i_table_name, i_trg_args, i_table_attrs, null::text) a;
 $$;
 
 create or replace function londiste.local_add_table(
@@ -270,7 +270,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     /* The same without attributes. */
     select a.ret_code, a.ret_note
-    from londiste.local_add_table(i_queue_name, i_table_name, i_trg_args, null, null) a;
+    from londiste.local_add_table(i_queue_name, i_table_name, i_trg_args, null::text, null::text) a;
 $$;
 
 create or replace function londiste.local_add_table(
@@ -284,5 +284,5 @@ set search_path = pg_catalog, pg_temp
 as $$
     /* The same with nothing special. */
     select a.ret_code, a.ret_note
-    from londiste.local_add_table(i_queue_name, i_table_name, null, null, null) a;
+    from londiste.local_add_table(i_queue_name, i_table_name, null::text[], null::text, null::text) a;
 $$;

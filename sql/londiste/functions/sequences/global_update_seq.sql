@@ -75,5 +75,5 @@ set search_path = pg_catalog, pg_temp
 as $$
     /* The same where the root does not say how. */
     select u.ret_code, u.ret_note
-    from londiste.global_update_seq(i_queue_name, i_seq_name, i_value, null) u;
+    from londiste.global_update_seq(i_queue_name, i_seq_name, i_value, null::text) u;
 $$;

@@ -58,5 +58,5 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
     /* The same with the buffer of 10000. */
-    select c.ret_code, c.ret_note from londiste.root_check_seqs(i_queue_name, 10000) c;
+    select c.ret_code, c.ret_note from londiste.root_check_seqs(i_queue_name, 10000::int8) c;
 $$;

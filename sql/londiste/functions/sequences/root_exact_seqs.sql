@@ -40,7 +40,7 @@ begin
             exact = true
         where s.queue_name = i_queue_name and s.seq_name = v_known.name;
         perform pgq.insert_event(i_queue_name, 'londiste.update-seq', last_value::text, seq_name,
-            'exact', null, null);
+            'exact', null::text, null::text);
         return next;
     end loop;
 end;

@@ -27,7 +27,7 @@ begin
     v_limit := pgq._max_retries(i_batch_id);
     v_done := pgq._put_back(
         i_batch_id,
-        null,
+        null::int8,
         true,
         clock_timestamp() + make_interval(secs => i_retry_seconds),
         v_limit.max_retries,

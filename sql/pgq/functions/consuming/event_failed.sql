@@ -14,7 +14,7 @@ as $$
 declare
     v_done record;
 begin
-    v_done := pgq._put_back(x_batch_id, x_event_id, false, null, 0, x_reason);
+    v_done := pgq._put_back(x_batch_id, x_event_id, false, null::timestamptz, 0, x_reason);
     return v_done.failed;
 end;
 $$;

@@ -32,7 +32,7 @@ begin
             v_tick := null;
         end if;
         -- Moves nothing if another session has moved the consumer since the look.
-        if pgq._put_position(v_sub, v_tick, null, null) then
+        if pgq._put_position(v_sub, v_tick, null::int8, null::int8) then
             return 1;
         end if;
     end loop;

@@ -66,6 +66,6 @@ as $$
 begin
     return query
     select *
-    from pgq.get_batch_cursor(i_batch_id, i_cursor_name, i_quick_limit, null);
+    from pgq.get_batch_cursor(i_batch_id, i_cursor_name, i_quick_limit, null::text);
 end;
 $$;

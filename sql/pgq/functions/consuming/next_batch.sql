@@ -9,5 +9,5 @@ as $$
  * The batch may be empty and has to be finished all the same.
  */
     select f.batch_id
-    from pgq._next_batch(i_queue_name, i_consumer_name, null, null, null, false) as f;
+    from pgq._next_batch(i_queue_name, i_consumer_name, null::interval, null::int4, null::interval, false) as f;
 $$;

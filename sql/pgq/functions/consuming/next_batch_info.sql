@@ -24,5 +24,5 @@ as $$
         f.prev_tick_time,
         f.cur_tick_event_seq,
         f.prev_tick_event_seq
-    from pgq._next_batch(i_queue_name, i_consumer_name, null, null, null, false) as f;
+    from pgq._next_batch(i_queue_name, i_consumer_name, null::interval, null::int4, null::interval, false) as f;
 $$;

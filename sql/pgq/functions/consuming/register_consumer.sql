@@ -10,6 +10,6 @@ as $$
  * Returns 1, or 0 when it was registered already; then nothing changes.
  */
 begin
-    return pgq.register_consumer_at(x_queue_name, x_consumer_id, null);
+    return pgq.register_consumer_at(x_queue_name, x_consumer_id, null::int8);
 end;
 $$;

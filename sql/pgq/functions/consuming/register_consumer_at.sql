@@ -79,7 +79,7 @@ begin
                 detail = 'workers share the position of their main consumer',
                 hint = 'move the main consumer, whose name is the part in front of the dot';
         end if;
-        if x_tick_pos is null or pgq._put_position(v_sub, x_tick_pos, null, null) then
+        if x_tick_pos is null or pgq._put_position(v_sub, x_tick_pos, null::int8, null::int8) then
             return 0;
         end if;
     end loop;

@@ -46,5 +46,5 @@ as $$
 /*
  * All events that a consumer has given up on, in the order of their ids.
  */
-    select * from pgq.failed_event_list(x_queue_name, x_consumer_name, null, null);
+    select * from pgq.failed_event_list(x_queue_name, x_consumer_name, null::int4, null::int4);
 $$;

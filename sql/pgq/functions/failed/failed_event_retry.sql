@@ -38,6 +38,6 @@ as $$
 declare
     v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);
 begin
-    return pgq._revive(x_queue_name, v_sub.sub_id, null, true);
+    return pgq._revive(x_queue_name, v_sub.sub_id, null::int8, true);
 end;
 $$;

@@ -74,7 +74,7 @@ as $$
 /*
  * Positions of the consumers of one queue, or of all with null.
  */
-    select * from pgq.get_consumer_info(i_queue_name, null);
+    select * from pgq.get_consumer_info(i_queue_name, null::text);
 $$;
 
 create or replace function pgq.get_consumer_info(
@@ -95,5 +95,5 @@ as $$
 /*
  * Positions of all consumers of all queues.
  */
-    select * from pgq.get_consumer_info(null, null);
+    select * from pgq.get_consumer_info(null::text, null::text);
 $$;

@@ -87,5 +87,5 @@ as $$
 /*
  * Settings and state of all queues, by name.
  */
-    select * from pgq.get_queue_info(null);
+    select * from pgq.get_queue_info(null::text);
 $$;

@@ -59,7 +59,7 @@ begin
 
     v_stored := pgq._store_event(
         v_queue.queue_id, v_queue.queue_data_pfx, v_queue.queue_cur_table,
-        v_next_id, now(), v_txid, null, null,
+        v_next_id, now(), v_txid, null::int4, null::int4,
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
     );
     -- Nothing but a guess, which anybody may change: the fast statement checks it.

@@ -26,11 +26,11 @@ begin
     end if;
     if send_at <= clock_timestamp() then
         return pgq.insert_event_raw(
-            queue_name, null, now(), null, null,
+            queue_name, null::int8, now(), null::int4, null::int4,
             ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
         );
     end if;
-    v_queue := pgq._open_for_insert(queue_name, 1);
+    v_queue := pgq._open_for_insert(queue_name, 1::int8);
     v_id := nextval(v_queue.queue_event_seq);
     insert into pgq.delayed_event
     values (

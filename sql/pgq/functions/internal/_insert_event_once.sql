@@ -27,7 +27,7 @@ begin
                 else format('a key of %s bytes', octet_length(event_key)) end,
             hint = 'give a key of 1 to 1000 bytes; a hash of something longer will do';
     end if;
-    v_queue := pgq._open_for_insert(queue_name, 0);
+    v_queue := pgq._open_for_insert(queue_name, 0::int8);
     loop
         select k.key_event_id
         into ev_id
@@ -45,7 +45,7 @@ begin
         if found then
             is_new := true;
             ev_id := pgq.insert_event_raw(
-                queue_name, ev_id, now(), null, null,
+                queue_name, ev_id, now(), null::int4, null::int4,
                 ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
             );
             return;

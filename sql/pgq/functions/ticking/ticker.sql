@@ -24,7 +24,7 @@ begin
     if not pgq._tick_due(v_queue) then
         return null;
     end if;
-    return pgq._insert_tick(v_queue, null);
+    return pgq._insert_tick(v_queue, null::txid_snapshot);
 end;
 $$;
 
@@ -69,7 +69,7 @@ begin
         for no key update skip locked;
         continue when not found;
         continue when not pgq._tick_due(v_queue);
-        perform pgq._insert_tick(v_queue, null);
+        perform pgq._insert_tick(v_queue, null::txid_snapshot);
         v_count := v_count + 1;
     end loop;
     return v_count;

@@ -11,7 +11,7 @@ as $$
  * Opens the worker's next batch, up to the next tick, and returns its id; null if there is none.
  */
     select pgq_coop.next_batch_custom(
-        i_queue_name, i_consumer_name, i_subconsumer_name, null, null, null, null
+        i_queue_name, i_consumer_name, i_subconsumer_name, null::interval, null::int4, null::interval, null::interval
     );
 $$;
 
@@ -29,6 +29,6 @@ as $$
  * The same, and takes over the batch of a worker that gave no sign of life for i_dead_interval.
  */
     select pgq_coop.next_batch_custom(
-        i_queue_name, i_consumer_name, i_subconsumer_name, null, null, null, i_dead_interval
+        i_queue_name, i_consumer_name, i_subconsumer_name, null::interval, null::int4, null::interval, i_dead_interval
     );
 $$;

@@ -111,7 +111,7 @@ begin
             -- The position goes on at once, and the batch changes hands.
             perform pgq._put_position(
                 pgq._lock_subscription(v_main.sub_queue, v_main.sub_consumer),
-                v_next_tick, null, null, clock_timestamp()
+                v_next_tick, null::int8, null::int8, clock_timestamp()
             );
         end if;
     end if;
@@ -153,6 +153,6 @@ as $$
         i_min_lag,
         i_min_count,
         i_min_interval,
-        null
+        null::interval
     );
 $$;

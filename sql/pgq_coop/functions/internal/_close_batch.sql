@@ -12,7 +12,7 @@ as $$
  */
 begin
     perform pgq._put_position(
-        pgq._lock_subscription(i_queue_id, i_consumer_id), null, null, null, clock_timestamp()
+        pgq._lock_subscription(i_queue_id, i_consumer_id), null::int8, null::int8, null::int8, clock_timestamp()
     );
     perform pgq_coop._drop_delivery(i_batch_id);
 end;

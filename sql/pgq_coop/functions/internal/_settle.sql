@@ -53,7 +53,7 @@ begin
     if not found and cardinality(v_settled) > 0 then
         perform pgq_coop._close_batch(i_batch_id, i_sub_queue, i_sub_consumer);
     else
-        perform pgq_coop._touch(i_sub_queue, i_sub_consumer, i_sub_active, null);
+        perform pgq_coop._touch(i_sub_queue, i_sub_consumer, i_sub_active, null::interval);
     end if;
     return cardinality(v_settled);
 end;

@@ -42,7 +42,7 @@ begin
         where n.queue_name = i_queue_name and n.node_type = 'root')
     then
         perform pgq._insert_event(i_queue_name, 'pgq.location-info', i_node_name,
-            i_queue_name, i_node_location, coalesce(i_dead, false)::text, null);
+            i_queue_name, i_node_location, coalesce(i_dead, false)::text, null::text);
     end if;
 
     select 200, 'Location registered' into ret_code, ret_note;

@@ -44,7 +44,7 @@ begin
                where n.queue_name = i_queue_name and n.node_type = 'root')
     then
         perform pgq._insert_event(i_queue_name, 'pgq.unregister-location', i_node_name,
-            i_queue_name, null, null, null);
+            i_queue_name, null::text, null::text, null::text);
     end if;
 end;
 $$;

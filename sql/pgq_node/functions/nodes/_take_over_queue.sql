@@ -30,7 +30,7 @@ begin
     if not v_queue.queue_external_ticker then
         perform pgq.lock_ticks(i_queue_name);
         select * into v_queue from pgq.queue where queue_name = i_queue_name;
-        perform pgq._insert_tick(v_queue, null);
+        perform pgq._insert_tick(v_queue, null::txid_snapshot);
     end if;
     return null;
 end;

@@ -104,7 +104,7 @@ begin
         where queue_name = i_queue_name;
         v_tick := i_global_watermark;
         if v_tick > 1 then
-            perform pgq.ticker(i_queue_name, v_tick, now(), 1);
+            perform pgq.ticker(i_queue_name, v_tick, now(), 1::int8);
         end if;
         perform pgq.register_consumer_at(i_queue_name, '.global_watermark', v_tick);
     else
@@ -113,7 +113,7 @@ begin
 
     perform pgq_node._keep_consumer(i_queue_name, '.global_watermark');
     -- Of a node that was here before; this one takes its provider as it is.
-    perform pgq.forget_known_sources(i_queue_name, null);
+    perform pgq.forget_known_sources(i_queue_name, null::text);
     insert into pgq_node.node_info
         (queue_name, node_type, node_name, worker_name, combined_queue)
     values

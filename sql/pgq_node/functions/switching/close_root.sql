@@ -59,7 +59,7 @@ begin
     where queue_id = v_queue.queue_id and queue_external_ticker;
     perform pgq.lock_ticks(i_queue_name);
     select * into v_queue from pgq.queue where queue_name = i_queue_name;
-    last_tick := pgq._insert_tick(v_queue, null);
+    last_tick := pgq._insert_tick(v_queue, null::txid_snapshot);
     update pgq.queue
     set queue_disable_insert = true,
         queue_external_ticker = true

@@ -51,7 +51,7 @@ begin
         perform pgq._require_read_committed();
         execute format('lock table %s in exclusive mode', pgq.quote_fqname(v_queue.queue_data_pfx));
         perform 1 from pgq.queue q where q.queue_id = v_queue.queue_id for no key update;
-        last_tick := pgq._insert_tick(v_queue, null);
+        last_tick := pgq._insert_tick(v_queue, null::txid_snapshot);
         perform pgq_node._fence(i_queue_name, true);
         select 200, 'Step 2: Inserted last tick: ' || last_tick::text into ret_code, ret_note;
     elsif i_step = 3 then

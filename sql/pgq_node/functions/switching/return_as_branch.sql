@@ -115,7 +115,7 @@ begin
         uptodate = false
     where queue_name = i_queue_name and consumer_name = v_node.worker_name;
     -- Of other consumers, too: ticks of the same numbers will come from elsewhere.
-    perform pgq.forget_known_sources(i_queue_name, null);
+    perform pgq.forget_known_sources(i_queue_name, null::text);
     select 200, format('Root is branch below %s, at tick %s', i_new_provider, i_tick_id)
         into ret_code, ret_note;
 end;

@@ -45,7 +45,7 @@ begin
         for update of s
     loop
         perform pgq._insert_event(i_combined_queue_name, 'pgq.tick-id', v_part.last_tick_id::text,
-            v_part.queue_name, null, null, null);
+            v_part.queue_name, null::text, null::text, null::text);
         v_count := v_count + 1;
     end loop;
     select 200, format('Ticks of %s parts written', v_count) into ret_code, ret_note;

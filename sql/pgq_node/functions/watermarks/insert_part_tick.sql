@@ -29,7 +29,7 @@ begin
         return;
     end if;
     perform pgq._insert_event(i_combined_queue_name, 'pgq.tick-id', i_tick_id::text,
-        i_part_queue_name, null, null, null);
+        i_part_queue_name, null::text, null::text, null::text);
     -- The event tables are locked by the line above, so what is seen now stays so.
     select n.node_type, q.queue_disable_insert into v_type, v_closed
     from pgq_node.node_info n join pgq.queue q on q.queue_name = n.queue_name

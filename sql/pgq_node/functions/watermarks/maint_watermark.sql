@@ -18,7 +18,7 @@ begin
         and n.node_type = 'root'
         and i.lag >= interval '5 minutes';
     if found then
-        perform pgq_node.set_global_watermark(i_queue_name, null);
+        perform pgq_node.set_global_watermark(i_queue_name, null::int8);
     end if;
     return 0;
 end;
