@@ -81,6 +81,10 @@ class AccessDenied(UsageError):
     """The server refuses this user: wrong password, no such role, missing privilege."""
 
 
+class SharedBackend(UsageError):
+    """A pooler on the way gives each transaction another backend."""
+
+
 class StateError(LondisteError):
     """A right request at the wrong moment."""
 

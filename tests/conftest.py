@@ -25,6 +25,7 @@ from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these 
 from tests.fix_copies import copy_engine, nodes  # noqa: F401
 from tests.fix_line import command, line  # noqa: F401
 from tests.fix_original import original, original_server  # noqa: F401
+from tests.fix_pgbouncer import pooler  # noqa: F401
 from tests.fix_process import program  # noqa: F401
 from tests.fix_shapes import server_of, shapes_on  # noqa: F401
 from tests.fix_stream import spark  # noqa: F401

@@ -23,6 +23,7 @@ from londiste.db.connection import (
     limit_answers,
     masked,
     place,
+    server_pid,
 )
 from londiste.db.queries import query
 from londiste.errors import BadOption, NodeBusy, NodeUnreachable, TransientError, from_database
@@ -88,7 +89,7 @@ class Sites:
             if dsn in self._pids:
                 # It may hold locks, and do late what it was told before it was given up.
                 _end_session(conn, self._pids[dsn], self._name)
-            self._pids[dsn] = conn.info.backend_pid
+            self._pids[dsn] = server_pid(conn)
             self._open[dsn] = conn
             if dsn in self._alone:
                 self._be_alone(conn, dsn, *self._alone[dsn])

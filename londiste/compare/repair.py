@@ -30,7 +30,7 @@ from londiste.compare.reading import fields, lines
 from londiste.compare.run import both_sides, moved
 from londiste.daemon import crash
 from londiste.db import catalog
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection, keep_role, place, session
 from londiste.db.ddl import literal
 from londiste.db.queries import query
 from londiste.engine.tasks import key_hash
@@ -172,6 +172,7 @@ def _at_tick(
                 return None
         fresh, stale = _sorted_out(plan, now)
         try:
+            keep_role(node)
             node.execute("set constraints all deferred")
             for change in in_order(fresh):
                 _one(node, change)

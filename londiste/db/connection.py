@@ -17,6 +17,7 @@ import psycopg
 from psycopg import conninfo
 from psycopg.rows import TupleRow
 
+from londiste.db import pooler
 from londiste.db.names import quote
 from londiste.errors import AccessDenied, BadOption, LondisteError, from_database
 
@@ -46,6 +47,9 @@ _NETWORK: dict[str, str] = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
+
+#: Seconds in which a pooler gives a session a backend, or has none.
+_PROBE_SECONDS = 1.0
 
 #: The same the other way round: a server whose client is gone ends the session, and lets its locks
 #: go.  Sessions on a socket of the file system have none of it, and need none.
@@ -103,15 +107,16 @@ def connect(
     name -- application_name, at most 63 bytes are kept.
     lock_timeout_ms, statement_timeout_ms, idle_timeout_ms -- 0 means no limit; idle is
         the server's idle_in_transaction_session_timeout.
-    replica -- triggers of the application stay silent (session_replication_role).
+    replica -- triggers of the application stay silent (session_replication_role) in each
+        transaction that ``transaction()`` begins; in others after ``keep_role``.
     synchronous -- commits are flushed whatever the role's default says; never weaker than
         what the database asks for.
     answer_seconds -- the session breaks when a statement has no answer for so long, also where
         something on the way keeps the connection and lets nothing through; None: no limit.
         ``limit_answers`` changes it.
 
-    Raises AccessDenied, NodeUnreachable, UsageError or BadOption.  No password appears in
-    any of them.
+    Raises AccessDenied, NodeUnreachable, UsageError or BadOption, and SharedBackend behind a pooler
+    that does not give the session a backend of its own.  No password appears in any of them.
     """
     try:
         given = conninfo.conninfo_to_dict(dsn)
@@ -142,18 +147,14 @@ def connect(
         "jit": "off",
     }
     try:
-        conn.execute(
-            "select pg_catalog.set_config(n, v, false)"
-            " from unnest(%s::text[], %s::text[]) as s(n, v)",
-            [list(settings), list(settings.values())],
-        )
+        _set_all(conn, settings, params)
         if synchronous:
             conn.execute(
                 "select pg_catalog.set_config('synchronous_commit', 'on', false)"
                 " where pg_catalog.current_setting('synchronous_commit') in ('off', 'local')"
             )
         if replica:
-            set_replica_role(conn)
+            conn.role = _replica_statement(conn)
     except psycopg.Error as error:
         conn.close()
         raise from_database(error, where=place(dsn)) from error
@@ -164,15 +165,57 @@ def connect(
     return conn
 
 
-class _Patient(psycopg.Connection[TupleRow]):
-    """A session that does not wait for ever for a server that is not heard of any more."""
+def _set_all(conn: _Patient, settings: dict[str, str], params: dict[str, Any]) -> None:
+    """Sets all for the session, if its backend is its own.  Raises SharedBackend."""
+    names, values = list(settings), list(settings.values())
+    statement = (
+        "select pg_catalog.set_config(n, v, false), pg_catalog.pg_backend_pid()"
+        " from unnest(%s::text[], %s::text[]) as s(n, v)"
+    )
+    # Where the server answers by the id that it gave at the start, nobody is in between.
+    row = conn.execute(
+        statement + " where pg_catalog.pg_backend_pid() = %s",
+        [names, values, conn.info.backend_pid],
+    ).fetchone()
+    if row is not None:
+        return
 
+    def another() -> _Patient:
+        probe = _Patient.connect(**{**params, "connect_timeout": "2"})
+        probe.answer_seconds = _PROBE_SECONDS
+        return probe
+
+    if not pooler.keeps_backend(conn, another):
+        raise pooler.refusal(conn.place)
+    row = conn.execute(statement, [names, values]).fetchone()
+    conn.backend = row[1] if row is not None else None
+
+
+class _Patient(psycopg.Connection[TupleRow]):
+    """A session that does not wait for ever for a server that is not heard of any more.
+
+    role -- statement for the beginning of each transaction; '' for none.
+    backend -- process id on the server, where a pooler tells another one.
+    """
+
+    role: str = ""
     answer_seconds: float | None = None
     unless_busy: bool = False
     backend: int | None = None
     node: str = ""
     place: str = "lost connection"
     dsn: str = ""
+
+    @contextlib.contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        """As psycopg's; the outermost has the role of the session."""
+        outermost = self.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE
+        with super().transaction(savepoint_name, force_rollback) as transaction:
+            if outermost:
+                keep_role(self)
+            yield transaction
 
     def wait(self, gen: Any, *args: Any, **named: Any) -> Any:
         """What the driver calls for every exchange with the server."""
@@ -205,7 +248,7 @@ class _Patient(psycopg.Connection[TupleRow]):
             ) as conn:
                 row = conn.execute(
                     "select state from pg_catalog.pg_stat_activity where pid = %s",
-                    [self.backend or self.info.backend_pid],
+                    [server_pid(self)],
                 ).fetchone()
         except (LondisteError, psycopg.Error):
             return False
@@ -215,19 +258,35 @@ class _Patient(psycopg.Connection[TupleRow]):
 _ACTING = "without it the triggers and foreign keys of the target act on replicated rows"
 
 
-def set_replica_role(conn: Connection) -> None:
-    """Ordinary triggers and foreign-key checks stay silent in this session.
+def keep_role(conn: Connection) -> None:
+    """In a transaction that was begun by hand: the role that the session was opened with."""
+    if isinstance(conn, _Patient) and conn.role:
+        conn.execute(conn.role.encode())
 
-    Tries the setting itself first (superuser, or GRANT SET ON PARAMETER since
-    PostgreSQL 15), then the function that an administrator may have installed.
+
+def server_pid(conn: Connection) -> int:
+    """The process of the server that serves the session, also behind a pooler."""
+    known = conn.backend if isinstance(conn, _Patient) else None
+    return known or conn.info.backend_pid
+
+
+def _replica_statement(conn: Connection) -> str:
+    """What silences triggers and foreign keys until the transaction ends; tried out here.
+
+    The setting itself (superuser, or GRANT SET ON PARAMETER since PostgreSQL 15), else the
+    function that an administrator may have installed.  Never for the whole session: whoever has
+    its backend next would have the role as well.
     """
     with contextlib.suppress(psycopg.errors.InsufficientPrivilege):
-        conn.execute("set session_replication_role = replica")
-        return
+        statement = "select pg_catalog.set_config('session_replication_role', 'replica', true)"
+        conn.execute(statement)
+        return statement
     try:
-        conn.execute("select londiste.set_session_replication_role('replica', false)")
+        statement = "select londiste.set_session_replication_role('replica', true)"
+        conn.execute(statement)
     except psycopg.Error as error:
         raise _no_role(conn, _ACTING) from error
+    return statement
 
 
 def use_script_role(conn: Connection) -> None:

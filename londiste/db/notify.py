@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import psycopg
 from psycopg import sql
 
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, server_pid
 from londiste.errors import from_database
 
 
@@ -29,7 +29,7 @@ class Listener:
         own -- hear also what this connection itself has notified.
         """
         self.conn = conn
-        self._deaf_to = 0 if own else conn.info.backend_pid
+        self._deaf_to = 0 if own else server_pid(conn)
         self._seen: deque[tuple[str, str]] = deque()
         conn.add_notify_handler(self._note)
         try:

@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 
 from londiste.daemon import crash
 from londiste.db import call, copy, marks
-from londiste.db.connection import Connection, connect, place
+from londiste.db.connection import Connection, connect, keep_role, place
 from londiste.db.queries import query
 from londiste.engine.pace import Pace, in_turn
 from londiste.engine.spec import GroupSpec, Member, MemberDone
@@ -121,6 +121,7 @@ def _begin(sides: _Sides, target: Connection, member: Member) -> str:
     with _mapped(sides.spec.target):
         with target.pipeline():
             target.execute("begin")
+            keep_role(target)
             target.execute(
                 "select pg_catalog.set_config('synchronous_commit', 'off', true),"
                 " pg_catalog.set_config('application_name', %s, true)",

@@ -17,7 +17,7 @@ from psycopg import sql
 
 from londiste.daemon import crash
 from londiste.db import call, catalog, copy, marks
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, keep_role, place
 from londiste.db.queries import query
 from londiste.engine import copyrows, sessions
 from londiste.engine.pace import Pace, in_turn
@@ -88,6 +88,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
             # Rows and done-mark are lost together, if at all; who says that all rows are here
             # looks at the marks and waits for the disk (copy/progress.py, all_done).
             target.execute("begin; set local synchronous_commit = off")
+            keep_role(target)
         todo = call.value(
             target, "londiste.copy_chunk_start", spec.queue, spec.name, spec.attempt, chunk.number
         )

@@ -11,7 +11,7 @@ import psycopg
 from londiste.changes.decode import decode_all
 from londiste.changes.types import ExecuteScript, SystemEvent, Truncate
 from londiste.daemon import crash
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, keep_role
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
 from londiste.engine.applyspec import TableChange
@@ -50,6 +50,7 @@ class BatchTransaction:
             # conn.transaction() would keep the pipeline open until the end of the transaction, and
             # then nobody learns from a statement how many rows it hit, or that it was refused.
             self._stack.enter_context(psycopg.Transaction(self._conn))
+            keep_role(self._conn)
 
 
 class PartWriter:

@@ -16,9 +16,11 @@ def test_a_session_that_is_given_back_is_taken_under_a_new_name(database: Databa
     assert spare.take(database.dsn, "two", target=False) is None
     again = spare.take(database.dsn, "two", target=True)
     assert again is first
-    row = again.execute(
-        "select current_setting('application_name'), current_setting('session_replication_role')"
-    ).fetchone()
+    with again.transaction():
+        row = again.execute(
+            "select current_setting('application_name'),"
+            " current_setting('session_replication_role')"
+        ).fetchone()
     assert row == ("two", "replica")
     again.close()
 
