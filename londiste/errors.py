@@ -222,6 +222,10 @@ class NodeUnreachable(TransientError):
     """The server does not answer, or the connection broke."""
 
 
+class ServerStarting(NodeUnreachable):
+    """The server takes no connections yet: it starts, or recovers from a crash."""
+
+
 class LockTimeout(TransientError):
     """A lock was not granted in time; nothing was changed."""
 
@@ -346,6 +350,12 @@ def from_database(error: psycopg.Error, *, where: str = "") -> LondisteError:
     return LondisteError(place + message, detail=detail or f"SQLSTATE {state}", hint=hint)
 
 
+#: What a server says that is there and takes no connections yet (SQLSTATE 57P03).
+_STARTING = re.compile(
+    r"the database system is (starting up|in recovery mode|not( yet)? accepting connections)"
+)
+
+
 def _connection_lost(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.OperationalError)
 
@@ -368,6 +378,10 @@ def _from_connection(place: str, message: str, detail: str, hint: str) -> Londis
     if re.search(r"database .* does not exist", lowered):
         return UsageError(
             place + message, detail=detail, hint=hint or "create the database, or correct the name"
+        )
+    if _STARTING.search(lowered):
+        return ServerStarting(
+            place + message, detail=detail, hint=hint or "wait until its recovery is over"
         )
     return NodeUnreachable(
         place + message,

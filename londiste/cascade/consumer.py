@@ -23,6 +23,7 @@ from londiste.consumer.source import QueueSource, position
 from londiste.db.connection import Connection, session
 from londiste.errors import BadOption, UnknownConsumer
 from londiste.pgq import batches, continuity, ticks
+from londiste.pgq.continuity import Known
 
 POSITION_LOST_HINT = (
     "if this database is complete up to its tick: --rewind; to accept where the queue is, leaving"
@@ -177,10 +178,11 @@ class NodeParts(Parts):
             continuity.forget(conn, queue, name)
         return True
 
-    def rewind(self) -> int:
-        tick = super().rewind()
-        self._take_as_it_is()
-        return tick
+    def _noted(self, on: QueueSource) -> tuple[Known | None, str]:
+        settings = self.settings
+        with self._node() as conn:
+            known = continuity.recall(conn, settings.queue_name, settings.consumer)
+            return known, self._state(conn).provider
 
     def reset(self) -> int:
         tick = super().reset()

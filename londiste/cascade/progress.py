@@ -19,8 +19,8 @@ from londiste.pgq import continuity
 from londiste.pgq.types import Batch
 
 POSITION_LOST_HINT = (
-    "if this database is complete up to its tick: londiste worker --rewind;"
-    " otherwise copy the tables again: londiste resync"
+    "londiste worker --rewind compares, and begins at the tick of this database if the provider"
+    " has the same one; with --force-resync it copies all tables again otherwise"
 )
 
 

@@ -15,6 +15,7 @@ from londiste.daemon.logging import Target
 from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
 from londiste.daemon.signals import Signals
+from londiste.errors import BadOption
 from londiste.replication.rewind import rewind
 from londiste.replication.worker import Worker
 from londiste.settings import WorkerSettings
@@ -28,7 +29,12 @@ from londiste.settings import WorkerSettings
     "--rewind",
     "rewinding",
     is_flag=True,
-    help="Let the provider begin where this node's database is, then end.",
+    help="Move the provider's consumer back to this node's position, then exit.",
+)
+@click.option(
+    "--force-resync",
+    is_flag=True,
+    help="With --rewind: if the provider has another history, copy all tables again.",
 )
 @options.daemon
 @options.pass_context
@@ -36,6 +42,7 @@ def worker(
     ctx: options.Context,
     once: bool,
     rewinding: bool,
+    force_resync: bool,
     daemon: bool,
     reload: bool,
     stop: bool,
@@ -55,8 +62,12 @@ def worker(
     if pid is not None:
         output.message(f"process {pid} was signalled")
         return
+    if force_resync and not rewinding:
+        raise BadOption(
+            "--force-resync without --rewind", hint="londiste worker --rewind --force-resync"
+        )
     if rewinding:
-        tick = rewind(settings)
+        tick = rewind(settings, force_resync=force_resync)
         output.message(f"the provider begins at tick {tick}")
         return
     if daemon and not once and settings.pidfile and running(settings.pidfile) is None:

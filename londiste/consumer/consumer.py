@@ -17,6 +17,7 @@ Sessions, source and progress are made in ``parts.py``, the loop's body is ``run
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -32,7 +33,7 @@ from londiste.consumer.each import raised_at, said
 from londiste.consumer.reading import Events
 from londiste.consumer.runner import Runner
 from londiste.daemon.logcontext import bound
-from londiste.daemon.loop import Loop
+from londiste.daemon.loop import Loop, started
 from londiste.daemon.signals import Signals
 from londiste.db.connection import usable
 from londiste.errors import (
@@ -41,6 +42,7 @@ from londiste.errors import (
     InstallError,
     LondisteError,
     PositionLost,
+    ServerStarting,
     Superseded,
     UnknownConsumer,
     UnknownQueue,
@@ -155,7 +157,8 @@ class Consumer:
         """Works until it is asked to stop: SIGTERM, SIGINT, or ``signals.stop()``.
 
         Finishes the batch then; a second signal breaks it off.  What is wrong at the start is
-        raised at once: not registered, another process, no connection.  Later the loop tries
+        raised at once: not registered, another process, no connection.  A server that is starting
+        or recovering from a crash is waited for.  Later the loop tries
         again what may get better, and raises what cannot: EventError, PositionLost, Superseded.
         """
         own = None
@@ -166,7 +169,8 @@ class Consumer:
         self.signals = signals
         try:
             with signals.handled(), self._bound():
-                self._start()
+                if not started(self._start, signals):
+                    return
                 Loop(
                     self.work,
                     signals=signals,
@@ -198,7 +202,7 @@ class Consumer:
     def try_out(self) -> None:
         """Begins as ``run`` does, and ends: raises what is wrong at the start."""
         try:
-            with self._bound():
+            with self._bound(), contextlib.suppress(ServerStarting):
                 self._parts.begin(self._running().source)
         finally:
             self.close()

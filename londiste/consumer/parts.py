@@ -211,13 +211,35 @@ class Parts:
                 hint="accept the position of the queue: --reset",
             )
         on = self.source()
+        self._compare(on, tick)
         on.register(tick)
         if self.delivery in _POSITIONED:
             with self._stored() as stored:
-                # Somebody has decided that the position belongs to this queue.
-                stored.note(None)
                 self._prove(on, stored)
         return tick
+
+    def _noted(self, on: QueueSource) -> tuple[Known | None, str]:
+        """By what the queue of the stored position is known again, and the place it is at now."""
+        if self.delivery not in _POSITIONED:
+            return None, on.queue
+        with self._stored() as stored:
+            return _known(stored.known()), on.queue
+
+    def _compare(self, on: QueueSource, tick: int) -> None:
+        """Raises PositionLost when the tick of this number is another one in the queue."""
+        known, place_now = self._noted(on)
+        if known is None or known.tick != tick:
+            # Moved by hand, or by an earlier version: the number is all there is.
+            return
+        with on.administering() as conn:
+            facts = continuity.look(conn, on.queue, on.consumer, known, tick)
+        reason = continuity.rewind_obstacle(known, facts, place_now, tick)
+        if reason is not None:
+            raise PositionLost(
+                f"consumer {on.consumer} of queue {on.queue} cannot begin at tick {tick}",
+                detail=f"{reason}; events would be left out, nothing was changed",
+                hint="bring the data to where the queue is, then accept its position: --reset",
+            )
 
     def reset(self) -> int:
         """``Consumer.reset``."""

@@ -18,12 +18,14 @@ import psycopg
 
 from londiste.daemon import logcontext
 from londiste.daemon.signals import Interrupted, Signals
-from londiste.errors import LondisteError, Superseded, from_database
+from londiste.errors import LondisteError, ServerStarting, Superseded, from_database
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 30.0
+#: Seconds between looks at a server that takes no connections yet.
+STARTING_PAUSE = 0.5
 
 Work = Callable[[], bool]
 
@@ -135,6 +137,28 @@ class Loop:
             log.info("settings read again")
         except LondisteError as error:
             log.error("settings not read again, the old ones stay: %s", describe(error))
+
+
+def started(start: Callable[[], None], signals: Signals) -> bool:
+    """Begins; waits while a server starts or recovers from a crash.  False: a stop was asked for.
+
+    Raises everything else that ``start`` raises.
+    """
+    trouble = Trouble()
+    try:
+        while not signals.stopping:
+            try:
+                start()
+            except ServerStarting as error:
+                if trouble.failed(error):
+                    report(error, trouble)
+                signals.wait(STARTING_PAUSE)
+            else:
+                trouble.over()
+                return True
+    except Interrupted:
+        log.warning("stopped before the server was there")
+    return False
 
 
 def as_londiste(error: Exception) -> LondisteError:

@@ -40,6 +40,18 @@ class Known:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """That a position was found lost; it stays so until ``forget_lost``, which is decided by hand.
+
+    source -- name of the place that it did not fit.
+    """
+
+    source: str
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True)
 class Facts:
     """What the queue says now; see ``pgq.position_facts``.
 
@@ -80,6 +92,30 @@ def decide(known: Known, facts: Facts, tick: int) -> str | None:
         return "the consumer is not registered any more"
     if facts.registration != known.registration and facts.finished_tick != tick:
         return f"the consumer was registered anew, at tick {facts.finished_tick}"
+    if facts.finished_tick is not None and facts.finished_tick > tick:
+        return (
+            f"the queue has given out everything up to tick {facts.finished_tick}, the data are"
+            f" complete up to tick {tick}: this database is a backup or a copy of another one"
+        )
+    return None
+
+
+def rewind_obstacle(known: Known | None, facts: Facts, source: str, tick: int) -> str | None:
+    """Why the queue must not begin at ``tick`` again, where the data are; None: it may.
+
+    Pure.  A branch has the ticks of its provider, so their times are compared at any source.
+    """
+    if known is None or known.tick != tick:
+        return f"nothing is noted of the queue in which tick {tick} was read"
+    if facts.tick_time is None:
+        return f"the queue has ticks {facts.first_tick} to {facts.last_tick}, not tick {tick}"
+    if facts.tick_time != known.tick_time:
+        return f"tick {tick} is another one: made at {facts.tick_time}, not at {known.tick_time}"
+    if known.source == source and facts.generation != known.generation:
+        if facts.valid_until is None:
+            return "the queue was made anew"
+        if tick > facts.valid_until:
+            return f"the queue was restored from a dump that ends at tick {facts.valid_until}"
     return None
 
 
@@ -187,6 +223,22 @@ def moving(conn: Connection, queue: str, consumer: str, batch: Batch) -> None:
     call.later(conn, "pgq.move_known_tick", queue, consumer, batch.tick_id, batch.tick_time)
 
 
+def lost(conn: Connection, queue: str, consumer: str) -> Lost | None:
+    """What was found wrong with the position, as the database of the data knows it."""
+    found = call.records(conn, Lost, "pgq.get_lost_position", queue, consumer)
+    return found[0] if found else None
+
+
+def note_lost(conn: Connection, queue: str, consumer: str, source: str, reason: str) -> None:
+    """Notes that the position is lost; the first reason stays."""
+    call.value(conn, "pgq.note_lost_position", queue, consumer, source, reason)
+
+
+def forget_lost(conn: Connection, queue: str, consumer: str) -> None:
+    """The position counts again, by decision."""
+    call.value(conn, "pgq.forget_lost_position", queue, consumer)
+
+
 def forget(conn: Connection, queue: str, consumer: str | None = None) -> None:
     """Forgets it, for one consumer or all: the queue is taken as it is found next."""
     call.value(conn, "pgq.forget_known_sources", queue, consumer)
@@ -195,14 +247,19 @@ def forget(conn: Connection, queue: str, consumer: str | None = None) -> None:
 __all__ = [
     "Facts",
     "Known",
+    "Lost",
     "decide",
     "forget",
+    "forget_lost",
     "forgotten",
     "look",
+    "lost",
     "moved",
     "moving",
     "note",
+    "note_lost",
     "prove",
     "recall",
+    "rewind_obstacle",
     "same_tick",
 ]

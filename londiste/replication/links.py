@@ -6,7 +6,9 @@ import contextlib
 import logging
 import os
 import socket
+import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import psycopg
@@ -18,12 +20,16 @@ from londiste.cascade.types import WorkerState
 from londiste.db.alone import become_the_one
 from londiste.db.connection import Connection, ask_backend, connect, limit_answers, place
 from londiste.db.notify import Listener
-from londiste.errors import BadOption, NodeBusy, StateError
+from londiste.db.queries import query
+from londiste.errors import BadOption, NodeBusy, PositionLost, StateError
 from londiste.pgq import batches, continuity
 
 log = logging.getLogger(__name__)
 
 TICK_CHANNEL = "pgq_tick"
+
+#: By this a session on the provider is known to be of this process, and not of a copy of its node.
+_PROCESS = uuid.uuid4().hex[:12]
 
 
 def own_node(dsn: str, *, queue: str, job: str, lock_timeout: float) -> Connection:
@@ -75,7 +81,7 @@ def provider(
     """
     conn = connect(
         with_extra(location, extra),
-        name=f"londiste worker {name}",
+        name=f"londiste worker {name}"[:50] + f" {_PROCESS}",
         autocommit=True,
         idle_timeout_ms=10 * 60 * 1000,
         answer_seconds=answer_seconds,
@@ -94,6 +100,46 @@ def provider(
         conn.close()
         raise
     return conn
+
+
+def be_the_one_reader(source: Connection, state: WorkerState) -> None:
+    """Makes this session the only one on the provider that reads for the node.
+
+    A node that was copied as files has the name, the keys and the position of the other one; the
+    lock of a session on the provider is what the two cannot share.  A session that this process
+    has lost, and the provider has not noticed, is ended.
+
+    Raises NodeBusy naming the other session.
+    """
+    job = f"reader {state.queue}\n{state.worker}"
+    with contextlib.suppress(psycopg.Error):
+        source.execute(query("end_own_reader"), {"job": job})
+    other = become_the_one(source, job)
+    if other is not None:
+        raise NodeBusy(
+            f"another worker reads queue {state.queue} from node {state.provider} for node"
+            f" {state.name}",
+            detail=f"{other}; it is a copy of this node, or this node was started twice",
+            hint="stop one of the two for good; a copy that is to be a node of its own:"
+            " londiste drop-node there, then londiste create-leaf with another name",
+        )
+
+
+def unregistered(state: WorkerState) -> PositionLost:
+    """The error of a node that its provider does not know any more."""
+    return PositionLost(
+        f"node {state.provider} does not know worker {state.worker} of queue {state.queue}",
+        detail="the consumer is not registered any more",
+        hint=_register_again(state),
+    )
+
+
+def _register_again(state: WorkerState) -> str:
+    # A node that was taken for lost: its provider has forgotten it.
+    return (
+        f"londiste change-provider --provider {state.provider} registers it again, where it"
+        " stands; if its tick is gone: londiste drop-node, and make it anew"
+    )
 
 
 def refuse_lost_root(source: Connection, target: Connection, queue: str, provider: str) -> None:
@@ -124,20 +170,32 @@ def prove_continuity(
 
     stands -- where the node stands at the provider, when its position comes from elsewhere.
 
-    Raises PositionLost when it was restored or made anew, or the worker registered anew.
+    Raises PositionLost when it was restored or made anew, or the worker registered anew; and again
+    until somebody has decided, although later batches fit.
     """
     queue, worker = state.queue, state.worker
+    lost = continuity.lost(target, queue, worker)
+    if lost is not None and lost.source == state.provider:
+        raise PositionLost(
+            f"consumer {worker} of queue {queue} has lost its position at {state.provider}",
+            detail=f"since {lost.since:%F %T%z}: {lost.reason}",
+            hint=POSITION_LOST_HINT,
+        )
     tick = state.completed_tick if stands is None else stands
     known = continuity.recall(target, queue, worker)
     facts = continuity.look(source, queue, worker, known, tick)
-    hint = POSITION_LOST_HINT
-    if facts.registration is None:
-        # A node that was taken for lost: its provider has forgotten it.
-        hint = (
-            f"londiste change-provider --provider {state.provider} registers it again, where it"
-            " stands; if its tick is gone: londiste drop-node, and make it anew"
-        )
-    found = continuity.prove(queue, worker, state.provider, tick, known, facts, hint=hint)
+    hint = _register_again(state) if facts.registration is None else POSITION_LOST_HINT
+    compared = facts
+    if state.combined_queue is not None and (facts.finished_tick or 0) > tick:
+        # A leaf that merges puts itself back to where its rows are.
+        compared = replace(facts, finished_tick=tick)
+    try:
+        found = continuity.prove(queue, worker, state.provider, tick, known, compared, hint=hint)
+    except PositionLost as error:
+        if facts.registration is not None:
+            # Later batches may fit again, and the rows that are missing would not come.
+            continuity.note_lost(target, queue, worker, state.provider, error.detail)
+        raise
     if found is not None and found != known:
         continuity.note(target, queue, worker, found)
     if state.combined_queue is None and continuity.forgotten(known, facts, state.provider, tick):

@@ -178,6 +178,7 @@ def open_source(
         answer_seconds=settings.lock_timeout + settings.answer_timeout,
     )
     try:
+        links.be_the_one_reader(conn, state)
         links.refuse_lost_root(conn, target, state.queue, state.provider)
         stands = None
         if duty.wait_behind:

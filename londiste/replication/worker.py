@@ -17,6 +17,7 @@ root has no provider: its worker publishes watermark and sequences.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -26,18 +27,20 @@ from londiste.cascade import fencing, nodes
 from londiste.cascade.roles import Duties, duties
 from londiste.cascade.types import Hold, NodeType, WorkerState
 from londiste.daemon import crash, logcontext
-from londiste.daemon.loop import Loop, describe
+from londiste.daemon.loop import Loop, describe, started
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection, connect, place, usable
 from londiste.errors import (
     CombinedClosed,
     EventError,
     LondisteError,
+    PositionLost,
+    ServerStarting,
     StateError,
     Superseded,
     UsageError,
 )
-from londiste.pgq import batches
+from londiste.pgq import batches, continuity
 from londiste.pgq.batches import Opened
 from londiste.replication import links, merging, tables
 from londiste.replication.copies import Copies
@@ -132,12 +135,13 @@ class Worker:
         """Works until a stop is asked for.
 
         Raises at once what is wrong at the start: no such node, another worker, no connection
-        to this node.  Later everything is tried again, except Superseded.
+        to this node.  A server that is starting or recovering is waited for.  Later everything is
+        tried again, except Superseded.
         """
         with self._bound():
             try:
-                self._start()
-                self._loop.run()
+                if started(self._start, self.signals):
+                    self._loop.run()
             finally:
                 self.close()
 
@@ -172,7 +176,8 @@ class Worker:
     def try_out(self) -> None:
         """Begins as ``run`` does, and ends: raises what is wrong at the start."""
         try:
-            self._start()
+            with contextlib.suppress(ServerStarting):
+                self._start()
         finally:
             self.close()
 
@@ -385,6 +390,9 @@ class Worker:
                 return True
             except CombinedClosed as closed:
                 return self._wait_for_combined(closed)
+            except PositionLost as error:
+                self._keep_lost(state, error)
+                raise
             except Waits as script:
                 log.info("the script in this batch waits for script %s", script)
                 self._take_anew(source, state)
@@ -441,6 +449,17 @@ class Worker:
             raise closed
         self._loop.delay = COPY_DELAY
         return False
+
+    def _keep_lost(self, state: WorkerState, error: PositionLost) -> None:
+        """A position that does not fit stays lost until somebody decides: ``links`` asks."""
+        self._sessions.close_source()
+        continuity.note_lost(
+            self._sessions.node(),
+            state.queue,
+            state.worker,
+            state.provider,
+            f"{error.message}; {error.detail}",
+        )
 
     def _take_anew(self, source: Source, state: WorkerState) -> None:
         """The open batch is put back, to be asked for in another size, or later."""

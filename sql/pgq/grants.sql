@@ -24,8 +24,9 @@ grant usage on sequence
     pgq.batch_id_seq
 to pgq_admin;
 
-revoke all on pgq.cluster_identity, pgq.queue_generation, pgq.known_source from public;
-grant select, insert, update, delete on pgq.known_source to pgq_admin;
+revoke all on pgq.cluster_identity, pgq.queue_generation, pgq.known_source, pgq.lost_position
+from public;
+grant select, insert, update, delete on pgq.known_source, pgq.lost_position to pgq_admin;
 grant select on pgq.cluster_identity, pgq.queue_generation to public, pgq_reader;
 
 revoke all on all functions in schema pgq from public, pgq_reader, pgq_writer, pgq_admin;
@@ -132,7 +133,10 @@ grant execute on function
     pgq.note_known_source(text, text, text, uuid, int4, int8, timestamptz),
     pgq.move_known_tick(text, text, int8, timestamptz),
     pgq.get_known_source(text, text),
-    pgq.forget_known_sources(text, text)
+    pgq.forget_known_sources(text, text),
+    pgq.get_lost_position(text, text),
+    pgq.note_lost_position(text, text, text, text),
+    pgq.forget_lost_position(text, text)
 to pgq_admin;
 
 -- producers: what insert_event() and its like call for them

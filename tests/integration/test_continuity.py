@@ -58,9 +58,17 @@ def test_a_provider_that_was_set_back_is_noticed_before_and_after_it_went_on(lin
     refused(line, leaf, "it is older than the data")
     # The same number again, for another tick with other events: they would count as read.
     assert write(line, root, 3) == lost
-    refused(line, leaf, f"tick {lost} is another one")
+    refused(line, leaf, "it is older than the data")
+    done = line.run(leaf, "worker", "--rewind")
+    assert done.code == 3 and f"tick {lost} is another one" in done.err, str(done)
+    assert "--rewind --force-resync" in done.err
     assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
-    assert "is another one" in (line.error(leaf) or "")
+    assert "it is older than the data" in (line.error(leaf) or "")
+    # The sign goes with rotation, and nothing else would tell.
+    root.database.execute("delete from pgq.tick where tick_id <= %s", lost)
+    refused(line, leaf, "it is older than the data")
+    done = line.run(leaf, "worker", "--rewind")
+    assert done.code == 3 and f"not tick {lost}" in done.err, str(done)
 
 
 def test_a_worker_that_runs_notices_it_by_the_batch(line: Line) -> None:

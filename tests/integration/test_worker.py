@@ -351,6 +351,8 @@ def test_a_node_restored_from_a_backup_begins_where_it_is(line: Line) -> None:
         "set session_replication_role = replica; delete from a where id = 2;"
         f"update pgq_node.local_state set last_tick_id = {old} where consumer_name = 'leaf_worker'"
     )
+    (made,) = root.database.execute("select tick_time from pgq.tick where tick_id = %s", old)[0]
+    leaf.database.execute("update pgq.known_source set ks_tick = %s, ks_tick_time = %s", old, made)
     done = line.run(leaf, "worker", "--once")
     assert done.code == 3, str(done)
     assert "--rewind" in done.err

@@ -11,6 +11,9 @@ as $$
 declare
     v_count int4;
 begin
+    delete from pgq.lost_position
+    where lp_queue = i_queue_name
+        and (i_consumer_name is null or lp_consumer = i_consumer_name);
     delete from pgq.known_source
     where ks_queue = i_queue_name
         and (i_consumer_name is null or ks_consumer = i_consumer_name);

@@ -31,6 +31,8 @@ begin
             || coalesce(i_consumer_name, 'NULL') into ret_code, ret_note;
         return;
     end if;
+    -- Whoever leads it there has decided about a position that was lost.
+    perform pgq.forget_lost_position(i_queue_name, i_consumer_name);
     select 200, 'Consumer provider node set to: ' || i_new_provider into ret_code, ret_note;
 end;
 $$;

@@ -74,6 +74,9 @@ begin
     update pgq.known_source
     set ks_source = i_new_name
     where ks_queue = i_queue_name and ks_source = i_old_name;
+    update pgq.lost_position
+    set lp_source = i_new_name
+    where lp_queue = i_queue_name and lp_source = i_old_name;
 
     select s.watermark_name, c.last_tick into v_old_marker, v_tick
     from pgq_node.subscriber_info s,
