@@ -56,15 +56,16 @@ def _plain(text: str) -> str:
 
 
 def _key(text: str, image: dict[str, str | None]) -> tuple[str, ...]:
-    """The names in a list joined by commas; a name may have commas, the row tells."""
+    """The names in a list joined by commas or blanks; a name may have some, the row tells."""
     if not text:
         return ()
     names: list[str] = []
     start = ""
     for part in text.split(","):
         start = f"{start},{part}" if start else part
-        if start in image:
-            names.append(start)
+        found = [start] if start in image else start.split()
+        if found and all(name in image for name in found):
+            names += found
             start = ""
     if start:
         raise Malformed("key column {} is not in its data", quoted=start[:80])

@@ -70,13 +70,12 @@ def check(
     if table not in at_root:
         return
     try:
-        row = root.execute(
+        ignored = root.execute(
             query("ignored_columns"), {"queue": queue, "table": str(at_root[table])}
-        ).fetchone()
+        ).fetchall()
     except psycopg.Error as error:
         raise from_database(error, where=place(root_dsn)) from error
-    ignored = [] if row is None else [n.strip() for n in str(row[0]).split(",")]
-    missing = [name for name in ignored if name and wants.keeps(name)]
+    missing = [name for (name,) in ignored if wants.keeps(name)]
     if missing:
         raise BadOption(
             f"--where: events of table {table} do not have all columns",

@@ -164,6 +164,7 @@ grant execute on function
         text, text, text, text, oid, text, text, text[], record, record
     ),
     pgq._trigger_options(text[], text, text),
+    pgq._column_list(text[], text[]),
     pgq._key_columns(oid),
     pgq._pick(text[], text[], text[]),
     pgq._row_columns(oid),

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from londiste.changes.decode import decode
+from londiste.changes.types import Op, RowChange
 from tests.fix_cluster import Database
-from tests.sql.queue_events import Fields, take_events, writer
+from tests.sql.queue_events import Fields, as_event, take_events, writer
 
 Session = psycopg.Connection[tuple[object, ...]]
 TRIGGERS = ("sqltriga", "logutriga", "jsontriga")
@@ -91,6 +93,42 @@ def test_ignored_columns_are_in_no_event_and_cause_none(app: Session, trigger: s
     assert len(events) == 3, "the second update changes nothing, and that is logged"
     for word in ("secret", "hidden", "42", "43", "qty"):
         assert all(word not in (event.data or "") for event in events)
+
+
+BLANKS = ["a, b", " a b ", "a ,\tb", "a\nb", ",a,,b,"]
+
+
+@pytest.mark.parametrize("columns", BLANKS)
+@pytest.mark.parametrize("trigger", [*TRIGGERS, "own capture"])
+def test_blanks_separate_the_names_of_columns(app: Session, trigger: str, columns: str) -> None:
+    app.execute("create table pair (b text, a text, c int4, d text)")
+    for option in ("ignore", "pkey"):
+        options = [f"{option}={columns}"] + ["pkey=c"] * (option == "ignore")
+        if trigger == "own capture":
+            app.execute("drop trigger if exists x on pair")
+            app.execute("select londiste.create_capture('q', 'pair', %s)", [options])
+        else:
+            attach(app, trigger, *options, table="pair")
+        app.execute("insert into pair values ('secret', 'hidden', 1, 'seen')")
+        app.execute("update pair set d = 'changed'")
+        app.execute("delete from pair")
+        for event in take_events(app):
+            change = decode(as_event(event))
+            assert isinstance(change, RowChange)
+            if option == "ignore":
+                assert not {"a", "b"} & set(change.image)
+                assert "secret" not in str(event)
+            elif trigger != "sqltriga" or change.op is not Op.INSERT:
+                assert change.key == ("a", "b")
+
+
+def test_a_name_with_a_blank_is_one_name(app: Session) -> None:
+    app.execute('create table odd ("my key" int4, "my note" text, my int4, v int4)')
+    attach(app, "logutriga", "pkey=my key", "ignore=v, my note", table="odd")
+    app.execute("insert into odd values (1, 'secret', 2, 3)")
+    (event,) = take_events(app)
+    # A name that could be two is left out as one and as two.
+    assert (event.type, event.data) == ("I:my key", "my+key=1")
 
 
 def test_pkey_replaces_the_key(app: Session) -> None:

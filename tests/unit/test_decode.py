@@ -71,6 +71,16 @@ def header(op: str = "INSERT", key: tuple[str, ...] = ("id",)) -> str:
             change(Op.INSERT, (), {'Sel"ect': "", "a$1": "a,b)", "Été": "where"}),
         ),
         (
+            "U:id, region",
+            "id=1&region=eu&note",
+            change(Op.UPDATE, ("id", "region"), {"id": "1", "region": "eu", "note": None}),
+        ),
+        (
+            "D:my key,a\tb",
+            "my+key=1&a=2&b=3",
+            change(Op.DELETE, ("my key", "a", "b"), {"my key": "1", "a": "2", "b": "3"}),
+        ),
+        (
             "I:id,region",
             "id=1&region=eu&name=kiwi+%26+lime&qty&note=",
             change(

@@ -66,6 +66,10 @@ begin
         return true;
     end if;
 
+    select r.names, r.statement into v_names, v_statement from pgq._row_values_sql(i_relid) as r;
+    if v_args.key_columns is not null then
+        v_key := pgq._column_list(v_key, v_names);
+    end if;
     if i_op <> 'INSERT' and v_key = '{}' then
         raise exception using
             errcode = 'LD100',
@@ -74,7 +78,6 @@ begin
             hint = 'add a primary key, or name key columns in the trigger: pkey=column,column';
     end if;
 
-    select r.names, r.statement into v_names, v_statement from pgq._row_values_sql(i_relid) as r;
     if i_op <> 'DELETE' then
         execute v_statement into v_new using i_new;
     end if;

@@ -16,7 +16,8 @@ as $$
 /*
  * The arguments of a change-log trigger, checked.
  *
- * key_columns and condition are NULL when not given.  fields holds six expressions or
+ * key_columns and condition are NULL when not given; key_columns is what stands between the commas.
+ * fields holds six expressions or
  * NULLs: for ev_type, ev_data, ev_extra1 … ev_extra4.
  *
  * No search_path of its own: the trigger functions that call it have pinned theirs.
@@ -54,7 +55,7 @@ begin
         elsif v_arg = v_name then
             v_name := null;
         elsif v_name = 'ignore' then
-            ignored := string_to_array(v_value, ',');
+            ignored := pgq._column_list(string_to_array(v_value, ','), null);
             v_rowwise := true;
         elsif v_name = 'pkey' then
             key_columns := string_to_array(v_value, ',');

@@ -9,12 +9,16 @@ as $$
  * else the primary key; empty without one.
  */
 declare
-    v_key text[] := (londiste._capture_options(i_args[3:])).key_columns;
+    v_given text[] := (londiste._capture_options(i_args[3:])).key_columns;
+    v_columns text[];
+    v_key text[];
 begin
-    if v_key <> '{}'
-        and v_key <@ array(select c.name from londiste._row_columns(i_relid) as c)
-    then
-        return v_key;
+    if v_given <> '{}' then
+        v_columns := array(select c.name from londiste._row_columns(i_relid) as c);
+        v_key := pgq._column_list(v_given, v_columns);
+        if v_key <> '{}' and v_key <@ v_columns then
+            return v_key;
+        end if;
     end if;
     if pg_trigger_depth() = 0 then
         return pgq._key_columns(i_relid);

@@ -15,7 +15,8 @@ as $$
 /*
  * The options of create_capture(), checked.
  *
- * key_columns and condition are NULL when not given; extras holds three expressions or
+ * key_columns and condition are NULL when not given; key_columns is what stands between the commas,
+ * see _capture_key_columns(); extras holds three expressions or
  * NULLs, for ev_extra2 to ev_extra4; ops is a subset of IUD in this order; form is auto, row or
  * statement: row with whole_row, which is for tables without a key.
  */
@@ -43,7 +44,7 @@ begin
         elsif v_name = 'pkey' then
             key_columns := string_to_array(v_value, ',');
         elsif v_name = 'ignore' then
-            ignored := string_to_array(v_value, ',');
+            ignored := pgq._column_list(string_to_array(v_value, ','), null);
         elsif v_name = 'when' then
             condition := v_value;
         elsif v_name in ('ev_extra2', 'ev_extra3', 'ev_extra4') then

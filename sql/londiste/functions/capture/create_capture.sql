@@ -24,6 +24,7 @@ declare
     v_args text[] := array[i_queue_name, v_event_table] || i_options;
     v_arguments text;
     v_function text;
+    v_columns text[];
     v_missing text;
     v_trigger record;
 begin
@@ -47,15 +48,16 @@ begin
     if not exists (select from pgq.queue as q where q.queue_name = i_queue_name) then
         perform pgq._raise_no_queue('No such queue', i_queue_name);
     end if;
+    v_columns := array(select c.name from pgq._row_columns(v_relid) as c);
     select n.name into v_missing
-    from unnest(v_options.key_columns) as n (name)
-    where n.name not in (select c.name from pgq._row_columns(v_relid) as c);
+    from unnest(pgq._column_list(v_options.key_columns, v_columns)) as n (name)
+    where n.name <> all (v_columns);
     if found then
         raise exception using
             errcode = 'LD005',
             message = format('pkey= names %s, which is no column of %s', quote_ident(v_missing),
                 londiste._full_name(i_table_name)),
-            hint = 'names are separated by commas, without blanks and quotes';
+            hint = 'names are separated by commas and blanks, without quotes';
     end if;
 
     perform londiste.drop_capture(i_queue_name, i_table_name);
