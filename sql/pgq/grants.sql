@@ -161,14 +161,16 @@ to pgq_writer;
 -- deny trigger says deny, and not that a helper is forbidden; insert_event() guards the queue.
 grant execute on function
     pgq._log_change(
-        text, text, text, text, oid, text, text, text[], record, record
+        text, text, text, text, oid, text, text, text[], record, record, text
     ),
     pgq._trigger_options(text[], text, text),
     pgq._column_list(text[], text[]),
     pgq._key_columns(oid),
     pgq._pick(text[], text[], text[]),
     pgq._row_columns(oid),
-    pgq._row_expression(text, record),
+    pgq._row_expression(text, record, text[], text),
+    pgq._expression_sql(text, text[], text),
+    pgq._checked_path(text),
     pgq._row_json_sql(oid, text[]),
     pgq._row_values_sql(oid),
     pgq._json_event_type(text, text, text, text[]),

@@ -274,6 +274,91 @@ def test_expressions_run_with_the_rights_of_the_writer(app: Session) -> None:
         app.execute("drop role fix_clerk")
 
 
+@pytest.mark.parametrize("trigger", [*TRIGGERS, "own capture"])
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("user", "clerk"),
+        ("user || '-' || \"user\"", "clerk-clerk"),
+        ("order + 1", "3"),
+        ("Kind", "big"),
+        ("kind", "small"),
+        (
+            "kind || 'Kind' || $$kind$$ || E'\\'kind' || $a$ $$kind $a$",
+            "smallKindkind'kind $$kind ",
+        ),
+        ("date(at)::date /* kind */ -- kind", "2024-02-03"),
+        ("'2024-02-04'::date - at", "1"),
+        ("upper(kind)", "SMALL"),
+        ("(select max(kind) from (select 'x' as kind) as v)", "small"),
+        ("(select v.kind from (select 'x' as kind) as v)", "x"),
+        ('"order" + 1e2', "102"),
+        ("straße", "1"),
+        ("KIND", "small"),
+    ],
+)
+def test_a_word_that_is_a_column_as_written_is_its_value(
+    app: Session, trigger: str, expression: str, expected: str
+) -> None:
+    app.execute(
+        'create table odd (id int4 primary key, "user" text, "order" int4, "Kind" text, kind text,'
+        ' at date, date text, upper text, "straße" int4)'
+    )
+    if trigger == "own capture":
+        app.execute("select londiste.create_capture('q', 'odd', %s)", [[f"ev_extra2={expression}"]])
+    else:
+        attach(app, trigger, f"ev_extra2={expression}", table="odd")
+    app.execute("insert into odd values (1, 'clerk', 2, 'big', 'small', '2024-02-03', 'd', 'u', 1)")
+    assert [event.extra2 for event in take_events(app)] == [expected]
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_expressions_resolve_in_the_path_of_the_session(app: Session, trigger: str) -> None:
+    app.execute("create schema app")
+    app.execute("create function app.wanted(int4) returns bool language sql as 'select $1 > 10'")
+    attach(app, trigger, "when=wanted(qty)", "ev_extra2=qty > 20")
+    with pytest.raises(psycopg.errors.UndefinedFunction):
+        app.execute("insert into t values (1, 'a', 50)")
+    app.execute("set search_path = app, public")
+    app.execute("insert into t values (1, 'a', 50), (2, 'b', 5)")
+    assert app.execute("show search_path").fetchone() == ("app, public",)
+    attach(app, trigger, "when=wanted(qty)", 'search_path= App,"$user",public ')
+    app.execute("set search_path = public")
+    app.execute("insert into t values (3, 'a', 50), (4, 'b', 5)")
+    assert [event.extra2 for event in take_events(app)] == ["t", None]
+
+
+@pytest.mark.parametrize("flags", ["L", "C"])
+def test_a_trigger_of_londiste_keeps_the_path_that_its_session_began_with(
+    app: Session, pgq_db: Database, flags: str
+) -> None:
+    app.execute("create schema app")
+    app.execute("create function app.wanted(int4) returns bool language sql as 'select $1 > 10'")
+    made = "select londiste.create_trigger('q', 't', %s, 't', 'root')"
+    args = [f"tgflags={flags}", "when=wanted(qty)"]
+    with psycopg.connect(pgq_db.dsn, options="-c search_path=app,public", autocommit=True) as conn:
+        conn.execute("set search_path = pg_catalog")
+        conn.execute(made, [args])
+    app.execute("insert into t values (1, 'a', 50), (2, 'b', 5)")
+    app.execute(made, [args])
+    app.execute("alter table t add column later int4")
+    app.execute("insert into t values (3, 'a', 50), (4, 'b', 5)")
+    assert len(take_events(app)) == 2
+
+
+def test_a_path_that_is_no_list_of_schemas_is_refused(app: Session) -> None:
+    for path in ("app; drop table t", "a,,b", "'x'", "pg_catalog as $$"):
+        attach(app, "logutriga", "when=true", f"search_path={path}")
+        assert (
+            refused(app, "insert into t values (1)").message_primary == "bad param to pgq trigger"
+        )
+        with pytest.raises(psycopg.Error):
+            app.execute(
+                "select londiste.create_capture('q', 't', %s)",
+                [["when=true", f"search_path={path}"]],
+            )
+
+
 def test_functions_on_the_writers_search_path_are_not_used(app: Session) -> None:
     app.execute(
         "create function public.quote_ident(text) returns text language sql"

@@ -8,19 +8,31 @@ create or replace function pgq._log_change(
     i_table text,
     i_args text[],
     i_new record,
-    i_old record)
+    i_old record,
+    i_path text)
 returns bool
 language plpgsql
+set search_path = pg_catalog, pg_temp
+set DateStyle = 'ISO, YMD'
+set IntervalStyle = postgres
+set TimeZone = UTC
+set extra_float_digits = 1
+set bytea_output = hex
+set xmloption = content
+set lc_monetary = 'C'
+set standard_conforming_strings = on
+set quote_all_identifiers = off
 as $$
 /*
  * Makes the event of one change and inserts it: what the three change-log triggers share.
  *
- * i_format is sql, url or json, the rest is what a trigger function knows.  False when the
- * change itself has to be suppressed (SKIP).
+ * i_format is sql, url or json, i_path the session's search_path, for expressions that have
+ * none of their own; the rest is what a trigger function knows.  False when the change itself has
+ * to be suppressed (SKIP).
  *
  * The order is part of the interface: deny, default fields with their errors, magic columns,
- * ev_*= expressions, when=, insert.  search_path and text settings are those the trigger
- * functions have pinned.
+ * ev_*= expressions, when=, insert.  The settings are pinned because captured text must not
+ * depend on the session that happens to write.
  */
 declare
     v_args record;
@@ -170,12 +182,14 @@ begin
 
     for v_field in 1 .. 6 loop
         if v_args.fields[v_field] is not null then
-            v_fields[v_field] := pgq._row_expression(v_args.fields[v_field], v_row);
+            v_fields[v_field] := pgq._row_expression(v_args.fields[v_field], v_row,
+                v_names, coalesce(v_args.path, i_path));
         end if;
     end loop;
 
     if v_args.condition is not null then
-        v_condition := pgq._row_expression(v_args.condition, v_row)::bool;
+        v_condition := pgq._row_expression(v_args.condition, v_row, v_names,
+            coalesce(v_args.path, i_path))::bool;
         if v_condition is null then
             raise exception using
                 errcode = 'LD005',

@@ -14,7 +14,7 @@ as $$
  * i_new and i_old are the values of i_names.  An UPDATE that changes nothing sets the first
  * key column to itself, because there is no empty SET.
  *
- * No search_path of its own: the trigger functions that call it have pinned theirs.
+ * No search_path of its own: _log_change(), which calls it, has pinned one.
  */
 declare
     v_set text;

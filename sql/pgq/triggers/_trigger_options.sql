@@ -9,18 +9,18 @@ create or replace function pgq._trigger_options(
     out ignored text[],
     out key_columns text[],
     out condition text,
-    out fields text[])
+    out fields text[],
+    out path text)
 language plpgsql
 immutable
 as $$
 /*
  * The arguments of a change-log trigger, checked.
  *
- * key_columns and condition are NULL when not given; key_columns is what stands between the commas.
- * fields holds six expressions or
- * NULLs: for ev_type, ev_data, ev_extra1 … ev_extra4.
+ * key_columns, condition and path are NULL when not given; key_columns is what stands between the
+ * commas.  fields holds six expressions or NULLs: for ev_type, ev_data, ev_extra1 … ev_extra4.
  *
- * No search_path of its own: the trigger functions that call it have pinned theirs.
+ * No search_path of its own: _log_change(), which calls it, has pinned one.
  */
 declare
     v_arg text;
@@ -63,6 +63,9 @@ begin
         elsif v_name = 'when' then
             condition := v_value;
             v_rowwise := true;
+        elsif v_name = 'search_path' then
+            path := pgq._checked_path(v_value);
+            v_rowwise := true;
         elsif v_name = any (v_names) then
             fields[array_position(v_names, v_name)] := v_value;
             v_rowwise := true;
@@ -74,8 +77,8 @@ begin
                 errcode = 'LD005',
                 message = 'bad param to pgq trigger',
                 detail = format('argument %s is %L', v_pos + 1, v_arg),
-                hint = 'known are SKIP, backup, deny, ignore=, pkey=, when=, ev_type=, ev_data='
-                    ' and ev_extra1= to ev_extra4=';
+                hint = 'known are SKIP, backup, deny, ignore=, pkey=, when=, ev_type=, ev_data=,'
+                    ' ev_extra1= to ev_extra4= and search_path=';
         end if;
     end loop;
     if i_op = 'TRUNCATE' and v_rowwise then

@@ -23,7 +23,7 @@ as $$
  *
  * i_pieces is what _capture_now() returned for ($1) and ($2).  Its statements are executed for each row: slower, but
  * no change is lost and no writer fails until the capture is made anew.  All settings are pinned, because the
- * capture pins what it needed for the columns there were.
+ * capture pins what it needed for the columns there were; the path is the one of the user's expressions.
  */
 declare
     v_pieces record;
@@ -34,6 +34,8 @@ declare
     v_sources text[];
     v_source text;
 begin
+    perform set_config('search_path', coalesce((londiste._capture_options(i_args[3:])).path,
+        current_setting('search_path')), true);
     select * into v_pieces
     from json_to_record(i_pieces::json) as p (
         on_insert text, on_update text, on_delete text, state_of_old text, state_of_new text,

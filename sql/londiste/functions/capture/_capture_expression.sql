@@ -9,10 +9,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * The expression that gives the text of an expression of the user, which sees the columns of
- * the row by their bare names.
+ * the row by their bare names: any word that is a column as written (pgq._expression_sql()).
  */
-select '(select case num_nulls(x.value) when 0 then format(''%s'', x.value) end from (select (select '
-    || i_expression || E'\n) from (select '
+select '(select case pg_catalog.num_nulls(x.value) when 0 then pg_catalog.format(''%s'', x.value) end'
+    || ' from (select (select ' || pgq._expression_sql(i_expression, array_agg(c.name), i_row) || E'\n) from (select '
     || string_agg(
         format('%1$s.%2$s as %2$s', i_row, londiste._capture_column(c.name)),
         ', ' order by c.pos)

@@ -7,7 +7,8 @@ create or replace function londiste._capture_options(
     out backup bool,
     out deny bool,
     out ops text,
-    out form text)
+    out form text,
+    out path text)
 language plpgsql
 immutable
 set search_path = pg_catalog, pg_temp
@@ -18,7 +19,7 @@ as $$
  * key_columns and condition are NULL when not given; key_columns is what stands between the commas,
  * see _capture_key_columns(); extras holds three expressions or
  * NULLs, for ev_extra2 to ev_extra4; ops is a subset of IUD in this order; form is auto, row or
- * statement: row with whole_row, which is for tables without a key.
+ * statement: row with whole_row, which is for tables without a key; path is what search_path= says.
  */
 declare
     whole_row bool := false;
@@ -47,6 +48,8 @@ begin
             ignored := pgq._column_list(string_to_array(v_value, ','), null);
         elsif v_name = 'when' then
             condition := v_value;
+        elsif v_name = 'search_path' then
+            path := pgq._checked_path(v_value);
         elsif v_name in ('ev_extra2', 'ev_extra3', 'ev_extra4') then
             extras[right(v_name, 1)::int - 1] := v_value;
         elsif v_name = 'ops' and v_value ~ '^[IUD]+$' then
@@ -61,7 +64,7 @@ begin
                 errcode = 'LD005',
                 message = format('capture does not take the option %L', v_option),
                 detail = 'known are pkey=, ignore=, when=, ev_extra2= to ev_extra4=, ops=IUD,'
-                    ' form=auto, row or statement, backup, deny and whole_row',
+                    ' search_path=, form=auto, row or statement, backup, deny and whole_row',
                 hint = 'for anything else use a compatible trigger: tgflags=L or tgflags=J';
         end if;
     end loop;

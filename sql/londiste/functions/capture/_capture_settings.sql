@@ -14,12 +14,16 @@ as $$
 declare
     v_options record := londiste._capture_options(i_args[3:]);
     v_key text[] := londiste._capture_key_columns(i_relid, i_args);
-    v_all constant text[] := londiste._capture_every_setting();
+    v_all text[] := londiste._capture_every_setting();
 begin
     if v_options.condition is not null
         or num_nonnulls(variadic v_options.extras) > 0
         or v_options.ignored <> '{}'
     then
+        if v_options.path is not null then
+            -- Of the user's expressions; everything else in the function is qualified.
+            v_all[1] := 'search_path = ' || coalesce(nullif(v_options.path, ''), 'pg_catalog');
+        end if;
         return v_all;
     end if;
     if exists (

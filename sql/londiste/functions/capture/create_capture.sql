@@ -12,7 +12,7 @@ as $$
  *
  * i_table_name is the table in this database, i_event_table the name its events carry when
  * that is another one.  i_options: pkey=a,b  ignore=a,b  when=EXPR  ev_extra2=EXPR (to
- * ev_extra4)  backup  ops=IUD (a subset)  form=auto (or row, statement)  deny.  With deny the table refuses writes instead.
+ * ev_extra4)  backup  ops=IUD (a subset)  form=auto (or row, statement)  search_path=a,b (for expressions)  deny.  With deny the table refuses writes instead.
  *
  * What there was before under the same names is replaced.  The caller must own the table and
  * may create functions in schema londiste_capture.
@@ -21,7 +21,7 @@ declare
     v_event_table text := londiste._full_name(coalesce(i_event_table, i_table_name));
     v_relid oid := londiste._capture_relation(i_table_name);
     v_options record := londiste._capture_options(i_options);
-    v_args text[] := array[i_queue_name, v_event_table] || i_options;
+    v_args text[] := array[i_queue_name, v_event_table] || londiste._with_path(i_options);
     v_arguments text;
     v_function text;
     v_columns text[];

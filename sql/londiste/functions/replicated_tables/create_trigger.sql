@@ -119,6 +119,18 @@ begin
         v_args := array_append(v_args, 'SKIP');
     end if;
 
+    if exists (select from unnest(v_args) a where a ~ '^(when|ev_\w+)=')
+        and not exists (select from unnest(v_args) a where starts_with(a, 'search_path='))
+    then
+        -- The path of a trigger that is there stays: its expressions mean what they meant.
+        v_args := londiste._with_path(v_args || array(
+            select a.arg
+            from pg_trigger t
+                cross join unnest(londiste._trigger_args(t.tgargs)) a (arg)
+            where t.tgrelid = v_oid
+                and t.tgname = trigger_name
+                and starts_with(a.arg, 'search_path=')));
+    end if;
     if v_kind = 'C' then
         perform londiste._drop_trigger_pair(i_queue_name, v_dest);
         if v_ops <> '' then
