@@ -19,7 +19,7 @@ from psycopg import sql
 from londiste.db.connection import Connection
 from londiste.db.queries import query
 from londiste.errors import InstallError, from_database
-from londiste.install import apply, ledger, source
+from londiste.install import apply, ledger, sampled, source
 from londiste.install.ledger import Installed
 from londiste.install.plan import PlanStep, plan
 from londiste.install.source import Component
@@ -51,14 +51,17 @@ def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
     conn -- a connection that is not inside a transaction, of whoever owns the extensions.
 
     Returns the steps that ran, none when there is no such extension.  Programs of the original
-    go on with the result.  Rights given on tables of the cascade and of replication beyond those
-    of the roles are not kept.  Raises InstallError; then nothing is changed.
+    go on with the result.  Each trigger is tried on rows of its table, before and after: what
+    writes other events is an error that names it.  Rights given on tables of the cascade and of
+    replication beyond those of the roles are not kept.  Raises InstallError; then nothing is changed.
     """
     ran: list[PlanStep] = []
     try:
         with conn.transaction():
             apply.lock(conn)
             extensions = found(conn)
+            samples = sampled.take_samples(conn) if extensions else []
+            before = sampled.events(conn, samples)
             for extension in extensions:
                 _let_go(conn, extension)
             aside = {
@@ -72,6 +75,7 @@ def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
                 ran += steps
                 for table in aside.get(component.name, ()):
                     _move_in(conn, component.name, table)
+            _require_same_events(sampled.differences(before, sampled.events(conn, samples)))
     except psycopg.Error as error:
         known = from_database(error, where=conn.info.dbname)
         raise InstallError(
@@ -82,14 +86,32 @@ def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
     return ran
 
 
+def _require_same_events(different: Sequence[str]) -> None:
+    """Raises InstallError with the triggers that write other events of the same rows."""
+    if different:
+        raise InstallError(
+            f"{len(different)} triggers would write other events than before",
+            detail="nothing was changed; " + "; ".join(different),
+            hint="create these triggers with other arguments (docs/howto/coming-from-pgq.md),"
+            " then run it again: londiste install --adopt",
+        )
+
+
 def _let_go(conn: Connection, extension: str) -> None:
     """The extension is gone, and what it had is still there."""
     name = sql.Identifier(extension)
-    for kind, identity in conn.execute(query("extension_members"), {"name": extension}).fetchall():
-        # Kind and identity are the server's own words for it, quoted already.
-        conn.execute(
-            sql.SQL("alter extension {} drop {} {}").format(name, sql.SQL(kind), sql.SQL(identity))
-        )
+    # The types of a table's rows go with the table in servers of 2024 and later, before not.
+    for implied in (False, True):
+        members = conn.execute(
+            query("extension_members"), {"name": extension, "implied": implied}
+        ).fetchall()
+        for kind, identity in members:
+            # Kind and identity are the server's own words for it, quoted already.
+            conn.execute(
+                sql.SQL("alter extension {} drop {} {}").format(
+                    name, sql.SQL(kind), sql.SQL(identity)
+                )
+            )
     conn.execute(sql.SQL("drop extension {}").format(name))
 
 

@@ -413,7 +413,8 @@ def test_columns_named_like_words_of_sql_or_plpgsql(app: Session) -> None:
     names = [f'"{word}"' for word in sorted(set(words))]
     app.execute(f'create table t ({" int, ".join(names)} int, primary key ("by", "if"))')
     app.execute(
-        "select londiste.create_capture('q', 't', array['ignore=loop', 'when=coalesce(\"begin\", 0) = 0'])"
+        "select londiste.create_capture('q', 't',"
+        " array['ignore=loop', 'when=coalesce(\"begin\", 0) = 0'])"
     )
     app.execute('insert into t ("by", "if") values (1, 1)')
     app.execute('update t set "declare" = 1')

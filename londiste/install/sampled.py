@@ -1,0 +1,185 @@
+"""Compares the events that triggers write before and after their functions are replaced.
+
+A copy of some rows of each captured table is written to, in a temporary table with a trigger of the
+same arguments, once with the functions there were and once with ours.  All of it is taken back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from londiste.db.connection import Connection
+from londiste.db.queries import query
+
+#: Rows of each table that are tried.
+_ROWS = 100
+
+#: The events of a statement, or None where the trigger refused it.
+Written = Sequence[tuple[Any, ...]] | None
+
+
+class Trigger(NamedTuple):
+    """A trigger for rows that writes events by one of the three functions of pgq.
+
+    before -- it fires before the change; args -- its arguments, the queue first.
+    """
+
+    table: str
+    name: str
+    function: str
+    before: bool
+    args: Sequence[str]
+
+
+class Sample(NamedTuple):
+    """A trigger, and the temporary table with rows of its table."""
+
+    trigger: Trigger
+    rows: str
+
+
+class _TakenBack(Exception):
+    """Ends a transaction that is to leave nothing."""
+
+
+def take_samples(conn: Connection) -> list[Sample]:
+    """Keeps rows of each captured table until the transaction ends.
+
+    An empty table gives one row without values.
+    """
+    samples = []
+    for number, row in enumerate(conn.execute(query("row_triggers")).fetchall()):
+        trigger = Trigger(*row[:4], tuple(row[4]))
+        rows = f"sample_rows_{number}"
+        table, names = sql.SQL(trigger.table), sql.Identifier("pg_temp", rows)
+        conn.execute(
+            sql.SQL("create temp table {} on commit drop as select * from {} limit {}").format(
+                sql.Identifier(rows), table, sql.Literal(_ROWS)
+            )
+        )
+        # A column that must have a value leaves the sample empty.
+        with contextlib.suppress(psycopg.DatabaseError), conn.transaction():
+            conn.execute(
+                sql.SQL(
+                    "insert into {} select (null::{}).* where not exists (select from {})"
+                ).format(names, table, names)
+            )
+        samples.append(Sample(trigger, rows))
+    return samples
+
+
+def events(conn: Connection, samples: Sequence[Sample]) -> dict[Trigger, dict[str, Written]]:
+    """The events that each trigger writes of its rows now: of INSERT, UPDATE and DELETE."""
+    found: dict[Trigger, dict[str, Written]] = {}
+    for sample in samples:
+        found[sample.trigger] = {}
+        _taken_back(conn, functools.partial(_write, conn, sample, found[sample.trigger]))
+    return found
+
+
+def differences(
+    before: Mapping[Trigger, Mapping[str, Written]], after: Mapping[Trigger, Mapping[str, Written]]
+) -> list[str]:
+    """Triggers that write other events than they did, with the operations; no values of rows."""
+    lines = []
+    for trigger, were in before.items():
+        other = [
+            f"{operation} is refused" if now is None else operation
+            for operation, now in after[trigger].items()
+            if now != were.get(operation)
+        ]
+        if other:
+            lines.append(f"trigger {trigger.name} of {trigger.table}: {', '.join(other)}")
+    return lines
+
+
+def _write(conn: Connection, sample: Sample, found: dict[str, Written]) -> None:
+    """Writes the rows to a table like theirs, in one statement for each operation."""
+    trigger, place = sample.trigger, sql.Identifier("pg_temp", "sample_table")
+    conn.execute(
+        sql.SQL("create temp table sample_table (like {} including generated)").format(
+            sql.SQL(trigger.table)
+        )
+    )
+    columns, key = [], []
+    for name, generated, of_key in conn.execute(
+        query("sample_columns"), {"table": trigger.table}
+    ).fetchall():
+        # The row of an empty table has no values.
+        change = "alter table {} alter column {} drop not null"
+        conn.execute(sql.SQL(change).format(place, sql.Identifier(name)))
+        columns += [] if generated else [sql.Identifier(name)]
+        key += [sql.Identifier(name)] if of_key else []
+    if not columns:
+        return
+    names = sql.SQL(", ").join(columns)
+    empty = sql.SQL("select from {} where num_nulls({}) > 0").format(
+        sql.Identifier("pg_temp", sample.rows), sql.SQL(", ").join(key or columns)
+    )
+    if key and conn.execute(empty).fetchone() is None:
+        change = "alter table {} add primary key ({})"
+        conn.execute(sql.SQL(change).format(place, sql.SQL(", ").join(key)))
+    copied = sql.SQL("insert into {} ({}) select {} from {}").format(
+        place, names, names, sql.Identifier("pg_temp", sample.rows)
+    )
+    same = sql.SQL("update {} set {} = {}").format(place, columns[0], columns[0])
+    gone = sql.SQL("delete from {}").format(place)
+
+    def attempt(operation: str, statement: sql.Composed) -> None:
+        if operation != "INSERT":
+            conn.execute(copied)
+        _attach(conn, trigger)
+        mark = conn.execute(_LAST, [next(iter(trigger.args), None)]).fetchone()
+        conn.execute(statement)
+        written = sql.SQL(_WRITTEN).format(sql.SQL(mark[0] if mark else "pgq.event_template"))
+        found[operation] = conn.execute(written, [mark[1] if mark else 0]).fetchall()
+
+    for operation, statement in {"INSERT": copied, "UPDATE": same, "DELETE": gone}.items():
+        found[operation] = None
+        _taken_back(conn, functools.partial(attempt, operation, statement))
+
+
+_LAST = (
+    "select pgq.current_event_table(q.queue_name), pg_catalog.nextval(q.queue_event_seq)"
+    " from pgq.queue as q where q.queue_name = %s"
+)
+_WRITTEN = (
+    "select ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from {}"
+    " where ev_id > %s and ev_txid = pg_catalog.txid_current() order by ev_id"
+)
+
+
+def _attach(conn: Connection, trigger: Trigger) -> None:
+    conn.execute(
+        sql.SQL(
+            "create trigger {} {} insert or update or delete on {} for each row"
+            " execute function pgq.{}({})"
+        ).format(
+            sql.Identifier(trigger.name),
+            sql.SQL("before" if trigger.before else "after"),
+            sql.Identifier("pg_temp", "sample_table"),
+            sql.Identifier(trigger.function),
+            sql.SQL(", ").join(map(sql.Literal, trigger.args)),
+        )
+    )
+    # Expressions resolve in the path of the session, which is the one of other sessions here.
+    conn.execute(
+        "select pg_catalog.set_config('search_path', reset_val, true)"
+        " from pg_catalog.pg_settings where name = 'search_path'"
+    )
+
+
+def _taken_back(conn: Connection, work: Callable[[], None]) -> None:
+    """Does something that leaves nothing, be it an error of the server or not."""
+    try:
+        with conn.transaction():
+            work()
+            raise _TakenBack
+    except (_TakenBack, psycopg.DatabaseError):
+        pass
