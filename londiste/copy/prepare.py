@@ -15,7 +15,7 @@ from psycopg import sql
 
 from londiste.copy import attempts
 from londiste.db import catalog, ddl
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection, run_stored, whereabouts
 from londiste.db.names import TableName
 from londiste.engine.spec import Chunk
 from londiste.errors import NoKey, Superseded, UsageError, from_database
@@ -124,7 +124,7 @@ def prepare(
                 conn.execute(sql.SQL("truncate {}").format(table.dest.own(tree)))
                 if earlier and key:
                     # On an empty table that takes no time, and the key finds its place in front.
-                    conn.execute(earlier.encode())
+                    run_stored(conn, earlier)
                     earlier = ""
             if key and key_index(catalog.indexes(conn, table.dest), key) is None:
                 raise NoKey(

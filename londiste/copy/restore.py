@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.copy.prepare import find
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection, run_stored, whereabouts
 from londiste.db.queries import query
 from londiste.errors import EventError, LondisteError, from_database
 from londiste.replication import tables
@@ -42,8 +42,7 @@ def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
             if now is None or not now.dropped_ddl:
                 return False
             more_sort_memory(conn)
-            # As bytes: the text may hold percent signs, and there are no parameters.
-            conn.execute(now.dropped_ddl.encode())
+            run_stored(conn, now.dropped_ddl)
             tables.local_set_table_struct(conn, queue, table.name, None)
     except psycopg.Error as error:
         raise not_built(conn, queue, table, error) from error

@@ -53,7 +53,8 @@ def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
     Returns the steps that ran, none when there is no such extension.  Programs of the original
     go on with the result.  Each trigger is tried on rows of its table, before and after: what
     writes other events is an error that names it.  Rights given on tables of the cascade and of
-    replication beyond those of the roles are not kept.  Raises InstallError; then nothing is changed.
+    replication beyond those of the roles are not kept.  Raises InstallError; then nothing is
+    changed.
     """
     ran: list[PlanStep] = []
     try:

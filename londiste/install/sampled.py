@@ -55,7 +55,7 @@ def take_samples(conn: Connection) -> list[Sample]:
     """
     samples = []
     for number, row in enumerate(conn.execute(query("row_triggers")).fetchall()):
-        trigger = Trigger(*row[:4], tuple(row[4]))
+        trigger = Trigger._make([*row[:4], tuple(row[4])])
         rows = f"sample_rows_{number}"
         table, names = sql.SQL(trigger.table), sql.Identifier("pg_temp", rows)
         conn.execute(

@@ -166,6 +166,7 @@ grant execute on function
     pgq._trigger_options(text[], text, text),
     pgq._column_list(text[], text[]),
     pgq._key_columns(oid),
+    pgq._same_key(oid, text[], record, record),
     pgq._pick(text[], text[], text[]),
     pgq._row_columns(oid),
     pgq._row_expression(text, record, text[], text),

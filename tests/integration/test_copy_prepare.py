@@ -308,6 +308,24 @@ def test_a_removed_table_is_not_found(leaf: Database) -> None:
     assert find(conn, "q", table) is None
 
 
+UNQUALIFIED = (
+    "ALTER TABLE ONLY t ADD CONSTRAINT t_key PRIMARY KEY (id);"
+    " CREATE INDEX i ON t USING btree (code)"
+)
+
+
+def test_statements_that_were_stored_without_schemas_are_run(leaf: Database) -> None:
+    conn, _ = ready(leaf)
+    tables.local_set_table_struct(conn, "q", TABLE, UNQUALIFIED)
+    assert restore(conn, "q", registered(conn))
+    assert conn.execute("show search_path").fetchone() == ("pg_catalog, pg_temp",)
+    leaf.execute("drop index i; alter table t drop constraint t_key")
+    tables.local_set_table_struct(conn, "q", TABLE, UNQUALIFIED)
+    tables.local_remove_table(conn, "q", TABLE)
+    indexes = "select count(*) from pg_index where indrelid = 'public.t'::regclass"
+    assert leaf.value(indexes) == 2
+
+
 def write(db: Database, statement: str) -> None:
     """Changes rows as replication does; others are refused on a leaf."""
     with db.connect(replica=True) as conn:

@@ -353,3 +353,23 @@ def test_writers_may_add_and_readers_may_look(pgq_db: Database) -> None:
         conn.execute("set role londiste_writer")
         row = conn.execute("select ret_code from londiste.local_add_table('q', 't')").fetchone()
         assert row == (200,)
+
+
+@pytest.mark.parametrize("target", ["t", "public.t", '"T t"', '"T ("'])
+def test_a_key_that_was_stored_without_schemas_comes_back(pgq_db: Database, target: str) -> None:
+    make_root(pgq_db)
+    name = target.removeprefix("public.").strip('"')
+    pgq_db.execute(f'create table "{name}" (id int primary key); create table u (id int)')
+    stored = f"ALTER TABLE ONLY u ADD CONSTRAINT k FOREIGN KEY (id) REFERENCES {target}(id)"
+    again = "select londiste.restore_table_fkey('public.u', 'k', %s)"
+    pgq_db.execute(
+        "insert into londiste.pending_fkeys values ('public.u', %s, 'k', %s)",
+        f"public.{name}",
+        stored,
+    )
+    conn = pgq_db.connect()
+    (lazy,) = conn.execute(again, [True]).fetchone() or ("",)
+    conn.execute(str(lazy).encode())
+    pgq_db.execute("alter table u drop constraint k")
+    assert conn.execute(again, [False]).fetchone() == ("",)
+    assert pgq_db.value("select count(*) from pg_constraint where conname = 'k'") == 1

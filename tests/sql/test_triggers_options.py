@@ -160,6 +160,36 @@ def test_a_changed_key_is_refused(app: Session, trigger: str, options: list[str]
 
 
 @pytest.mark.parametrize(
+    ("type_", "old", "new", "other"),
+    [
+        ("numrange", "[1.0,2)", "[1.00,2)", "[2,3)"),
+        ("numeric", "1.0", "1.00", "2"),
+        ("numeric[]", "{1.0}", "{1.00}", "{2}"),
+        ("varchar", "a", "a", "b"),
+        ("scale", "1.0", "1.00", "2"),
+        ("float8", "0", "-0", "1"),
+        ("interval", "1 day", "24:00", "2 days"),
+    ],
+)
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_a_key_that_is_equal_with_another_text_is_not_changed(
+    app: Session, trigger: str, type_: str, old: str, new: str, other: str
+) -> None:
+    app.execute("create domain scale as numeric")
+    app.execute(f"create table keyed (k {type_}, n int4, v text, primary key (n, k))")
+    attach(app, trigger, "ignore=v", table="keyed")
+    app.execute("insert into keyed values (%s, 1, 'x')", [old])
+    app.execute("set search_path = pg_catalog")
+    app.execute(f"update public.keyed set k = '{new}'")
+    _, second = take_events(app)
+    change = decode(as_event(second))
+    assert isinstance(change, RowChange)
+    assert (change.op, set(change.key)) == (Op.UPDATE, {"n", "k"})
+    diag = refused(app, f"update public.keyed set k = '{other}'")
+    assert diag.message_primary == "primary key update not allowed"
+
+
+@pytest.mark.parametrize(
     ("trigger", "old"),
     [
         ("sqltriga", "id=1&name=a+b&qty"),

@@ -21,7 +21,7 @@ from psycopg import sql
 from londiste.changes.types import ExecuteScript
 from londiste.daemon import crash
 from londiste.db import catalog
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, place, run_stored
 from londiste.errors import BadOption, ScriptFailed, from_database
 from londiste.replication import tables
 from londiste.replication.copying import copy_stop
@@ -223,7 +223,7 @@ class Scripts:
                 own = table.dest.own(info is not None and info.tree)
                 self.conn.execute(sql.SQL("truncate {}").format(own))
                 if table.dropped_ddl:
-                    self.conn.execute(table.dropped_ddl.encode())
+                    run_stored(self.conn, table.dropped_ddl)
             except psycopg.Error as error:
                 raise from_database(error, where=place(self.conn.info.dsn)) from error
             tables.local_set_table_struct(self.conn, self.queue, table.name, None)

@@ -118,6 +118,7 @@ begin
             from unnest(v_names, v_new, v_old) as f (name, new, old)
             where f.name = any (v_key)
                 and f.new is distinct from f.old)
+            and not pgq._same_key(i_relid, v_key, i_new, i_old)
         then
             raise exception using
                 errcode = 'LD100',

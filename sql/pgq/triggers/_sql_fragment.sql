@@ -11,8 +11,9 @@ as $$
 /*
  * The part of an INSERT, UPDATE or DELETE that follows the name of the table.
  *
- * i_new and i_old are the values of i_names.  An UPDATE that changes nothing sets the first
- * key column to itself, because there is no empty SET.
+ * i_new and i_old are the values of i_names.  Key columns are never set: they are equal, though
+ * their texts may differ.  An UPDATE that changes nothing else sets the first one to itself,
+ * because there is no empty SET.
  *
  * No search_path of its own: _log_change(), which calls it, has pinned one.
  */
@@ -40,11 +41,12 @@ begin
             order by f.place)
         into v_set
     from unnest(i_names, i_new, i_old) with ordinality as f (name, new, old, place)
-    where f.new is distinct from f.old;
+    where f.new is distinct from f.old
+        and f.name <> all (i_key);
     if v_set is null then
         select quote_ident(f.name) || '=' || coalesce(quote_literal(f.value), 'NULL')
             into v_set
-        from unnest(i_names, i_new) as f (name, value)
+        from unnest(i_names, i_old) as f (name, value)
         where f.name = i_key[1];
     end if;
     return v_set || ' where ' || v_where;

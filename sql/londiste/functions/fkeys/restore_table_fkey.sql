@@ -28,6 +28,7 @@ begin
     if not found then
         return '';
     end if;
+    v_key.fkey_def := londiste._fkey_statement(v_key);
 
     -- A key that was NOT VALID or NOT ENFORCED before comes back as it was.
     v_leave_as_is := v_key.fkey_def ~ '\mNOT (VALID|ENFORCED)$';

@@ -51,7 +51,10 @@ begin
             execute 'truncate ' || v_own;
         end if;
         if v_ddl is not null then
+            -- The original stores names without schemas that were in its session's path.
+            set local search_path to default;
             execute v_ddl;
+            set local search_path = pg_catalog, pg_temp;
         end if;
     end if;
 
