@@ -166,6 +166,7 @@ grant execute on function
     pgq._trigger_options(text[], text, text),
     pgq._column_list(text[], text[]),
     pgq._key_columns(oid),
+    pgq._with_generated(oid, record, record),
     pgq._same_key(oid, text[], record, record),
     pgq._pick(text[], text[], text[]),
     pgq._row_columns(oid),

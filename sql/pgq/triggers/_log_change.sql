@@ -90,6 +90,9 @@ begin
             hint = 'add a primary key, or name key columns in the trigger: pkey=column,column';
     end if;
 
+    if i_op = 'UPDATE' and i_when = 'BEFORE' then
+        i_new := pgq._with_generated(i_relid, i_new, i_old);
+    end if;
     if i_op <> 'DELETE' then
         execute v_statement into v_new using i_new;
     end if;
@@ -130,10 +133,11 @@ begin
         end if;
         select
             coalesce(bool_or(f.name = any (v_shown)), false),
-            coalesce(bool_or(f.name = any (v_args.ignored)), false)
+            coalesce(bool_or(f.name <> all (v_shown)), false)
             into v_changed_logged, v_changed_ignored
         from unnest(v_names, v_new, v_old) as f (name, new, old)
         where f.new is distinct from f.old;
+        -- Magic columns count as ignored ones.
         if v_changed_ignored and not v_changed_logged then
             return not v_args.skip;
         end if;
@@ -189,7 +193,8 @@ begin
     end loop;
 
     if v_args.condition is not null then
-        v_condition := pgq._row_expression(v_args.condition, v_row, v_names,
+        -- The server refuses what is not boolean: 1 is not true.
+        v_condition := pgq._row_expression(format(E'(%s\n) and true', v_args.condition), v_row, v_names,
             coalesce(v_args.path, i_path))::bool;
         if v_condition is null then
             raise exception using

@@ -11,7 +11,7 @@ as $$
 /*
  * The part of an INSERT, UPDATE or DELETE that follows the name of the table.
  *
- * i_new and i_old are the values of i_names.  Key columns are never set: they are equal, though
+ * Names are in the order of i_names, that of the table.  i_new and i_old are the values of i_names.  Key columns are never set: they are equal, though
  * their texts may differ.  An UPDATE that changes nothing else sets the first one to itself,
  * because there is no empty SET.
  *
@@ -29,11 +29,11 @@ begin
             from unnest(i_names, i_new) with ordinality as f (name, value, place));
     end if;
     select string_agg(
-            quote_ident(k.name) || coalesce('=' || quote_literal(f.value), ' is null'), ' and '
-            order by k.place)
+            quote_ident(f.name) || coalesce('=' || quote_literal(f.value), ' is null'), ' and '
+            order by f.place)
         into v_where
-    from unnest(i_key) with ordinality as k (name, place)
-        join unnest(i_names, i_old) as f (name, value) on f.name = k.name;
+    from unnest(i_names, i_old) with ordinality as f (name, value, place)
+    where f.name = any (i_key);
     if i_op = 'DELETE' then
         return v_where;
     end if;
@@ -46,8 +46,10 @@ begin
     if v_set is null then
         select quote_ident(f.name) || '=' || coalesce(quote_literal(f.value), 'NULL')
             into v_set
-        from unnest(i_names, i_old) as f (name, value)
-        where f.name = i_key[1];
+        from unnest(i_names, i_old) with ordinality as f (name, value, place)
+        where f.name = any (i_key)
+        order by f.place
+        limit 1;
     end if;
     return v_set || ' where ' || v_where;
 end;

@@ -2,6 +2,7 @@ create or replace function londiste.drop_capture(i_queue_name text, i_table_name
 returns int4
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set client_min_messages = warning
 as $$
 /*
  * Ends the capture of a table: drops our triggers of that queue and the generated function.

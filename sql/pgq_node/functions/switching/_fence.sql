@@ -2,6 +2,7 @@ create or replace function pgq_node._fence(i_queue_name text, i_close boolean)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
+set client_min_messages = warning
 as $$
 /*
  * Has the event tables of a queue refuse or take rows of ordinary sessions; a worker's, with
