@@ -189,3 +189,28 @@ def test_events_are_refused_where_the_queue_refuses_them(app: Session, form: str
     app.execute("select pgq.set_queue_config('q', 'disable_insert', 'false')")
     app.execute("insert into t values (2, 'x')")
     assert len(take_events(app)) == 2
+
+
+@pytest.mark.parametrize("form", ["row", "statement"])
+def test_a_function_that_changes_rows_of_its_statement_is_to_be_called_alone(
+    pgq_db: Database, form: str
+) -> None:
+    """What docs/howto/choose-a-form.md says under Functions that write."""
+    with writer(pgq_db.dsn) as conn:
+        conn.execute("select pgq.create_queue('q')")
+        conn.execute("create table t (id int4 primary key, v text, top int4)")
+        conn.execute("select londiste.create_capture('q', 't', %s)", [[f"form={form}"]])
+        conn.execute(
+            "create function mark(i int4) returns text language sql as"
+            " $$ update t set v = v || '!' where id = i returning v $$"
+        )
+        conn.execute("insert into t values (1, 'a'), (2, 'b')")
+        rows = replay(conn, {})
+        conn.execute("update t set v = 'new' where id = 1 returning mark(id)")
+        rows = replay(conn, rows)
+        assert there(conn)["1"]["v"] == "new!"
+        assert rows["1"]["v"] == "new", "told before the statement that made the row"
+        conn.execute("with made as (update t set v = 'two' where id = 2 returning id) table made")
+        conn.execute("select mark(2)")
+        conn.execute("update t set v = v where id = 1")
+        assert replay(conn, rows) == there(conn)
