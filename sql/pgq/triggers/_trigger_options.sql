@@ -55,7 +55,7 @@ begin
         elsif v_arg = v_name then
             v_name := null;
         elsif v_name = 'ignore' then
-            ignored := pgq._column_list(string_to_array(v_value, ','), null);
+            ignored := pgq._column_list(string_to_array(v_value, ','), null::pg_catalog.text[]);
             v_rowwise := true;
         elsif v_name = 'pkey' then
             key_columns := string_to_array(v_value, ',');

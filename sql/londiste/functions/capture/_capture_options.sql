@@ -45,7 +45,7 @@ begin
         elsif v_name = 'pkey' then
             key_columns := string_to_array(v_value, ',');
         elsif v_name = 'ignore' then
-            ignored := pgq._column_list(string_to_array(v_value, ','), null);
+            ignored := pgq._column_list(string_to_array(v_value, ','), null::text[]);
         elsif v_name = 'when' then
             condition := v_value;
         elsif v_name = 'search_path' then
