@@ -96,10 +96,16 @@ def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -
     """Takes over the extensions that are there, or says what would be."""
     with _connection(ctx, db) as conn:
         extensions = adopting.found(conn)
+        grants = adopting.grants(conn, extensions)
         steps = [] if explain else adopting.adopt(conn)
     if as_json:
         output.as_json(
-            {"done": not explain, "extensions": extensions, "steps": [_as_dict(s) for s in steps]}
+            {
+                "done": not explain,
+                "extensions": extensions,
+                "steps": [_as_dict(s) for s in steps],
+                "grants": grants,
+            }
         )
         return
     if not extensions:
@@ -111,6 +117,10 @@ def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -
     for component in dict.fromkeys(step.component for step in steps):
         ran = sum(s.component == component and s.action is Action.RUN for s in steps)
         output.message(f"{component}: {ran} files ran")
+    if grants:
+        output.message("roles that consume here need, as an administrator:")
+        for statement in grants:
+            output.message(f"  {statement};")
 
 
 @click.command()

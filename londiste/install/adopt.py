@@ -45,6 +45,19 @@ def found(conn: Connection) -> list[str]:
     return [name for name in _TAKEN if name in have]
 
 
+def grants(conn: Connection, extensions: Sequence[str]) -> list[str]:
+    """The GRANT statements that consumers of this database need after ``adopt``.
+
+    In the original everybody may call the functions of pgq_ext and pgq_coop.  To be asked before;
+    only roles are known that are members of a role of the queue.  Raises InstallError.
+    """
+    try:
+        rows = conn.execute(query("adopt_grants"), {"extensions": list(extensions)}).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=conn.info.dbname) from error
+    return [statement for (statement,) in rows]
+
+
 def adopt(conn: Connection, *, root: Path | None = None) -> list[PlanStep]:
     """Makes the extensions' schemas ours, and brings all that belongs to them up to date.
 

@@ -15,7 +15,7 @@ from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import connect
 from londiste.errors import InstallError, ServerBinariesMissing, StateError
-from londiste.install import apply, compat, ledger, remove
+from londiste.install import adopt, apply, compat, ledger, remove
 from londiste.install.compat import Compat
 from londiste.install.script import script
 from londiste.install.source import load
@@ -341,3 +341,20 @@ def test_a_folder_without_component_file_is_no_component(tmp_path: Path) -> None
     shutil.copytree(root / "aa", root / "notes")
     (root / "notes" / "component.toml").unlink()
     assert list(load(root)) == ["aa"]
+
+
+def test_consumers_of_the_original_are_told_the_grants_that_they_need(pgq_db: Database) -> None:
+    names = [f"{kind}_{pgq_db.name}" for kind in ("reader", "writer", "stranger")]
+    with pgq_db.connect() as conn:
+        for name, of in zip(names, ("in role pgq_reader", "in role pgq_writer", ""), strict=True):
+            conn.execute(f"create role {name} login {of}")
+        try:
+            assert adopt.grants(conn, ["pgq"]) == []
+            wanted = adopt.grants(conn, ["pgq", "pgq_ext", "pgq_coop"])
+            assert wanted == [f"grant pgq_reader to {names[1]}", f"grant pgq_writer to {names[0]}"]
+            for statement in wanted:
+                conn.execute(statement.encode())
+            assert adopt.grants(conn, ["pgq", "pgq_ext", "pgq_coop"]) == []
+        finally:
+            for name in names:
+                conn.execute(f"drop role {name}")
