@@ -15,8 +15,8 @@ begin
             c.oid::regclass::text as relation,
             case when a.grantee = 0 then 'public' else quote_ident(r.rolname) end as grantee,
             string_agg(distinct a.privilege_type, ', ') as privileges
-        from unnest(string_to_array(pgq._queue_tables(i_queue), ', ')) as t (name)
-            join pg_class as c on c.oid = to_regclass(t.name)
+        from unnest(array(select pgq._event_tables(i_queue)) || i_queue.queue_data_pfx) as t (name)
+            join pg_class as c on c.oid = to_regclass(pgq.quote_fqname(t.name))
             cross join lateral aclexplode(c.relacl) as a
             left join pg_roles as r on r.oid = a.grantee
         where a.privilege_type not in ('SELECT', 'MAINTAIN')

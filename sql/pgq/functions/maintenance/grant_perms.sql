@@ -38,7 +38,7 @@ begin
         );
         if not v_queue.queue_replicated then
             perform pgq._grant_perms_from(
-                'pgq', split_part(v_queue.queue_data_pfx, '.', 2),
+                'pgq', split_part(v_queue.queue_data_pfx || '_0', '.', 2),
                 split_part(v_table, '.', 1), split_part(v_table, '.', 2)
             );
         end if;

@@ -46,9 +46,6 @@ begin
     -- Nobody sees the sequence before the row of the queue is committed.
     perform setval(pgq._way_seq(v_queue)::regclass, pgq._way(v_queue), true);
     execute format('create table %s () inherits (pgq.event_template)', v_queue.queue_data_pfx);
-    -- Nobody would read an event in the parent; its rights are those to the queue (grant_produce).
-    execute format('alter table %s add constraint no_events check (false) no inherit',
-        v_queue.queue_data_pfx);
     for v_nr in 0 .. v_queue.queue_ntables - 1 loop
         perform pgq._create_event_table(v_queue, v_nr);
     end loop;
