@@ -420,11 +420,22 @@ def test_the_replication_role_takes_three_values_until_the_transaction_ends(
 ) -> None:
     asked = "select londiste.set_session_replication_role(%s, %s)"
     with psycopg.connect(pgq_db.dsn) as conn:
+        conn.execute("set role londiste_writer")
+        conn.commit()
         conn.execute(asked, ["replica", True])
         assert conn.execute("show session_replication_role").fetchone() == ("replica",)
         conn.commit()
         assert conn.execute("show session_replication_role").fetchone() == ("origin",)
-        for bad in (["nonsense", True], ["replica", False], ["replica", None]):
+        for value, local, sqlstate in (
+            ("nonsense", True, "LD005"),
+            ("replica", False, "42501"),
+            ("replica", None, "42501"),
+        ):
             with pytest.raises(psycopg.Error) as caught, conn.transaction():
-                conn.execute(asked, bad)
-            assert caught.value.sqlstate == "LD005"
+                conn.execute(asked, [value, local])
+            assert caught.value.sqlstate == sqlstate
+        # Who may set it himself may do so for the session, as Londiste 3 does.
+        conn.execute("reset role")
+        conn.execute(asked, ["replica", False])
+        conn.commit()
+        assert conn.execute("show session_replication_role").fetchone() == ("replica",)
