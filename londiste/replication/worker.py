@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from londiste.cascade import fencing, nodes
+from londiste.cascade.progress import POSITION_LOST_HINT
 from londiste.cascade.roles import Duties, duties
 from londiste.cascade.types import Hold, NodeType, WorkerState
 from londiste.daemon import crash, logcontext
@@ -226,7 +227,11 @@ class Worker:
     def unit(self) -> bool:
         """One unit of work; False when there is nothing to do now."""
         with self._bound():
-            return self._unit() or self._told()
+            try:
+                return self._unit() or self._told()
+            except PositionLost as error:
+                self._keep_lost(error)
+                raise
 
     def _told(self) -> bool:
         """Whether tables have come or changed meanwhile, so that another unit is due at once."""
@@ -390,9 +395,6 @@ class Worker:
                 return True
             except CombinedClosed as closed:
                 return self._wait_for_combined(closed)
-            except PositionLost as error:
-                self._keep_lost(state, error)
-                raise
             except Waits as script:
                 log.info("the script in this batch waits for script %s", script)
                 self._take_anew(source, state)
@@ -450,11 +452,17 @@ class Worker:
         self._loop.delay = COPY_DELAY
         return False
 
-    def _keep_lost(self, state: WorkerState, error: PositionLost) -> None:
+    def _keep_lost(self, error: PositionLost) -> None:
         """A position that does not fit stays lost until somebody decides: ``links`` asks."""
+        if self._sessions.source is None:
+            # ``links`` has noted it, where that is due.
+            return
         self._sessions.close_source()
+        target = self._sessions.node()
+        state = nodes.get_worker_state(target, self.settings.queue_name)
+        error.hint = POSITION_LOST_HINT
         continuity.note_lost(
-            self._sessions.node(),
+            target,
             state.queue,
             state.worker,
             state.provider,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -103,6 +104,32 @@ def test_a_worker_that_was_registered_anew_elsewhere_stops_and_can_be_rewound(li
     assert line.run(leaf, "worker", "--rewind").code == 0
     line.once(leaf)
     assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
+
+
+def test_a_worker_that_is_registered_again_behind_its_back_says_so_while_nothing_happens(
+    line: Line,
+) -> None:
+    root, leaf = pair(line)
+    # What it has not seen yet would be left out, and the quiet queue would not tell.
+    line.configure(leaf, loop_delay=0.1)
+    worker = line.start(leaf)
+    write(line, root, 2)
+    line.wait_position(leaf, line.tick())
+    worker.send(signal.SIGSTOP)
+    newest = write(line, root, 3)
+    root.database.execute(
+        f"select pgq.unregister_consumer('{QUEUE}', 'leaf_worker');"
+        f"select pgq_node.register_subscriber('{QUEUE}', 'leaf', 'leaf_worker', {newest})"
+    )
+    worker.send(signal.SIGCONT)
+    line.wait(lambda: line.error(leaf), "an error without another tick")
+    line.wait(lambda: "has lost its position" in worker.said(), "that it stays")
+    assert "works again" not in worker.said()
+    assert "has lost its position" in line.run(leaf, "status").out
+    worker.stop()
+    assert line.run(leaf, "worker", "--rewind").code == 0
+    line.once(leaf)
+    assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,)]
 
 
 def test_a_worker_goes_on_after_a_rebase_where_the_dump_has_its_tick(line: Line) -> None:

@@ -35,7 +35,8 @@ as $$
  * i_finish -- the batch to finish first; null for none.
  * i_min_lag, i_min_count, i_min_interval -- see next_batch_custom().
  * i_from_tick, i_max_count -- without a minimum: the consumer is behind this tick, and ticks that have
- *     piled up since become one batch of about so many events at most.
+ *     piled up since become one batch of about so many events at most.  A consumer that stands further on, and
+ *     gets no batch, is an error (LD107).
  * i_durable -- false: a crash of the server may forget that a batch was finished or opened, and the commit
  *     need not wait for the disk.  For a transaction that does nothing else, of a consumer that knows what
  *     it has done: batches that it has finished may be handed out again.
@@ -46,6 +47,7 @@ as $$
  */
 declare
     v_min_count int4 := i_min_count;
+    v_stands int8;
 begin
     if not i_durable then
         perform set_config('synchronous_commit', 'off', true);
@@ -91,6 +93,23 @@ begin
             order by t.tick_queue, t.tick_id
             limit 1
         ) is not null;
+    elsif i_from_tick is not null then
+        -- Somebody has registered it again further on: it would wait for the next tick, and leave out the rest.
+        v_stands := (
+            select s.sub_last_tick
+            from pgq.subscription s
+            where s.sub_queue = (select queue_id from pgq.queue where queue_name = i_queue_name)
+                and s.sub_consumer = (select co_id from pgq.consumer where co_name = i_consumer_name)
+        );
+        if v_stands > i_from_tick then
+            raise exception using
+                errcode = 'LD107',
+                message = format('consumer %s of queue %s is behind tick %s, it has done everything up to tick %s',
+                    i_consumer_name, i_queue_name, v_stands, i_from_tick),
+                detail = 'it was registered again, or moved, while it was at work',
+                hint = format('select pgq.register_consumer_at(%L, %L, %s)',
+                    i_queue_name, i_consumer_name, i_from_tick);
+        end if;
     end if;
 end;
 $$;
