@@ -81,6 +81,10 @@ class AccessDenied(UsageError):
     """The server refuses this user: wrong password, no such role, missing privilege."""
 
 
+class NotSecured(UsageError):
+    """The connection cannot be encrypted, or the server does not prove who it is."""
+
+
 class SharedBackend(UsageError):
     """A pooler on the way gives each transaction another backend."""
 

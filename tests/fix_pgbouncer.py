@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -38,18 +38,25 @@ class Pooler:
         self._log = directory / f"pgbouncer.{mode}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, database: Database) -> None:
-        """Begins to pool sessions of a database; in one pool of backends for all."""
+    def start(
+        self, database: Database, address: str = "127.0.0.1", more: Mapping[str, str] | None = None
+    ) -> None:
+        """Begins to pool sessions of a database; in one pool of backends for all.
+
+        more -- settings.
+        """
+        self.address = address
         real = conninfo.conninfo_to_dict(database.dsn)
         keys = {"host", "port", "dbname", "user", "password"}
         target = " ".join(f"{k}='{v}'" for k, v in real.items() if k in keys)
         settings = self._directory / f"pgbouncer.{self.mode}.ini"
         settings.write_text(
             f"[databases]\n{database.name} = {target}\n"
-            "[pgbouncer]\nlisten_addr = 127.0.0.1\nunix_socket_dir =\nauth_type = any\n"
+            f"[pgbouncer]\nlisten_addr = {address}\nunix_socket_dir =\nauth_type = any\n"
             f"listen_port = {self.port}\npool_mode = {self.mode}\n"
             f"default_pool_size = {self._size}\nquery_wait_timeout = 20\n"
             "ignore_startup_parameters = extra_float_digits\n"
+            + "".join(f"{key} = {value}\n" for key, value in (more or {}).items())
         )
         settings.chmod(0o644)
         account = server_account()
@@ -66,7 +73,7 @@ class Pooler:
 
     def dsn(self, database: Database) -> str:
         """A connection string that leads to the database through the pooler."""
-        return f"host=127.0.0.1 port={self.port} dbname={database.name} user=app"
+        return f"host={self.address} port={self.port} dbname={database.name} user=app"
 
     def stop(self) -> None:
         if self._process is not None:
@@ -75,7 +82,9 @@ class Pooler:
 
     def _answers(self, database: Database) -> bool:
         try:
-            with psycopg.connect(self.dsn(database), autocommit=True, connect_timeout=2) as conn:
+            with psycopg.connect(
+                self.dsn(database), autocommit=True, connect_timeout=2, sslmode="prefer"
+            ) as conn:
                 conn.execute("select 1")
         except psycopg.OperationalError:
             return False
@@ -93,10 +102,17 @@ def pooler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., P
         part.chmod(part.stat().st_mode | 0o755)
     with ExitStack() as stack:
 
-        def make(mode: str, database: Database, *, size: int = 20) -> Pooler:
+        def make(
+            mode: str,
+            database: Database,
+            *,
+            size: int = 20,
+            address: str = "127.0.0.1",
+            **more: str,
+        ) -> Pooler:
             made = Pooler(mode, directory, size)
             stack.callback(made.stop)
-            made.start(database)
+            made.start(database, address, more)
             return made
 
         yield make

@@ -6,7 +6,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.sites import sites as open_sites
-from londiste.monitor import capture_facts, captures, node_facts, node_findings
+from londiste.monitor import capture_facts, captures, exposure, node_facts, node_findings
 from londiste.monitor.queue_types import Finding, Severity
 from londiste.monitor.queues import worst
 from londiste.settings import NodeSettings
@@ -50,6 +50,7 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
         else:
             here = node_facts.collect(sites.at(settings.db), queue)
             found += node_findings.findings(here, None, queue)
+        found += exposure.findings(exposure.find(sites.at(settings.db)), queue)
     found.sort(key=lambda one: -one.severity)
     rows = [
         {

@@ -8,6 +8,7 @@ can wait for a lock or sit idle in a transaction.  Passwords never leave this mo
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Generator, Iterator
@@ -17,9 +18,11 @@ import psycopg
 from psycopg import conninfo
 from psycopg.rows import TupleRow
 
-from londiste.db import pooler
+from londiste.db import pooler, tls
 from londiste.db.names import quote
-from londiste.errors import AccessDenied, BadOption, LondisteError, from_database
+from londiste.errors import AccessDenied, BadOption, LondisteError, NotSecured, from_database
+
+log = logging.getLogger(__name__)
 
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 
@@ -126,14 +129,19 @@ def connect(
             hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
         ) from error
     params: dict[str, Any] = {**_NETWORK, **{k: v for k, v in given.items() if v is not None}}
+    params.update(tls.mode_for(given))
     params["application_name"] = name[:63]
     params["autocommit"] = True
     try:
         conn: _Patient = _Patient.connect(**params)
     except psycopg.Error as error:
-        raise from_database(error, where=place(dsn)) from None
+        ours = from_database(error, where=place(dsn))
+        if not isinstance(ours, AccessDenied) and tls.is_about_tls(ours.message):
+            raise NotSecured(ours.message, detail=ours.detail, hint=tls.HINT) from None
+        raise ours from None
     conn.answer_seconds = answer_seconds
     conn.dsn, conn.place = dsn, place(dsn)
+    _warn_of_exposure(conn)
     settings = {
         **TEXT_SETTINGS,
         **_NETWORK_OF_SERVER,
@@ -163,6 +171,23 @@ def connect(
         raise
     conn.autocommit = autocommit
     return conn
+
+
+#: Places that were warned of: once in a process is enough.
+_warned: set[str] = set()
+
+
+def _warn_of_exposure(conn: _Patient) -> None:
+    """Says in the log that others on the way can read what goes through the session."""
+    address = conn.info.hostaddr
+    if conn.place in _warned or not tls.exposed(address, encrypted=conn.pgconn.ssl_in_use):
+        return
+    _warned.add(conn.place)
+    log.warning(
+        "%s: the connection is NEITHER ENCRYPTED NOR LOCAL: whoever is on the way reads all rows;"
+        " hint: sslmode=verify-full and a root certificate, see docs/howto/tls.md",
+        conn.place,
+    )
 
 
 def _set_all(conn: _Patient, settings: dict[str, str], params: dict[str, Any]) -> None:

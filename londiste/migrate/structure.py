@@ -22,6 +22,7 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.cascade.plan import Sites
+from londiste.db import tls
 from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
 from londiste.db.structure.make import make as make_tables
@@ -197,6 +198,7 @@ class MakeStructure:
 def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
     """What pg_dump writes of the structure.  Raises UsageError when it cannot."""
     parts = {k: v for k, v in conninfo.conninfo_to_dict(dsn).items() if v is not None}
+    parts.update(tls.mode_for(parts))
     secret = parts.pop("password", None)
     argv = [
         os.fspath(dumper.program),

@@ -22,8 +22,9 @@ from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, session
 from londiste.db.queries import query
 from londiste.errors import InstallError, LondisteError
-from londiste.monitor import consumers
+from londiste.monitor import consumers, exposure
 from londiste.monitor.consumers import Listed
+from londiste.monitor.exposure import Exposed
 from londiste.monitor.held import Held, held
 from londiste.pgq import queues
 from londiste.replication import attempts, tables
@@ -75,6 +76,7 @@ class NodeStatus:
     held -- who keeps the oldest events of its queue.
     operation -- the change of the cascade that is under way here.
     consumers -- who else reads its queue, and the sinks of Spark that write to its database.
+    exposed -- sessions of this program there that are neither encrypted nor local.
     """
 
     name: str
@@ -97,6 +99,7 @@ class NodeStatus:
     held: Held | None = None
     operation: Underway | None = None
     consumers: tuple[Listed, ...] = ()
+    exposed: tuple[Exposed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ class _Answer:
     held: Held | None
     operation: Operation | None
     consumers: tuple[Listed, ...]
+    exposed: tuple[Exposed, ...]
 
 
 def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
@@ -174,7 +178,10 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
             below = nodes.get_subscriber_info(conn, queue)
             keeper = held(queues.get_consumer_info(conn, queue), below)
         seen = consumers.of_node(conn, queue)
-        return _Answer(info, counts, tuple(errors), large, bool(missing), keeper, under_way, seen)
+        sessions = exposure.find(conn)
+        return _Answer(
+            info, counts, tuple(errors), large, bool(missing), keeper, under_way, seen, sessions
+        )
 
     answers = topology.ask(members, question, extra=extra, local=(local.name, dsn))
     found = [_node(member, answers[member.name]) for member in members]
@@ -235,6 +242,7 @@ def _node(member: Member, answer: _Answer | LondisteError) -> NodeStatus:
         held=answer.held,
         operation=_underway(answer.operation, info.name),
         consumers=answer.consumers,
+        exposed=answer.exposed,
     )
 
 

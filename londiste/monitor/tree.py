@@ -159,6 +159,10 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
     if node.tagged_dead:
         facts.append(paint("DEAD"))
     facts += [f"Attr: {key}={value}" for key, value in node.attrs.items()]
+    facts += [
+        paint(f"WARNING: NEITHER ENCRYPTED NOR LOCAL: {one.names} from {one.client}")
+        for one in node.exposed
+    ]
     facts += [paint(f"ERR: {consumer}: {message}") for consumer, message in node.errors]
     return facts
 

@@ -1,0 +1,74 @@
+"""Encryption of connections: what is asked for by default, and what is told when there is none.
+
+libpq encrypts if the server happens to offer it, and proves nothing.  Where a root certificate is
+there, a host that is not a socket has to prove its name, unless ``sslmode`` says otherwise.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+#: Where libpq looks for a root certificate when none is named.
+_ROOT = Path(".postgresql") / "root.crt"
+
+#: What libpq says when encryption or the proof of a name fails.
+_SIGNS = (
+    "ssl error",
+    "certificate",
+    "server does not support ssl",
+    "ssl connection is required",
+    "root certificate",
+)
+
+HINT = (
+    "correct the certificate of the server, its name, or sslrootcert; to go on without the proof"
+    " write sslmode=require (or prefer) into the connection string: docs/howto/tls.md"
+)
+
+
+def default_mode(given: Mapping[str, object], environment: Mapping[str, str]) -> str | None:
+    """The sslmode for connection parameters that have none; None: as libpq does.
+
+    Pure but for the look whether ``~/.postgresql/root.crt`` is there.
+    """
+    if given.get("sslmode") or environment.get("PGSSLMODE"):
+        return None
+    if given.get("service") or environment.get("PGSERVICE"):
+        # The file of services has a sslmode of its own, perhaps.
+        return None
+    hosts = str(given.get("hostaddr") or environment.get("PGHOSTADDR") or "") or str(
+        given.get("host") or environment.get("PGHOST") or ""
+    )
+    if all(not host or host.startswith(("/", "@")) for host in hosts.split(",")):
+        return None
+    named = given.get("sslrootcert") or environment.get("PGSSLROOTCERT")
+    home = Path(environment.get("HOME") or "/nonexistent")
+    return "verify-full" if named or (home / _ROOT).exists() else None
+
+
+def mode_for(given: Mapping[str, object]) -> dict[str, str]:
+    """``default_mode`` of this process, as connection parameters."""
+    mode = default_mode(given, os.environ)
+    return {} if mode is None else {"sslmode": mode}
+
+
+def exposed(address: str | None, *, encrypted: bool) -> bool:
+    """Whether others on the way can read a connection to this address; '' or None: a socket."""
+    if encrypted or not address:
+        return False
+    try:
+        return not ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return True
+
+
+def is_about_tls(message: str) -> bool:
+    """Whether a connection failed for want of encryption, or of a proof."""
+    lowered = message.lower()
+    return any(sign in lowered for sign in _SIGNS)
+
+
+__all__ = ["HINT", "default_mode", "exposed", "is_about_tls", "mode_for"]

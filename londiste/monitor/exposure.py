@@ -1,0 +1,44 @@
+"""Sessions of this program in a database that others on the way can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psycopg
+
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.queries import query
+from londiste.errors import from_database
+from londiste.monitor.queue_types import Finding, Severity
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """Sessions of one client: its address, and the names of the sessions."""
+
+    client: str
+    names: str
+
+
+def find(conn: Connection) -> tuple[Exposed, ...]:
+    """Those that are open now and are neither encrypted nor local."""
+    try:
+        rows = conn.execute(query("exposed_sessions")).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    return tuple(Exposed(str(client), str(names)) for client, names in rows)
+
+
+def findings(found: tuple[Exposed, ...], queue: str) -> list[Finding]:
+    """What ``londiste check`` says of them."""
+    return [
+        Finding(
+            Severity.WARNING,
+            "connection",
+            f"sessions from {one.client} are neither encrypted nor local: {one.names}",
+            "whoever is on the way reads and changes all rows",
+            "sslmode=verify-full and a root certificate: docs/howto/tls.md",
+            queue,
+        )
+        for one in found
+    ]
