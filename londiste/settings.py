@@ -562,6 +562,7 @@ def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
             )
     spark: dict[str, str] = {}
     tables: dict[str, dict[str, Any]] = {}
+    yield from _of_the_node(kind, file, text, sections)
     for section, keys in sections.items():
         if section not in known and _of_a_table(kind, section):
             tables[section.removeprefix(TABLE_SECTION).strip()] = dict(keys)
@@ -595,6 +596,27 @@ def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
         yield "spark", _Value(spark, str(file))
     if tables:
         yield "tables", _Value(tables, str(file))
+
+
+def _of_the_node(
+    kind: type[Settings], file: Path, text: str, sections: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, _Value]]:
+    """What a program beside the worker takes over from [londiste], unless its own section has it.
+
+    The log is the worker's own file.  The pid file is one beside the worker's: -s of one must not
+    stop the other, and both may run.
+    """
+    if "londiste" in kind.sections:
+        return
+    section = kind.sections[0]
+    for key in ("logfile", "pidfile"):
+        value = sections.get("londiste", {}).get(key)
+        if not value or key not in kind.model_fields:
+            continue
+        if key == "pidfile":
+            path = Path(str(value))
+            value = str(path.with_name(f"{path.stem}.{section}{path.suffix}"))
+        yield key, _Value(value, f"{file}:{configfile.line(text, 'londiste', key)}")
 
 
 def _of_a_table(kind: type[Settings], section: str) -> bool:

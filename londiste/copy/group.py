@@ -409,6 +409,7 @@ class GroupCopy:
         interest = Interest.copies(mine.values())
         texts = {table.snapshot for table in mine.values() if table.snapshot}
         snapshots = [Snapshot.parse(text) for text in texts]
+        waits = steps.Waits(self.sides.here, self.queue, steps.CATCH_UP)
         with contextlib.closing(Replay(self.sides, self._tally)) as replay:
             while not self.stopping():
                 batch = replay.next(interest)
@@ -433,6 +434,7 @@ class GroupCopy:
                     return
                 replay.ask_for_tick()
                 replay.wait(_LOOK)
+                waits.note(mine, replay.late())
                 if self._states() != before:
                     return
 

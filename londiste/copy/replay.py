@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 
 from londiste.cascade import nodes
 from londiste.cascade.progress import NodeProgress
@@ -18,9 +19,12 @@ from londiste.pgq.types import Batch
 from londiste.replication.batch import BatchRunner
 from londiste.replication.handover import tick_snapshot
 from londiste.replication.plan import Interest
+from londiste.replication.wait import TICK_SECONDS
 
 #: Events up to which ticks are taken together while a copy catches up.
 JOIN_EVENTS = 2000
+#: Seconds in which a branch gets a tick of a root whose ticker runs: one of a quiet queue, too.
+PASSED_ON_SECONDS = 120.0
 
 
 class Replay:
@@ -42,7 +46,9 @@ class Replay:
             progress=self._progress,
         )
         self._forced = False
+        self._asked = False
         self._ticks: Listener | None = None
+        self._waits_since: float | None = None
 
     def tick(self) -> int:
         """The table has everything up to this tick."""
@@ -64,6 +70,7 @@ class Replay:
         )
         if opened is None:
             return None
+        self._waits_since = None
         batch = opened.batch
         with logcontext.bound(batch=batch.id, tick=batch.tick_id):
             stats = self._runner.run(batch, interest, query=opened.query)
@@ -87,6 +94,7 @@ class Replay:
 
         Whoever calls it looks again, and waits again.  Raises NodeUnreachable.
         """
+        self._waits_since = self._waits_since or time.monotonic()
         if self._ticks is None:
             self._ticks = Listener(self._sides.provider, [queues.TICK_CHANNEL])
             return
@@ -94,6 +102,18 @@ class Replay:
         poll.register(self._ticks, select.POLLIN)
         poll.poll(seconds * 1000)
         self._ticks.drain()
+
+    def late(self) -> str | None:
+        """What is waited for in vain: a ticker that runs would have made it; None: nothing."""
+        since = self._waits_since
+        patience = TICK_SECONDS if self._asked else PASSED_ON_SECONDS
+        if since is None or time.monotonic() - since < patience:
+            return None
+        return (
+            f"waits for a tick of queue {self._sides.queue}: node {self._sides.source_node} has had"
+            f" none for more than {patience:g} s; hint: start the ticker of the root: londiste"
+            " ticker"
+        )
 
     def close(self) -> None:
         """Listens no more: the next table may let the session lie, and word would pile up in it."""
@@ -110,11 +130,16 @@ class Replay:
     def ask_for_tick(self) -> None:
         """Once: only a tick made after the copy sees everything that was copied."""
         if not self._forced:
-            ask_for_tick(self._sides)
+            self._asked = ask_for_tick(self._sides)
             self._forced = True
 
 
-def ask_for_tick(sides: Sides) -> None:
-    """Has a tick made soon, also of a queue without events; a branch waits for its provider's."""
-    if nodes.is_root_node(sides.provider, sides.queue):
-        queues.force_tick(sides.provider, sides.queue)
+def ask_for_tick(sides: Sides) -> bool:
+    """Has a tick made soon, also of a queue without events; a branch waits for its provider's.
+
+    Whether one was asked for.
+    """
+    if not nodes.is_root_node(sides.provider, sides.queue):
+        return False
+    queues.force_tick(sides.provider, sides.queue)
+    return True

@@ -7,7 +7,7 @@ goes on is one step, whose time counts from its first beginning.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,6 +19,7 @@ from londiste.replication.steps import FOREIGN_KEYS as FOREIGN_KEYS
 from londiste.replication.steps import Tally as Tally
 from londiste.replication.steps import copy_step_end as copy_step_end
 from londiste.replication.steps import copy_step_start as copy_step_start
+from londiste.replication.steps import copy_step_waits as copy_step_waits
 
 LOAD, KEY, STATES, INDEXES, KEYS, ANALYZE, CATCH_UP, HAND_OVER = (
     "load",
@@ -86,6 +87,24 @@ def copy_waits(conn: Connection, queue: str) -> dict[str, str]:
     return {
         row["table_name"]: row["waits"] for row in call.rows(conn, "londiste.copy_waits", queue)
     }
+
+
+class Waits:
+    """What a step of some tables waits for, noted when it changes; the copy process says it."""
+
+    def __init__(self, conn: Connection, queue: str, step: str) -> None:
+        self._conn = conn
+        self._queue = queue
+        self._step = step
+        self._noted: str | None = None
+
+    def note(self, tables: Iterable[TableName], text: str | None) -> None:
+        """The step of the tables waits for it; None: it gets on."""
+        if text == self._noted:
+            return
+        for table in tables:
+            copy_step_waits(self._conn, self._queue, table, self._step, text)
+        self._noted = text
 
 
 @contextmanager

@@ -165,6 +165,7 @@ class TableCopy:
         self._tally = steps.Tally()
         interest = Interest.copy(table)
         copied = Snapshot.parse(table.snapshot) if table.snapshot else None
+        waits = steps.Waits(self.sides.here, self.queue, steps.CATCH_UP)
         with contextlib.closing(Replay(self.sides, self._tally)) as replay:
             while not self.stopping():
                 batch = replay.next(interest)
@@ -184,6 +185,7 @@ class TableCopy:
                     return
                 replay.ask_for_tick()
                 replay.wait(_LOOK)
+                waits.note([self.name], replay.late())
                 if self.sides.state() != table.state:
                     return
 

@@ -133,7 +133,24 @@ def test_the_ticker_reads_its_section_and_the_database_of_the_node(tmp_path: Pat
         '[londiste]\ndb="a"\nqueue_name="q"\npidfile="/run/worker.pid"\n[ticker]\nticker_period=0.1\n',
     )
     found = load(TickerSettings, file)
-    assert (found.db, found.ticker_period, found.pidfile) == ("a", 0.1, None)
+    # Both may run, and -s of one must not stop the other.
+    assert (found.db, found.ticker_period, found.pidfile) == (
+        "a",
+        0.1,
+        Path("/run/worker.ticker.pid"),
+    )
+
+
+def test_what_a_program_has_in_its_own_section_counts_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(
+        '[londiste]\ndb="a"\nqueue_name="q"\npidfile="/run/worker.pid"\nlogfile="/log/w"\n'
+        '[ticker]\npidfile="/run/t.pid"\n'
+    )
+    found = load(TickerSettings, file)
+    assert (found.pidfile, found.logfile) == (Path("/run/t.pid"), Path("/log/w"))
+    worker = load(WorkerSettings, file)
+    assert worker.pidfile == Path("/run/worker.pid")
 
 
 def test_a_password_in_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
