@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import conninfo, sql
 
-from londiste.cascade import nodes, queue_settings
+from londiste.cascade import nodes, original, queue_settings
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, masked, place, session
@@ -230,6 +230,7 @@ def _look_at(sites: Sites, node: NewNode, check: bool) -> NodeInfo | None:
 
 def _below(sites: Sites, node: NewNode, provider: str, existing: NodeInfo | None) -> list[Step]:
     way = upstream(sites, node.queue, provider)
+    original.require_adopted(sites.at(provider), way.provider.name)
     if existing is not None and existing.provider != way.provider.name:
         raise StateError(
             f"node {node.name} reads from {existing.provider} already",

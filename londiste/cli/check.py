@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
+from londiste.cascade import original
 from londiste.cli import options, output
 from londiste.cli.sites import sites as open_sites
 from londiste.monitor import capture_facts, captures, exposure, node_facts, node_findings
@@ -22,13 +25,17 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
 
     Captures that are lost or do not fit their tables, tables without a key or with one whose text
     does not tell a row, values near the limits of size; tables that are not in step, sequences
-    that are not replicated, foreign keys that are off. The exit code is 0, 1 (warnings) or 2.
+    that are not replicated, foreign keys that are off; captures that a node of Londiste 3 cannot
+    read. The exit code is 0, 1 (warnings) or 2.
     """
     settings = context.settings(NodeSettings)
     queue = settings.queue_name
     found: list[Finding] = []
     with open_sites(settings, bounded=not sizes) as sites:
         facts = capture_facts.collect(sites.at(settings.db), queue, sizes=sizes)
+        if any(one.captures and one.trigger == "capture" for one in facts):
+            names = tuple(original.originals(sites, sites.at(settings.db), queue))
+            facts = [replace(one, unreadable=names) for one in facts]
         found += captures.findings(facts, queue)
         if all_nodes:
             every, silent = node_facts.everywhere(sites, settings.db, queue)

@@ -27,6 +27,7 @@ class CaptureFacts:
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
     unclear -- key columns whose text does not tell whether two are equal.
     width -- average bytes of a row by the last ANALYZE; None: there was none.
+    unreadable -- nodes of the queue that cannot read what Londiste's own capture writes.
     value, row -- bytes of the largest value and row; None: not measured.
     """
 
@@ -42,6 +43,7 @@ class CaptureFacts:
     width: int | None = None
     value: int | None = None
     row: int | None = None
+    unreadable: tuple[str, ...] = ()
 
 
 def findings(facts: list[CaptureFacts], queue: str) -> list[Finding]:
@@ -64,6 +66,16 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 f"it {one.lost}" if one.lost else "it was added without triggers, or lost them",
                 f"select londiste.create_capture('{queue}', '{one.table}'); then on the nodes"
                 f" below: londiste resync {one.table}",
+            )
+        )
+    if one.captures and one.trigger == "capture" and one.unreadable:
+        found.append(
+            finding(
+                Severity.CRITICAL,
+                "capture-unreadable",
+                f"{', '.join(one.unreadable)} cannot read its events",
+                "the worker of Londiste 3 fails at the first packed event or TRUNCATE",
+                f"londiste change-form {one.table} --trigger logutriga",
             )
         )
     if one.stale:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from psycopg import sql
 
-from londiste.cascade import nodes
+from londiste.cascade import nodes, original
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import NodeInfo, NodeType
 from londiste.db import catalog
@@ -37,6 +37,7 @@ from londiste.replication import (
     narrower,
     owned,
     registry,
+    root_trigger,
     shaping,
     tables,
 )
@@ -127,6 +128,7 @@ def _on_root(
     skip: bool,
 ) -> Plan:
     local = sites.at(dsn)
+    options, said = root_trigger.choose(sites, local, node.queue, options, force=force)
     done = [t.name for t in tables.get_table_list(local, node.queue) if t.local]
     missing = [
         TableName.parse(m.name)
@@ -141,7 +143,7 @@ def _on_root(
     add_options.one_with_dest(picked, options)
     steps: list[Step] = []
     skipped: list[str] = []
-    notes: list[str] = []
+    notes = [*said]
     for table in picked.chosen:
         dest = options.dest or table
         if skip and not _virtual(options, root=True) and catalog.info(local, dest) is None:
@@ -173,6 +175,7 @@ def _below(
     local = sites.at(dsn)
     provider_dsn = sites.reach(node.provider_location)
     provider = sites.at(provider_dsn)
+    original.require_adopted(provider, node.provider)
     wants, virtual = options.wants, _virtual(options, root=False)
     theirs = {
         t.name: t for t in tables.get_table_list(provider, node.queue) if wanted.table(t.name)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from londiste.cascade import nodes
+from londiste.cascade import nodes, original
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, UnknownTable, UsageError
-from londiste.replication import tables
+from londiste.replication import root_trigger, tables
 from londiste.replication.add_table import Plan
 from londiste.replication.locking import with_table
 from londiste.replication.select import select
+from londiste.replication.types import TRIGGERS
 
 FORMS = ("row", "statement", "auto")
 
@@ -98,8 +99,7 @@ def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], form: str)
             raise UsageError(
                 f"table {name} has no form: its trigger is {how.trigger}",
                 detail="row and statement are forms of our own capture; nothing was changed",
-                hint=f"add it again with it: londiste remove-table {name}, then londiste add-table"
-                f" {name} --form {form}",
+                hint=f"give it that capture: londiste change-form {name} --trigger capture",
             )
         step = ChangeForm(node.name, dsn, queue, name, known[name], form)
         if how.asked == form:
@@ -107,6 +107,83 @@ def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], form: str)
         else:
             steps.append(step)
     return Plan(tuple(steps), tuple(already))
+
+
+def plan_trigger(
+    sites: Sites,
+    dsn: str,
+    queue: str,
+    patterns: Sequence[str],
+    trigger: str,
+    *,
+    every: bool = False,
+) -> Plan:
+    """What to do to capture tables of the node at ``dsn`` by another trigger.  Changes nothing.
+
+    patterns -- names, or patterns with * and ?; every -- all tables that are captured instead.
+
+    Raises BadOption, UnknownTable, UsageError (a leaf, nodes of Londiste 3 below).
+    """
+    if every == bool(patterns):
+        raise BadOption(
+            "no table given" if not every else "--all and names of tables",
+            hint=f"londiste change-form --all --trigger {trigger}",
+        )
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    if node.type is NodeType.LEAF:
+        raise UsageError(
+            f"node {node.name} is a leaf: it captures nothing",
+            hint="run the command on the root; londiste members shows which node that is",
+        )
+    if trigger == "capture" and (names := original.originals(sites, local, queue)):
+        raise root_trigger.cannot_read(names)
+    known = {t.name: t.dest for t in tables.get_table_list(local, queue) if t.local}
+    now = triggers(local, queue)
+    captured = [name for name, dest in known.items() if now[dest].trigger not in {"none", "deny"}]
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(
+            f"table {text} is not captured here",
+            detail="nothing was changed",
+            hint="londiste tables -v lists what captures each table",
+        )
+
+    chosen = captured if every else select(patterns, captured, [], unknown, force=False).chosen
+    steps = [
+        ChangeTrigger(node.name, dsn, queue, name, known[name], trigger)
+        for name in chosen
+        if now[known[name]].trigger != trigger
+    ]
+    already = [name for name in chosen if now[known[name]].trigger == trigger]
+    return Plan(tuple(steps), tuple(already))
+
+
+@dataclass(frozen=True)
+class ChangeTrigger:
+    """One table is captured by another trigger from now on."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    dest: TableName
+    trigger: str
+
+    def describe(self) -> str:
+        return f"{self.node}: capture table {self.table} by {self.trigger}"
+
+    def done(self, sites: Sites) -> bool:
+        now = triggers(sites.at(self.dsn), self.queue).get(self.dest)
+        return now is not None and now.trigger == self.trigger
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
+
+        def change(conn: Connection) -> bool:
+            return tables.change_trigger(conn, self.queue, self.table, TRIGGERS[self.trigger])
+
+        with_table(sites, self.dsn, self.dest, self.node, change)
 
 
 @dataclass(frozen=True)

@@ -156,6 +156,15 @@ def change_form(conn: Connection, queue: str, table: TableName, form: str) -> bo
     return bool(call.value(conn, "londiste.change_form", queue, str(table), form))
 
 
+def change_trigger(conn: Connection, queue: str, table: TableName, flag: str) -> bool:
+    """Gives a table another trigger with the same arguments; False when it has that one.
+
+    table -- its registered name.  flag -- C, L, J or Q.  Locks it.  Raises UnknownTable,
+    UsageError (an argument that the other trigger does not take), StateError.
+    """
+    return bool(call.value(conn, "londiste.change_trigger", queue, str(table), flag))
+
+
 @dataclass(frozen=True)
 class Missing:
     """Something that could be added; ``kind`` is ``r`` (table) or ``S`` (sequence)."""
