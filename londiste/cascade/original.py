@@ -1,12 +1,14 @@
-"""Nodes whose schemas are those of Londiste 3: which they are, and what cannot read from them."""
+"""Nodes with the schemas or the worker of Londiste 3: which they are."""
 
 from __future__ import annotations
 
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites
+from londiste.cascade.types import NodeType
 from londiste.db.connection import Connection, masked, place
 from londiste.errors import InstallError, NodeUnreachable
 from londiste.install import ledger
+from londiste.pgq import continuity
 
 _SCHEMAS = ("pgq", "pgq_node", "londiste")
 
@@ -27,17 +29,33 @@ def require_adopted(conn: Connection, name: str) -> None:
         )
 
 
-def originals(sites: Sites, conn: Connection, queue: str) -> list[str]:
-    """The nodes of a queue that have the schemas of Londiste 3, of those that answer."""
+def originals(sites: Sites, conn: Connection, queue: str, *, adopted: bool) -> list[str]:
+    """The nodes of a queue whose worker is that of Londiste 3, of those that answer.
+
+    adopted -- the queue has tables from the time of Londiste 3: a node with our schemas counts
+        when its worker has been at work and is not ours.
+    """
     found = []
     for member in nodes.get_queue_locations(conn, queue):
         if not member.dead:
             try:
-                if is_original(sites.at(sites.reach(member.location))):
+                there = sites.at(sites.reach(member.location))
+                if is_original(there) or (adopted and _has_their_worker(there, queue)):
                     found.append(member.name)
             except NodeUnreachable:
                 continue
     return found
+
+
+def _has_their_worker(conn: Connection, queue: str) -> bool:
+    """Ours notes in its node what it knows of the provider's queue; nobody else does."""
+    node = nodes.find_node_info(conn, queue)
+    return (
+        node is not None
+        and node.type is not NodeType.ROOT
+        and node.uptodate
+        and continuity.recall(conn, queue, node.worker) is None
+    )
 
 
 __all__ = ["is_original", "originals", "require_adopted"]

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import click
 
-from londiste.cascade import original
 from londiste.cli import options, output
 from londiste.cli.sites import sites as open_sites
 from londiste.monitor import capture_facts, captures, exposure, node_facts, node_findings
 from londiste.monitor.queue_types import Finding, Severity
 from londiste.monitor.queues import worst
+from londiste.replication import root_trigger
 from londiste.settings import NodeSettings
 
 
@@ -34,7 +34,7 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
     with open_sites(settings, bounded=not sizes) as sites:
         facts = capture_facts.collect(sites.at(settings.db), queue, sizes=sizes)
         if any(one.captures and one.trigger == "capture" for one in facts):
-            names = tuple(original.originals(sites, sites.at(settings.db), queue))
+            names = tuple(root_trigger.unable(sites, sites.at(settings.db), queue))
             facts = [replace(one, unreadable=names) for one in facts]
         found += captures.findings(facts, queue)
         if all_nodes:

@@ -286,6 +286,7 @@ def remove_table(
     help="Change the trigger instead of the form, one transaction a table.",
 )
 @click.option("--all", "every", is_flag=True, help="Change every captured table (with --trigger).")
+@click.option("--force", is_flag=True, help="Proceed even if a worker of Londiste 3 may be left.")
 @options.explain
 @options.json_output
 def change_form(
@@ -293,6 +294,7 @@ def change_form(
     names: Sequence[str],
     trigger: str | None,
     every: bool,
+    force: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
@@ -307,7 +309,13 @@ def change_form(
     with sites(settings) as where:
         if trigger is not None:
             plan = forms.plan_trigger(
-                where, settings.db, settings.queue_name, names, trigger, every=every
+                where,
+                settings.db,
+                settings.queue_name,
+                names,
+                trigger,
+                every=every,
+                force=force,
             )
             already(plan, f"captured by {trigger}")
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from londiste.cascade import nodes, original
+from londiste.cascade import nodes
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import NodeType
 from londiste.db.connection import Connection
@@ -117,10 +117,12 @@ def plan_trigger(
     trigger: str,
     *,
     every: bool = False,
+    force: bool = False,
 ) -> Plan:
     """What to do to capture tables of the node at ``dsn`` by another trigger.  Changes nothing.
 
     patterns -- names, or patterns with * and ?; every -- all tables that are captured instead.
+    force -- all workers are ours, whatever the nodes look like.
 
     Raises BadOption, UnknownTable, UsageError (a leaf, nodes of Londiste 3 below).
     """
@@ -136,8 +138,10 @@ def plan_trigger(
             f"node {node.name} is a leaf: it captures nothing",
             hint="run the command on the root; londiste members shows which node that is",
         )
-    if trigger == "capture" and (names := original.originals(sites, local, queue)):
-        raise root_trigger.cannot_read(names)
+    if trigger == "capture" and not force:
+        names = root_trigger.unable(sites, local, queue)
+        if names:
+            raise root_trigger.cannot_read(names)
     known = {t.name: t.dest for t in tables.get_table_list(local, queue) if t.local}
     now = triggers(local, queue)
     captured = [name for name, dest in known.items() if now[dest].trigger not in {"none", "deny"}]

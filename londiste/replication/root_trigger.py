@@ -8,6 +8,7 @@ from dataclasses import replace
 from londiste.cascade import original
 from londiste.cascade.plan import Sites
 from londiste.db.connection import Connection
+from londiste.db.queries import query
 from londiste.errors import UsageError
 from londiste.replication.types import TRIGGERS, TableOptions, with_trigger
 
@@ -33,7 +34,7 @@ def choose(
         or options.whole_row
         or any(arg.startswith(("form=", "ops=")) for arg in options.trigger_args)
     )
-    names = original.originals(sites, conn, queue)
+    names = unable(sites, conn, queue)
     if names and own:
         raise cannot_read(names)
     if names:
@@ -44,17 +45,25 @@ def choose(
     return options, ()
 
 
+def unable(sites: Sites, conn: Connection, queue: str) -> list[str]:
+    """The nodes that could not read Londiste's own capture."""
+    kinds = {kind for _, kind, *_ in conn.execute(query("capture_triggers"), [queue]).fetchall()}
+    adopted = not kinds.isdisjoint({"logutriga", "sqltriga", "jsontriga"})
+    return original.originals(sites, conn, queue, adopted=adopted)
+
+
 def cannot_read(names: Sequence[str]) -> UsageError:
     """The error for our own capture above nodes of Londiste 3."""
     return UsageError(
         f"{listed(names)} could not read what Londiste's own capture writes",
         detail="the worker of Londiste 3 fails at the first packed event or TRUNCATE; nothing was"
         " changed",
-        hint=f"--trigger logutriga; or first: {_ADOPT}, and start our workers there",
+        hint=f"--trigger logutriga; or first: {_ADOPT}, and start our workers there; or, when"
+        " that is done: --force",
     )
 
 
 def listed(names: Sequence[str]) -> str:
     """Nodes of Londiste 3 in a sentence."""
     one = len(names) == 1
-    return f"{'node' if one else 'nodes'} {', '.join(names)} with the schemas of Londiste 3"
+    return f"{'node' if one else 'nodes'} {', '.join(names)} with the worker of Londiste 3"

@@ -55,7 +55,7 @@ def test_a_new_table_gets_a_trigger_that_all_nodes_can_read(
     root, leaf = mixed
     answer = londiste(root.db, "add-table", "fruit")
     assert answer.code == 0, answer.err
-    assert "node theirs with the schemas of Londiste 3" in answer.err
+    assert "node theirs with the worker of Londiste 3" in answer.err
     assert londiste(root.db, "add-table", "nut", "--trigger", "jsontriga").code == 0
     assert kinds(root, londiste) == {"fruit": "logutriga", "nut": "jsontriga"}
     adopt(leaf)
@@ -70,12 +70,32 @@ def test_our_own_capture_is_refused_above_a_node_that_cannot_read_it(
     root, _ = mixed
     answer = londiste(root.db, "add-table", "fruit", *args)
     assert answer.code == 2
-    assert "node theirs with the schemas of Londiste 3 could not read" in answer.err
+    assert "node theirs with the worker of Londiste 3 could not read" in answer.err
     assert "hint: --trigger logutriga" in answer.err
     londiste(root.db, "add-table", "nut", "--trigger", "logutriga")
     changed = londiste(root.db, "change-form", "--all", "--trigger", "capture")
     assert changed.code == 2
     assert kinds(root, londiste) == {"nut": "logutriga"}
+
+
+def test_a_worker_that_is_not_ours_on_schemas_of_ours_counts(
+    nodes_of: Nodes, root: Node, londiste: CommandLine
+) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    londiste(root.db, "add-table", "fruit", "--trigger", "logutriga")
+    leaf.db.execute("select pgq_node.set_consumer_uptodate('q', 'w_leaf', true)")
+    assert londiste(root.db, "add-table", "nut").code == 0
+    assert kinds(root, londiste) == {"fruit": "logutriga", "nut": "logutriga"}
+    assert londiste(root.db, "change-form", "--all", "--trigger", "capture").code == 2
+    forced = londiste(root.db, "change-form", "nut", "--trigger", "capture", "--force")
+    assert forced.code == 0, forced.err
+    assert londiste(root.db, "check").code == 2
+    # Our worker begins.
+    leaf.db.execute(
+        "select pgq.note_known_source('q', 'w_leaf', 'root', gen_random_uuid(), 1, 1, now())"
+    )
+    assert londiste(root.db, "check").code == 0
+    assert londiste(root.db, "change-form", "--all", "--trigger", "capture").code == 0
 
 
 def test_check_finds_captures_that_a_node_cannot_read(
