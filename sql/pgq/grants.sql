@@ -203,6 +203,7 @@ grant execute on function
     pgq.tick_at_snapshot(text, text),
     pgq.maint_operations(),
     pgq._may_maintain(text),
+    pgq._refuse_maintenance(text),
     pgq.maint_rotate_tables_step1(text),
     pgq.maint_rotate_tables_step2(),
     pgq.maint_open_ways(),

@@ -59,10 +59,15 @@ def test_the_ticker_calls_no_function_of_an_administrator_of_queues(
             " '{mine.f0,mine.f16,mine.more,mine.gone,pgq.maint_purge_keys}')"
         )
         called = "select func_name from pgq.maint_operations() where func_arg = 'q'"
+        refused = "pgq._refuse_maintenance"
         assert [name for (name,) in conn.execute(called)] == [
             "mine.f0",
             "mine.f16",
+            refused,
+            refused,
             "pgq.maint_purge_keys",
         ]
         conn.execute("reset role")
-        assert [name for (name,) in conn.execute(called)] == ["mine.f16", "pgq.maint_purge_keys"]
+        assert [name for (name,) in conn.execute(called)] == [refused] * 4 + [
+            "pgq.maint_purge_keys"
+        ]

@@ -323,9 +323,16 @@ class TestOperations:
         assert self.listed(queue) == [("pgq.maint_rotate_tables_step2", None)]
 
     def test_functions_of_the_user_come_after_rotation(self, queue: Database) -> None:
-        queue.execute("select pgq.set_queue_config('q', 'extra_maint', '{my.b,my.a}')")
+        for name in (
+            "create schema my",
+            *(f"create function my.{n}(text) returns int4 return 0" for n in "ab"),
+        ):
+            queue.execute(name)
+        queue.execute("select pgq.set_queue_config('q', 'extra_maint', '{my.b,my.a,my.c}')")
         rows = self.listed(queue, "")
-        assert rows[2:4] == [("my.b", "q"), ("my.a", "q")]
+        assert rows[2:5] == [("my.b", "q"), ("my.a", "q"), ("pgq._refuse_maintenance", "q")]
+        with pytest.raises(psycopg.Error, match=r"of queue q is not called: my\.c$"):
+            queue.execute("select pgq._refuse_maintenance('q')")
 
     def test_the_cascade_and_the_tables_come_last(self, pgq_db: Database) -> None:
         pgq_db.execute("select pgq.create_queue('q')")

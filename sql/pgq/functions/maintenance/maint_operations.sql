@@ -10,7 +10,7 @@ as $$
  * returns a number other than 0 asks to be called again at once.  The names vacuum and vacuum
  * analyze stand for these statements, on the table func_arg.
  *
- * Of extra_maint only what gives nobody the rights of the caller (_may_maintain); a warning names the rest.
+ * Of extra_maint only what gives nobody the rights of the caller (_may_maintain); the others are errors.
  */
 begin
     for func_arg in
@@ -51,12 +51,10 @@ begin
         cross join lateral unnest(q.queue_extra_maint) with ordinality as m (name, nr)
         order by q.queue_name, m.nr
     loop
-        if pgq._may_maintain(func_name) then
-            return next;
-        else
-            raise warning 'extra_maint of queue %: % is not called, it is no function (text) that is'
-                ' security definer or belongs to a member of role %', func_arg, func_name, current_user;
+        if not pgq._may_maintain(func_name) then
+            func_name := 'pgq._refuse_maintenance';
         end if;
+        return next;
     end loop;
 
     return query
