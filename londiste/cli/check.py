@@ -8,7 +8,14 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.sites import sites as open_sites
-from londiste.monitor import capture_facts, captures, exposure, node_facts, node_findings
+from londiste.monitor import (
+    capture_facts,
+    captures,
+    exposure,
+    node_facts,
+    node_findings,
+    partitions,
+)
 from londiste.monitor.queue_types import Finding, Severity
 from londiste.monitor.queues import worst
 from londiste.replication import root_trigger
@@ -57,6 +64,7 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
         else:
             here = node_facts.collect(sites.at(settings.db), queue)
             found += node_findings.findings(here, None, queue)
+        found += partitions.findings(partitions.find(sites.at(settings.db), queue), queue)
         found += exposure.findings(exposure.find(sites.at(settings.db)), queue)
     found.sort(key=lambda one: -one.severity)
     rows = [

@@ -22,7 +22,7 @@ from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, session
 from londiste.db.queries import query
 from londiste.errors import InstallError, LondisteError
-from londiste.monitor import consumers, exposure
+from londiste.monitor import consumers, exposure, partitions
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.held import Held, held
@@ -166,6 +166,10 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
             if info.type is NodeType.ROOT
             else []
         )
+        if info.type is NodeType.ROOT:
+            for changed in _known(missing, lambda: partitions.find(conn, queue)) or ():
+                do = partitions.remedy(changed.table, queue)
+                errors.append(("partition", f"{changed.message}; hint: {do}"))
         for name, reason in lost or ():
             errors.append(("capture", f"table {name} {reason}: its changes are not replicated"))
         for followed, why in _known(missing, lambda: tables.get_follow_errors(conn, queue)) or ():

@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Forgets scripts that ran more than three months ago, and makes captures anew whose tables have changed, where
- * that locks no table.
+ * that locks no table.  Notes what became of partitions without an event.
  *
  * Always 0: the ticker need not call again.
  */
@@ -17,6 +17,7 @@ begin
     where finished_at < now() - interval '3 months'
         and state in ('done', 'skipped', 'marked');
     perform londiste._renew_captures();
+    perform londiste._watch_partitions();
     return 0;
 end;
 $$;
