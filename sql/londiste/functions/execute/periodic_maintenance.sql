@@ -17,7 +17,12 @@ begin
     where finished_at < now() - interval '3 months'
         and state in ('done', 'skipped', 'marked');
     perform londiste._renew_captures();
-    perform londiste._watch_partitions();
+    begin
+        perform londiste._watch_partitions();
+    exception when others then
+        -- Somebody has locked a partition, for instance: the next maintenance looks again.
+        raise warning 'partitions of captured tables: %', sqlerrm;
+    end;
     return 0;
 end;
 $$;
