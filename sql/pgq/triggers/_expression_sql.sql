@@ -12,33 +12,27 @@ as $$
  * double quotes, functions, types after ::, parts of qualified names.
  */
 declare
-    -- A word consists of what is neither space nor an ASCII sign.
-    v_token constant text := '^(--[^\n]*|[A-Za-z&]*''(?:[^'']|'''')*''|"(?:[^"]|"")*"'
-        '|[0-9][0-9A-Za-z_.]*|::|\s+|'
-        '[^\u0001-\u0040\u005b-\u005e\u0060\u007b-\u007f]'
-        '[^\u0001-\u0023\u0025-\u002f\u003a-\u0040\u005b-\u005e\u0060\u007b-\u007f]*)';
-    v_rest text := i_expression;
+    -- A word consists of what is neither space nor an ASCII sign; a bracket or a dot after it
+    -- belongs to it here, for then it is no column.
+    v_start constant text := '[^\u0001-\u0040\u005b-\u005e\u0060\u007b-\u007f]';
+    v_word constant text := v_start || '[^\u0001-\u0023\u0025-\u002f\u003a-\u0040\u005b-\u005e\u0060\u007b-\u007f]*';
+    v_tag constant text := '[$]' || v_start || '[^\u0001-\u002f\u003a-\u0040\u005b-\u005e\u0060\u007b-\u007f]*[$]';
+    v_token constant text := '--[^\n]*|/[*](?:[^*]|[*]+[^*/])*[*]+/'
+        '|[eE]''(?:[^''\\]|\\.|'''')*''|(?:[nNbBxX]|[uU]&)?''(?:[^'']|'''')*''|"(?:[^"]|"")*"'
+        '|[$][$](?:[^$]|[$][^$])*[$][$]|' || v_tag || '.*' || v_tag ||
+        '|[0-9][0-9A-Za-z_.]*|::|' || v_word || '(?:\s*[(.])?|\s+|.';
     v_result text := '';
     v_before text := '';
     v_found text;
-    v_tag text;
 begin
-    while v_rest <> '' loop
-        v_tag := substring(v_rest from '^[$](?:[^0-9$ ][^$ ]*)?[$]');
-        v_found := coalesce(
-            case
-                when v_tag is not null then v_tag || substring(v_rest from length(v_tag) + 1
-                    for nullif(strpos(substr(v_rest, length(v_tag) + 1), v_tag), 0) + length(v_tag) - 1)
-                when starts_with(v_rest, '/*') then
-                    left(v_rest, nullif(strpos(v_rest, '*/'), 0) + 1)
-                when v_rest ~* '^e''' then substring(v_rest from '^(..(?:[^''\\]|\\.|'''')*'')')
-            end,
-            substring(v_rest from v_token),
-            left(v_rest, 1));
-        v_rest := substr(v_rest, length(v_found) + 1);
+    for v_found in
+        select t.found[1] from regexp_matches(i_expression, v_token, 'g') with ordinality as t (found, place)
+        order by t.place
+    loop
         if v_found = any (i_columns)
-            and lower(v_before) <> all ('{.,::,as}')
-            and v_rest !~ '^\s*[(.]'
+            and right(v_before, 1) <> '.'
+            and v_before <> '::'
+            and lower(v_before) <> 'as'
         then
             v_result := v_result || format('((%s)."%s")', i_row, replace(v_found, '"', '""'));
         else
