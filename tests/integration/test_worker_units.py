@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from londiste.cascade import nodes
+from londiste.cascade import nodes, original
+from londiste.cascade.plan import Sites
 from londiste.cascade.types import NodeType
 from londiste.daemon.signals import Signals
 from londiste.pgq import batches
@@ -147,3 +148,12 @@ def test_a_tick_that_comes_while_the_last_batch_is_finished_is_not_slept_through
     bench.source.listener.drain()
     bench.worker.unit()
     assert bench.rows() == 3, "asked for, whatever was heard"
+
+
+def test_a_worker_of_ours_is_known_for_ours_in_its_node(bench: Bench) -> None:
+    assert nodes.get_node_info(bench.leaf.database.connect(), QUEUE).uptodate
+    with Sites(name="tests") as sites:
+        conn = sites.at(bench.root.database.dsn)
+        assert original.originals(sites, conn, QUEUE, adopted=True) == []
+        bench.leaf.database.execute("delete from pgq.known_source")
+        assert original.originals(sites, conn, QUEUE, adopted=True) == ["leaf"]
