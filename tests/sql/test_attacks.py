@@ -404,3 +404,22 @@ def test_a_role_writes_into_the_queue_that_it_was_given(victims: Database) -> No
         conn.execute(f"set session authorization {role}")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             conn.execute(insert.encode())
+
+
+def test_code_of_an_owner_that_a_worker_runs_is_not_the_worker(victims: Database) -> None:
+    owner = _name(victims, "reader")
+    with victims.connect(autocommit=False) as conn:
+        # As londiste.write_as_owner() runs it, in a session of an administrator.
+        conn.execute("create schema londiste_apply")
+        conn.execute(
+            "create function londiste_apply.write_as_1(s text) returns void language plpgsql"
+            " security definer as $$ begin execute s; end $$"
+        )
+        conn.execute(f"alter function londiste_apply.write_as_1(text) owner to {owner}")
+        for tried in (
+            "unregister_consumer('q', 'worker')",
+            "register_consumer_at('q', 'worker', 2)",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege), conn.transaction():
+                conn.execute("select londiste_apply.write_as_1(%s)", [f"select pgq.{tried}"])
+        conn.rollback()

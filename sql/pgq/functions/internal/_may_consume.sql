@@ -20,7 +20,14 @@ as $$
 declare
     v_caller name := pgq._caller();
     v_own pgq.consumer_owner;
+    v_context text;
 begin
+    -- Code of a table's owner that a worker runs (londiste.write_as_owner) has the worker's session,
+    -- and cannot take itself off the stack.
+    get diagnostics v_context = pg_context;
+    if position('londiste_apply.' in v_context) > 0 then
+        return false;
+    end if;
     if pg_has_role(v_caller, 'pgq_admin', 'usage')
         or pg_has_role(v_caller,
             (select c.relowner from pg_class as c where c.oid = 'pgq.queue'::regclass), 'usage')
