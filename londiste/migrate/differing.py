@@ -15,8 +15,14 @@ from londiste.monitor.queue_types import Finding, Severity
 from londiste.replication.narrower import narrower
 
 
-def differing(old: Sequence[Table], new: Sequence[Table]) -> Iterator[Finding]:
-    """What is to be said of tables that are in both; critical where rows would be lost."""
+def differing(
+    old: Sequence[Table], new: Sequence[Table], names: tuple[str, str] = ("old", "new")
+) -> Iterator[Finding]:
+    """Tables that are in both and differ; critical where rows would be lost.
+
+    names -- of the database whose rows are carried over, and of the one that takes them.
+    """
+    source, target = names
     there = {table.name: table for table in new}
     for table in old:
         other = there.get(table.name)
@@ -26,23 +32,24 @@ def differing(old: Sequence[Table], new: Sequence[Table]) -> Iterator[Finding]:
         if other.persistence != "p":
             yield _bad(
                 table,
-                "is unlogged in the new database",
+                f"is unlogged in the {target} database",
                 "a crash would empty it",
                 f"there: alter table {table.name.quoted} set logged",
             )
-        yield from _columns(table, other)
+        yield from _columns(table, other, names)
         ours, theirs = _key(other), _key(table)
         if ours != theirs:
             yield _bad(
                 table,
-                f"has the primary key {_words(theirs)} in the old database, {_words(ours)} in the"
-                " new one",
+                f"has the primary key {_words(theirs)} in the {source} database, {_words(ours)} in"
+                f" the {target} one",
                 "rows are found by it, in both directions",
                 "make the same primary key in both",
             )
 
 
-def _columns(table: Table, other: Table) -> Iterator[Finding]:
+def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Finding]:
+    source, target = names
     here = {column.name: column for column in other.columns}
     known = {column.name for column in table.columns}
     for column in table.columns:
@@ -51,13 +58,13 @@ def _columns(table: Table, other: Table) -> Iterator[Finding]:
             if not column.generated:
                 yield _bad(
                     table,
-                    f"has no column {column.name} in the new database",
+                    f"has no column {column.name} in the {target} database",
                     "its values would stay behind",
                     f"there: alter table {table.name.quoted} add column {quote(column.name)}"
                     f" {column.type}",
                 )
         elif bool(mine.generated) != bool(column.generated):
-            where = "new" if mine.generated else "old"
+            where = target if mine.generated else source
             yield _bad(
                 table,
                 f"has a column {column.name} that is generated in the {where} database only",
@@ -65,14 +72,14 @@ def _columns(table: Table, other: Table) -> Iterator[Finding]:
                 "make it the same in both",
             )
         elif not column.generated and mine.type != column.type:
-            yield _type(table, column, mine)
+            yield _type(table, column, mine, target)
     for mine in other.columns:
         if mine.name in known or mine.generated:
             continue
         if mine.required:
             yield _bad(
                 table,
-                f"has a column {mine.name} in the new database alone that must be given",
+                f"has a column {mine.name} in the {target} database alone that must be given",
                 "it is NOT NULL and has no default: no row could be written there",
                 f"there: alter table {table.name.quoted} alter column {quote(mine.name)}"
                 " set default …, or drop the column",
@@ -81,15 +88,18 @@ def _columns(table: Table, other: Table) -> Iterator[Finding]:
             yield Finding(
                 Severity.WARNING,
                 "structure",
-                f"table {table.name} has a column {mine.name} in the new database alone",
+                f"table {table.name} has a column {mine.name} in the {target} database alone",
                 "it gets its default; what is written there after the switch is not carried back",
-                "leave it so, or add the column to the old database",
+                f"leave it so, or add the column to the {source} database",
                 "",
             )
 
 
-def _type(table: Table, column: Column, mine: Column) -> Finding:
-    what = f"has a column {column.name} of type {column.type}, and {mine.type} in the new database"
+def _type(table: Table, column: Column, mine: Column, target: str) -> Finding:
+    what = (
+        f"has a column {column.name} of type {column.type}, and {mine.type} in the"
+        f" {target} database"
+    )
     lost = narrower(mine.type, column.type)
     if lost:
         return _bad(

@@ -70,6 +70,23 @@ class Table:
 
 
 @dataclass(frozen=True)
+class SequenceKind:
+    """A sequence of the user, without its value."""
+
+    name: TableName
+    type: str = "bigint"
+    increment: int = 1
+    low: int = 1
+    high: int = 2**63 - 1
+    cycle: bool = False
+
+    @property
+    def words(self) -> str:
+        cycle = ", cycle" if self.cycle else ""
+        return f"{self.type} from {self.low} to {self.high} by {self.increment}{cycle}"
+
+
+@dataclass(frozen=True)
 class Facts:
     """One database; fields as in ``migrate_server``.
 
@@ -146,6 +163,19 @@ def tables(conn: Connection) -> tuple[Table, ...]:
 def objects(conn: Connection) -> tuple[Object, ...]:
     """What there is besides tables, in the order of making."""
     return tuple(Object(**row) for row in _rows(conn, "migrate_objects"))
+
+
+def sequences(conn: Connection) -> tuple[SequenceKind, ...]:
+    """The sequences of the user."""
+    return tuple(
+        SequenceKind(TableName(row.pop("schema"), row.pop("name")), **row)
+        for row in _rows(conn, "migrate_sequences")
+    )
+
+
+def pending_keys(conn: Connection) -> frozenset[tuple[str, str]]:
+    """Foreign keys that are dropped during a copy: table and name."""
+    return frozenset((row["from_table"], row["name"]) for row in _rows(conn, "pending_keys"))
 
 
 def materialized_views(conn: Connection) -> tuple[str, ...]:

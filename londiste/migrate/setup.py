@@ -190,6 +190,14 @@ def not_replicated(conn: Connection, queue: str) -> list[TableName]:
     return [name for name in names if name in mine]
 
 
+def sequences_left(conn: Connection, queue: str) -> list[TableName]:
+    """The sequences of the root's database that the queue does not carry and could."""
+    mine = {s.name for s in facts.sequences(conn)}
+    missing = tables.local_show_missing(conn, queue)
+    names = [TableName.parse(m.name) for m in missing if m.kind == "S"]
+    return [name for name in names if name in mine]
+
+
 def _tables_of_root(sites: Sites, pair: Pair, side: Side) -> list[Step]:
     patterns = [str(name) for name in not_replicated(sites.at(side.dsn), pair.queue)]
     if not patterns:

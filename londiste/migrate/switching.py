@@ -21,10 +21,13 @@ from londiste.cascade.switching.switchover import Switchover
 from londiste.cascade.types import NodeType
 from londiste.db.connection import place, session, use_own_names
 from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
-from londiste.migrate import facts, setup
+from londiste.migrate import drift, facts, setup
 from londiste.migrate.pair import NEW, OLD, Pair, Side, secrets_of
+from londiste.monitor.queue_types import Severity
 from londiste.replication import successor
 from londiste.replication.carry import carry
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ def prepare(
         _require_replica(pair, here)
         if not force:
             _require_all(sites, pair, here)
+        _require_structure(sites, here, to, force=force, warn=warn)
         _require_successor(sites, seen, to, here, force=force, warn=warn)
     refresh = Refresh(to, facts.materialized_views(sites.at(to.dsn)), warn)
     # Before the notes are taken off: interrupted, it is part of what is left.
@@ -223,11 +227,37 @@ def _require_successor(
 
 
 def _require_all(sites: Sites, pair: Pair, root: Side) -> None:
-    left = setup.not_replicated(sites.at(root.dsn), pair.queue)
-    if left:
+    conn = sites.at(root.dsn)
+    for word, left in (
+        ("tables", setup.not_replicated(conn, pair.queue)),
+        ("sequences", setup.sequences_left(conn, pair.queue)),
+    ):
+        if not left:
+            continue
         raise StateError(
-            f"tables of the {root.name} database are not part of the move: {len(left)},"
+            f"{word} of the {root.name} database are not part of the move: {len(left)},"
             f" {', '.join(map(str, left[:5]))}",
             detail="they were made after it had begun; nothing is changed",
             hint="londiste migrate start adds them; or --force goes on without",
         )
+
+
+def _require_structure(
+    sites: Sites, here: Side, to: Side, *, force: bool, warn: Callable[[str], None]
+) -> None:
+    """The side that is to take writes has the structure of the other one.  Raises StateError."""
+    names = (here.name, to.name)
+    found = drift.differences(drift.look(sites.at(here.dsn)), drift.look(sites.at(to.dsn)), names)
+    stopping = [one for one in found if one.severity is Severity.CRITICAL]
+    if not stopping:
+        return
+    shown = "; ".join(one.what for one in stopping[:_SHOWN])
+    more = f" and {len(stopping) - _SHOWN} more" if len(stopping) > _SHOWN else ""
+    if force:
+        warn(f"the structure differs: {shown}{more}")
+        return
+    raise StateError(
+        f"the structure of the two databases differs: {shown}{more}",
+        detail="nothing is changed",
+        hint=f"{stopping[0].do}; londiste migrate verify shows all; or --force goes on without",
+    )

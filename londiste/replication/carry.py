@@ -36,8 +36,9 @@ class CarrySequences:
     def run(self, sites: Sites) -> None:
         values = tables.sequence_values(sites.at(self.old.dsn), self.queue)
         with sites.transaction(self.new.dsn) as conn, conn.pipeline():
-            for name, value in values.items():
-                tables.global_update_seq(conn, self.queue, name, value, "exact")
+            for one in values:
+                how = "unused" if one.unused else "exact"
+                tables.global_update_seq(conn, self.queue, one.name, one.last_value, how)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from londiste.replication.types import (
     PendingForeignKey,
     ReplicatedSequence,
     ReplicatedTable,
+    SequenceValue,
     decode_attrs,
 )
 
@@ -380,7 +381,8 @@ def global_update_seq(
 ) -> None:
     """Stores a published value; moves the sequence where it is local.
 
-    how -- back, cycle or exact, as the root says; None: the sequence here tells its direction.
+    how -- back, cycle, exact or unused, as the root publishes it; None: the sequence of this
+        node tells its direction.
     """
     call.ret(conn, "londiste.global_update_seq", queue, str(seq), value, how)
 
@@ -406,12 +408,12 @@ def root_exact_seqs(conn: Connection, queue: str) -> dict[TableName, int]:
     }
 
 
-def sequence_values(conn: Connection, queue: str) -> dict[TableName, int]:
-    """Where the replicated sequences of this node stand now; nothing is published."""
-    return {
-        TableName.parse(row["seq_name"]): row["last_value"]
+def sequence_values(conn: Connection, queue: str) -> list[SequenceValue]:
+    """Where the replicated sequences of this node are now; nothing is published."""
+    return [
+        SequenceValue(TableName.parse(row["seq_name"]), row["last_value"], row["unused"])
         for row in call.rows(conn, "londiste.sequence_values", queue)
-    }
+    ]
 
 
 # -- foreign keys -------------------------------------------------------------

@@ -98,6 +98,15 @@ class ReplicatedSequence:
 
 
 @dataclass(frozen=True)
+class SequenceValue:
+    """One row of ``londiste.sequence_values``; ``unused``: the value is the next one."""
+
+    name: TableName
+    last_value: int
+    unused: bool
+
+
+@dataclass(frozen=True)
 class PendingForeignKey:
     """A foreign key that was taken off for a copy; ``definition`` makes it again."""
 

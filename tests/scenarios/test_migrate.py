@@ -73,6 +73,74 @@ def test_a_database_moves_while_somebody_writes_and_goes_back(
         assert database.value("select app.name_of(c) is not null from app.customer c limit 1")
 
 
+DDL = """
+create index by_customer on app.line (customer);
+alter table app.line add constraint small check (quantity < 1000000);
+create trigger touch_more before update on app.customer
+    for each row execute function app.touch();
+alter table app.customer add column note text;
+"""
+UNDO = """
+drop index app.by_customer;
+alter table app.line drop constraint small;
+drop trigger touch_more on app.customer;
+alter table app.customer drop column note;
+"""
+
+
+@pytest.mark.timeout(300)
+def test_sequences_stay_unused_and_structure_is_compared_on_both_ways(
+    cascade: Cascade, cluster16: Server
+) -> None:
+    old, new, move = _two(cascade, cluster16)
+    old.execute("create sequence app.unused start 7; create sequence app.lately")
+    daemon = move.start()
+    move.wait_in_step(new, len(relocation.TABLES))
+    assert move.json("verify")["findings"] == []
+    lacks = [
+        "table app.customer has no column note in the {} database",
+        "table app.customer has no trigger touch_more in the {} database",
+        "table app.line has no check constraint small in the {} database",
+        "table app.line has no index by_customer in the {} database",
+    ]
+    unused = "select last_value, is_called from app.unused"
+    for to, root, other in (("switch", old, new), ("back", new, old)):
+        side = "new" if other is new else "old"
+        root.execute(DDL)
+        found = move.json("verify", accept=[3])
+        assert not found["equal"]
+        assert all(table["equal"] for table in found["tables"])
+        assert sorted(f["what"] for f in found["findings"]) == [one.format(side) for one in lacks]
+        refused = move.run(to, accept=[3]).err
+        for lack in lacks:
+            assert lack.format(side) in refused
+        assert "nothing is changed" in refused
+        root.execute(UNDO)
+        # What is in the other database alone is a warning, and stops nothing.
+        other.execute(DDL)
+        found = move.json("verify")
+        assert found["equal"]
+        assert len(found["findings"]) == len(lacks)
+        other.execute(UNDO)
+        move.run(to, "--block", "60")
+        assert other.execute(unused) == [(7, False)]
+        assert root.execute(unused)[0] != (7, True)
+    # A sequence that somebody sets back is named.
+    old.execute("select nextval('app.lately') from generate_series(1, 50000)")
+    cascade.wait(lambda: new.value("select last_value from app.lately") > 50000, "the value", 60)
+    new.execute("select setval('app.lately', 3)")
+    found = move.json("verify", "--timeout", "5", accept=[3])
+    assert [f["what"] for f in found["findings"]] == [
+        "sequence app.lately of the new database is behind that of the other one"
+    ]
+    old.execute("create sequence app.later")
+    assert "app.later" in move.run("switch", accept=[3]).err
+    assert move.json("status")["root"] == "old"
+    move.run("finish", "--abandon")
+    assert daemon.wait() == 0, daemon.said()
+    assert old.execute(unused) == [(7, False)]
+
+
 @pytest.mark.timeout(300)
 def test_a_beginning_and_an_end_that_are_killed_finish_when_given_again(
     cascade: Cascade, cluster16: Server

@@ -213,12 +213,56 @@ def test_exact_values_do_not_take_back_what_was_handed_out_here(pgq_db: Database
     assert pgq_db.value("select count(*) from londiste.seq_info where exact") == 1
 
 
-def test_a_sequence_that_was_never_used_counts_as_used_once(pgq_db: Database) -> None:
+def test_a_sequence_that_was_never_used_counts_as_used_while_the_root_lives(
+    pgq_db: Database,
+) -> None:
     make_leaf(pgq_db)
     pgq_db.execute("create sequence s start 5")
     ret(pgq_db, "londiste.global_update_seq", "q", "s", 5)
     ret(pgq_db, ADD, "q", "s")
     assert pgq_db.value("select nextval('s')") == 6
+
+
+@pytest.mark.parametrize(("kind", "first"), [("start 5", 5), ("increment -1", -1), ("cycle", 1)])
+def test_a_sequence_that_was_never_used_is_unused_on_the_next_root(
+    pgq_db: Database, new_database: Callable[..., Database], kind: str, first: int
+) -> None:
+    leaf = new_database(pgq=True)
+    make_root(pgq_db)
+    make_leaf(leaf)
+    for db in (pgq_db, leaf):
+        db.execute(f"create sequence s {kind}")
+    ret(pgq_db, ADD, "q", "s")
+    seen = 0
+
+    def follow() -> None:
+        nonlocal seen
+        for number, value, how in pgq_db.execute(
+            "select ev_id, ev_data::int8, ev_extra2 from pgq.event_template"
+            " where ev_id > %s order by ev_id",
+            seen,
+        ):
+            ret(leaf, "londiste.global_update_seq", "q", "s", value, how)
+            seen = number
+
+    follow()
+    ret(leaf, ADD, "q", "s")
+    assert leaf.value("select is_called from s")
+    assert pgq_db.execute("select * from londiste.sequence_values('q')") == [
+        ("public.s", first, True)
+    ]
+    pgq_db.execute("select londiste.root_exact_seqs('q')")
+    follow()
+    assert leaf.execute("select last_value, is_called from s") == [(first, False)]
+    # On the way back the sequence that nobody has used stays unused, too.
+    ret(leaf, "londiste.global_update_seq", "q", "s", first, "unused")
+    assert leaf.execute("select last_value, is_called from s") == [(first, False)]
+    # The first value itself is published: a follower must not hand it out again.
+    assert pgq_db.value("select nextval('s')") == first
+    ret(pgq_db, "londiste.root_check_seqs", "q")
+    follow()
+    assert leaf.value("select nextval('s')") not in (first, None)
+    assert leaf.value("select not unused and not exact from londiste.seq_info")
 
 
 def test_a_smaller_sequence_fails_rather_than_repeats(pgq_db: Database) -> None:

@@ -18,7 +18,7 @@ COMMANDS: dict[str, Entry] = {
         "looking", "Say what speaks against a move, and what will be left out.", LOOKING
     ),
     "status": Entry("looking", "Show how far the move is, and what to do next.", LOOKING),
-    "verify": Entry("looking", "Compare all tables of both databases at one tick.", LOOKING),
+    "verify": Entry("looking", "Compare rows, structure and sequences of both databases.", LOOKING),
     "run": Entry("running", "The whole move in one command, up to the switch or with it.", DOING),
     "start": Entry("starting", "Set everything up, copy, and keep both in step.", DOING),
     "switch": Entry("switching", "Let the new database take the writes.", DOING),

@@ -11,10 +11,10 @@ from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.migrate import common
 from londiste.compare import parties, run
 from londiste.errors import StateError
-from londiste.migrate import daemons, facts, phase, setup, structure
+from londiste.migrate import daemons, drift, facts, phase, setup, structure
 from londiste.migrate.findings import findings
 from londiste.migrate.pair import NEW, OLD, Pair
-from londiste.monitor.queue_types import Finding
+from londiste.monitor.queue_types import Finding, Severity
 from londiste.monitor.queues import worst
 
 
@@ -125,9 +125,11 @@ def verify(
     timeout: float,
     as_json: bool,
 ) -> int:
-    """Compare all tables of both databases at one tick.
+    """Compare rows, structure and sequences of both databases.
 
-    While writes go on, without a lock on any table. The exit code is 3 when rows differ.
+    Rows at one tick, while writes go on, without a lock on any table. The exit code is 3 when
+    rows differ, when one side lacks a column, key, index, constraint, trigger or sequence of the
+    other, or when a sequence is behind.
     """
     return EXIT_DIFFERENT if compare(context, source, target, timeout, as_json) else 0
 
@@ -139,7 +141,7 @@ def compare(
     timeout: float,
     as_json: bool = False,
 ) -> list[str]:
-    """Compares all tables, and prints how they are; the names of those that differ."""
+    """Compares both databases and prints the result; what differs, in words."""
     pair = common.the_pair(context, source, target)
     with pair.sites() as sites:
         seen = phase.look(sites, pair)
@@ -149,7 +151,14 @@ def compare(
                 detail=f"{seen.in_step} of {seen.tables} tables are in step",
                 hint=seen.next,
             )
-    below = pair.side(OLD if seen.root == NEW else NEW)
+        below = pair.side(OLD if seen.root == NEW else NEW)
+        conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
+        above = pair.other(below).name
+        found = drift.differences(
+            drift.look(conn[above]), drift.look(conn[below.name]), (above, below.name)
+        )
+    if not as_json:
+        say(found)
     with daemons.at_work(pair, verbose=common.verbose(context)):
         result = run.compare_tables(
             pair.worker_settings(below),
@@ -157,15 +166,26 @@ def compare(
             say=output.message,
             done=announce,
         )
+        with pair.sites() as sites:
+            late = drift.wait_for_sequences(
+                sites.at(pair.other(below).dsn),
+                sites.at(below.dsn),
+                pair.queue,
+                timeout=timeout,
+                name=below.name,
+            )
+    stopping = [one.what for one in (*found, *late) if one.severity is Severity.CRITICAL]
     if as_json:
         output.as_json(
             {
-                "equal": result.equal,
+                "equal": result.equal and not stopping,
                 "tick": result.tick_id,
                 "tables": [row(one) for one in result.tables],
+                "findings": rows([*found, *late]),
             }
         )
     else:
+        say(late)
         output.table(
             ["table", "equal", f"rows on {seen.root}", f"rows on {below.name}"],
             [[r.table, r.equal, r.rows_root, r.rows_node] for r in result.tables],
@@ -173,4 +193,4 @@ def compare(
     different = [r.table for r in result.tables if not r.equal]
     if different:
         output.message(f"{len(different)} tables differ; look for who writes on {below.name}")
-    return different
+    return [*different, *stopping]

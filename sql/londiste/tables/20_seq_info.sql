@@ -5,6 +5,7 @@ create table londiste.seq_info (
     local           boolean not null default false,
     last_value      bigint not null,
     exact           boolean not null default false,
+    unused          boolean not null default false,
 
     constraint seq_info_pkey primary key (queue_name, seq_name),
     constraint seq_info_queue_fkey foreign key (queue_name)
@@ -19,3 +20,5 @@ comment on column londiste.seq_info.local is 'this node keeps the sequence in st
 comment on column londiste.seq_info.last_value is 'the published value, ahead of the real one';
 comment on column londiste.seq_info.exact is
     'the value is that of a stopped root, not one ahead of it';
+comment on column londiste.seq_info.unused is
+    'with exact: the root has not handed out the value itself, it is the next one';

@@ -2,7 +2,8 @@ create or replace function londiste._seq_move(
     i_seq_name text,
     i_value int8,
     i_known int8,
-    i_exact boolean)
+    i_exact boolean,
+    i_unused boolean)
 returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -10,7 +11,8 @@ as $$
 /*
  * Moves a sequence of this node to a published value, forward in its own direction, never back.
  *
- * Afterwards the value counts as handed out.  One that lies outside of the sequence here moves it
+ * Afterwards the value counts as handed out, unless the root has not handed it out itself
+ * (i_unused): then it is the next one.  One that lies outside of the sequence here moves it
  * to its end, with a warning: nextval() fails then, it does not repeat.  Two things go back: a
  * sequence that cycles, and an exact value (i_exact) where nobody has taken a value here since
  * i_known, the value that was published before.
@@ -38,11 +40,11 @@ begin
     v_forward := case when v_seq.increment > 0 then v_value > v_now.last_value
                       else v_value < v_now.last_value end;
     if v_forward
-        or v_value = v_now.last_value and not v_now.is_called
+        or v_value = v_now.last_value and not v_now.is_called and not i_unused
         or v_seq.cycle
         or i_exact and v_now.is_called and v_now.last_value = i_known
     then
-        perform setval(v_oid::regclass, v_value);
+        perform setval(v_oid::regclass, v_value, not i_unused);
     end if;
 end;
 $$;

@@ -13,7 +13,8 @@ as $$
  * Stores a published value; where the sequence is local it is moved there, never back.
  *
  * i_how -- what the root says of it: back (the sequence descends), cycle (it goes round), exact
- *     (the root is stopped, this is its last value), anything else: it ascends, or is not known to
+ *     (the root is stopped, this is its last value), unused (the same, and the root has not handed
+ *     out the value itself: it is the next one), anything else: it ascends, or is not known to
  *     do otherwise; then the sequence here, if there is one, tells.
  *
  * 200 stored; 402 on the root, which is the source of the values; 404 no node here.
@@ -24,7 +25,8 @@ declare
     v_known londiste.seq_info;
     v_increment int8;
     v_cycle boolean;
-    v_exact boolean := coalesce(i_how = 'exact', false);
+    v_unused boolean := coalesce(i_how = 'unused', false);
+    v_exact boolean := v_unused or coalesce(i_how = 'exact', false);
 begin
     select n.node_type into v_type
     from pgq_node.node_info n
@@ -46,8 +48,8 @@ begin
     where s.queue_name = i_queue_name and s.seq_name = v_seq
     for update;
 
-    insert into londiste.seq_info as s (queue_name, seq_name, last_value, exact)
-    values (i_queue_name, v_seq, i_value, v_exact)
+    insert into londiste.seq_info as s (queue_name, seq_name, last_value, exact, unused)
+    values (i_queue_name, v_seq, i_value, v_exact, v_unused)
     on conflict (queue_name, seq_name) do update
         set last_value = case
                 when v_exact or i_how = 'cycle' or coalesce(v_cycle, false)
@@ -55,9 +57,11 @@ begin
                 when i_how = 'back' or v_increment < 0
                     then least(s.last_value, excluded.last_value)
                 else greatest(s.last_value, excluded.last_value) end,
-            exact = v_exact;
+            exact = v_exact,
+            unused = v_unused;
     if v_known.local then
-        perform londiste._seq_move(v_seq, i_value, v_known.last_value, v_exact);
+        perform londiste._seq_move(v_seq, i_value, v_known.last_value,
+            v_exact, v_unused);
     end if;
     select 200, 'Sequence updated' into ret_code, ret_note;
 end;

@@ -45,7 +45,7 @@ begin
     if v_root then
         insert into londiste.seq_info (queue_name, seq_name, local, last_value)
         values (i_queue_name, v_seq, true, 0)
-        on conflict (queue_name, seq_name) do update set local = true, exact = false;
+        on conflict (queue_name, seq_name) do update set local = true, exact = false, unused = false;
         perform londiste._seq_publish(i_queue_name, v_seq, 10000::int8, v_known.seq_name is null);
     else
         if v_known.seq_name is null then
@@ -55,7 +55,8 @@ begin
         update londiste.seq_info
         set local = true
         where queue_name = i_queue_name and seq_name = v_seq;
-        perform londiste._seq_move(v_seq, v_known.last_value, null::int8, false);
+        perform londiste._seq_move(v_seq, v_known.last_value, null::int8, false,
+            v_known.unused);
     end if;
     select 200, 'Sequence added: ' || v_seq into ret_code, ret_note;
 end;

@@ -10,14 +10,15 @@ as $$
  * Publishes where every sequence of a root stands, exactly: the sequences and their last values.
  *
  * For a switchover, after the last write: when a node has come to the next tick its sequences go
- * on where those of the root have stopped, unless somebody has taken values there himself.  A
- * sequence that was never used counts as used once.  The first value taken here afterwards
+ * on where those of the root have stopped, unless another session has taken values there.  One that
+ * was never used is unused there, too.  The first value taken here afterwards
  * publishes values ahead again (root_check_seqs).
  *
  * Error LD101 where the node is no root.
  */
 declare
     v_known record;
+    v_unused boolean;
 begin
     if not pgq_node.is_root_node(i_queue_name) then
         perform londiste._require_node(i_queue_name);
@@ -34,13 +35,15 @@ begin
         for update of s
     loop
         seq_name := v_known.name;
-        last_value := pgq.seq_getval(v_known.name);
+        select s.last_value, s.unused into last_value, v_unused
+        from londiste._seq_state(v_known.name) s;
         update londiste.seq_info s
         set last_value = root_exact_seqs.last_value,
-            exact = true
+            exact = true,
+            unused = v_unused
         where s.queue_name = i_queue_name and s.seq_name = v_known.name;
         perform pgq.insert_event(i_queue_name, 'londiste.update-seq', last_value::text, seq_name,
-            'exact', null::text, null::text);
+            case when v_unused then 'unused' else 'exact' end, null::text, null::text);
         return next;
     end loop;
 end;

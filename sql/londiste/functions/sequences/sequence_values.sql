@@ -1,19 +1,21 @@
 create or replace function londiste.sequence_values(
     i_queue_name text,
     out seq_name text,
-    out last_value int8)
+    out last_value int8,
+    out unused boolean)
 returns setof record
 language sql
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
     /*
-     * Where the sequences of this node stand now, that are replicated and exist.
+     * Where the sequences of this node are now, that are replicated and exist; unused: the value
+     * is the next one.
      *
      * For a switchover: read when nobody can write any more.
      */
-    select s.seq_name, pgq.seq_getval(s.seq_name)
-    from londiste.seq_info s
+    select s.seq_name, v.last_value, v.unused
+    from londiste.seq_info s, londiste._seq_state(s.seq_name) v
     where s.queue_name = i_queue_name
         and s.local
         and londiste.find_seq_oid(s.seq_name) is not null

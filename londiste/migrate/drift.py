@@ -1,0 +1,232 @@
+"""Structure that the two databases of a move no longer share, found before the switch.
+
+DDL that an administrator runs in one of the two databases is in no event.  So ``verify`` and the
+switch compare columns, keys, indexes, constraints, triggers and sequences again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from londiste.db.connection import Connection
+from londiste.db.names import TableName, quote
+from londiste.db.structure.read import read
+from londiste.db.structure.types import Structure
+from londiste.migrate import facts
+from londiste.migrate.differing import differing
+from londiste.monitor.queue_types import Finding, Severity
+from londiste.replication import tables
+from londiste.replication.types import SequenceValue
+
+_KINDS = {
+    "u": "unique constraint",
+    "x": "exclusion constraint",
+    "c": "check constraint",
+    "f": "foreign key",
+}
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One database.
+
+    pending -- foreign keys that are dropped during a copy: table and name; they will be restored.
+    version -- ``server_version_num``: another release may print the same expression differently.
+    """
+
+    tables: tuple[facts.Table, ...] = ()
+    structures: tuple[Structure, ...] = ()
+    sequences: tuple[facts.SequenceKind, ...] = ()
+    pending: frozenset[tuple[str, str]] = frozenset()
+    version: int = 180000
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of a table: ``text`` is its definition without its name."""
+
+    kind: str
+    name: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+def look(conn: Connection) -> Seen:
+    """Reads the catalog of one database.  Takes no lock that a writer waits for."""
+    found = facts.tables(conn)
+    names = [t.name for t in found if t.replicated and not t.partition]
+    return Seen(
+        found,
+        read(conn, names).tables,
+        facts.sequences(conn),
+        facts.pending_keys(conn),
+        conn.info.server_version,
+    )
+
+
+def differences(root: Seen, other: Seen, names: tuple[str, str]) -> list[Finding]:
+    """Pure: what the database ``other`` lacks or has otherwise; critical: it stops the switch.
+
+    names -- of the root's database and of the other one: old, new.
+    """
+    found = list(differing(root.tables, other.tables, names))
+    there = {s.name: s for s in other.structures}
+    for structure in root.structures:
+        mine = there.get(structure.name)
+        if mine is not None and structure.bound is None:
+            found += _table(structure, mine, root, other, names[1])
+    found += _sequences(root, other, names[1])
+    return sorted(found, key=lambda one: -one.severity)
+
+
+def _table(
+    theirs: Structure, mine: Structure, root: Seen, other: Seen, name: str
+) -> Iterator[Finding]:
+    wanted, there = list(_parts(theirs)), list(_parts(mine))
+    by_name = {(p.kind, p.name): p for p in there}
+    texts = {(p.kind, p.text) for p in there}
+    pending = {key for table, key in other.pending if table == str(theirs.name)}
+    same_release = root.version // 10000 == other.version // 10000
+    for part in wanted:
+        if part.kind == "foreign key" and part.name in pending:
+            continue
+        known = by_name.get((part.kind, part.name))
+        if known is None and (part.kind, part.text) not in texts:
+            yield Finding(
+                Severity.CRITICAL,
+                "structure",
+                f"table {theirs.name} has no {part} in the {name} database",
+                "the other database has it: it was created or dropped on one side only",
+                f"create it in the {name} database: {part.text}",
+                "",
+            )
+        elif known is not None and known.text != part.text and same_release:
+            yield _otherwise(theirs.name, part, known, name)
+    taken = {(p.kind, p.name) for p in wanted}
+    texts = {(p.kind, p.text) for p in wanted}
+    for part in there:
+        if (part.kind, part.name) not in taken and (part.kind, part.text) not in texts:
+            yield Finding(
+                Severity.WARNING,
+                "structure",
+                f"table {theirs.name} has {part} in the {name} database alone",
+                "rows that the other database accepts may be refused, or changed",
+                f"drop it in the {name} database, or create it in the other one: {part.text}",
+                "",
+            )
+
+
+def _otherwise(table: TableName, part: _Part, known: _Part, name: str) -> Finding:
+    return Finding(
+        Severity.WARNING,
+        "structure",
+        f"table {table} has {part} with another definition in the {name} database",
+        f"it is {known.text}",
+        f"change it in the {name} database to: {part.text}",
+        "",
+    )
+
+
+def _parts(table: Structure) -> Iterator[_Part]:
+    """The parts of a table that DDL adds and drops one by one; its key is compared by columns."""
+    for column in table.columns:
+        if column.not_null:
+            yield _Part("NOT NULL of column", column.name, f"{quote(column.name)} not null")
+        if column.default is not None and not column.generated:
+            yield _Part("default of column", column.name, f"default {column.default}")
+        if column.identity:
+            kind = "always" if column.identity == "a" else "by default"
+            yield _Part("identity of column", column.name, f"generated {kind} as identity")
+    for constraint in table.constraints:
+        if constraint.kind in _KINDS and not constraint.by_parent:
+            yield _Part(_KINDS[constraint.kind], constraint.name, constraint.definition)
+    for index in table.indexes:
+        if index.constraint is None and index.parent is None and index.valid:
+            text = index.definition.replace(f" {quote(index.name)} ON ", " ON ", 1)
+            yield _Part("index", index.name, text)
+    for trigger in table.triggers:
+        if not trigger.cloned:
+            text = trigger.definition.replace(f" {quote(trigger.name)} ", " ", 1)
+            fires = {"D": " (disabled)", "R": " (replica)", "A": " (always)"}
+            yield _Part("trigger", trigger.name, text + fires.get(trigger.enabled, ""))
+    for policy in table.policies:
+        text = f"{policy.command} using {policy.using} check {policy.check}"
+        yield _Part("policy", policy.name, text)
+
+
+def _sequences(root: Seen, other: Seen, name: str) -> Iterator[Finding]:
+    there = {s.name: s for s in other.sequences}
+    for sequence in root.sequences:
+        mine = there.get(sequence.name)
+        if mine is None:
+            yield Finding(
+                Severity.CRITICAL,
+                "sequences",
+                f"sequence {sequence.name} does not exist in the {name} database",
+                "it was created or dropped on one side only",
+                f"create it in the {name} database, then londiste migrate start adds it",
+                "",
+            )
+        elif mine != sequence:
+            yield Finding(
+                Severity.WARNING,
+                "sequences",
+                f"sequence {sequence.name} is {mine.words} in the {name} database, and"
+                f" {sequence.words} in the other one",
+                "it may end earlier, or return a value twice",
+                f"alter sequence {sequence.name.quoted} in one of them",
+                "",
+            )
+
+
+def behind(
+    root: list[SequenceValue], other: list[SequenceValue], kinds: tuple[facts.SequenceKind, ...]
+) -> list[TableName]:
+    """Pure: sequences of the other database that would return a value again."""
+    there = {one.name: one for one in other}
+    descends = {kind.name for kind in kinds if kind.increment < 0}
+    cycles = {kind.name for kind in kinds if kind.cycle}
+    found = []
+    for one in root:
+        mine = there.get(one.name)
+        if mine is None or one.name in cycles:
+            continue
+        sign = -1 if one.name in descends else 1
+        if (sign * mine.last_value, not mine.unused) < (sign * one.last_value, not one.unused):
+            found.append(one.name)
+    return found
+
+
+def wait_for_sequences(
+    root: Connection, other: Connection, queue: str, *, timeout: float, name: str
+) -> list[Finding]:
+    """Sequences of the other database that do not reach the root's values in ``timeout`` seconds.
+
+    The values that the root has at the beginning count: it publishes further ones each second.
+    """
+    values, kinds = tables.sequence_values(root, queue), facts.sequences(root)
+    deadline = time.monotonic() + timeout
+    while True:
+        late = behind(values, tables.sequence_values(other, queue), kinds)
+        if not late or time.monotonic() >= deadline:
+            break
+        time.sleep(_POLL_SECONDS)
+    return [
+        Finding(
+            Severity.CRITICAL,
+            "sequences",
+            f"sequence {one} of the {name} database is behind that of the other one",
+            "it would return values again that rows have already",
+            "look for what has set it back; londiste migrate start has to run",
+            "",
+        )
+        for one in late
+    ]
+
+
+__all__ = ["Seen", "behind", "differences", "look", "wait_for_sequences"]

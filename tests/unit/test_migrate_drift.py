@@ -1,0 +1,54 @@
+"""Structure of the two databases of a move that differs: pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from londiste.db.names import TableName
+from londiste.migrate import drift, facts
+from londiste.monitor.queue_types import Severity
+from londiste.replication.types import SequenceValue
+
+S = TableName("public", "s")
+KIND = facts.SequenceKind(S)
+NAMES = ("old", "new")
+
+
+def behind(
+    root: tuple[int, bool], other: tuple[int, bool], kind: facts.SequenceKind = KIND
+) -> bool:
+    return bool(drift.behind([SequenceValue(S, *root)], [SequenceValue(S, *other)], (kind,)))
+
+
+def test_a_sequence_is_behind_when_its_next_value_was_returned_already() -> None:
+    assert behind((5, False), (4, False))
+    assert behind((1, False), (1, True))
+    assert not behind((1, True), (1, False))
+    assert not behind((1, True), (1, True))
+    assert not behind((5, False), (30005, False))
+
+
+def test_direction_and_cycle_of_a_sequence_count() -> None:
+    assert behind((-5, False), (-4, False), replace(KIND, increment=-1))
+    assert not behind((-5, False), (-6, False), replace(KIND, increment=-1))
+    assert not behind((5, False), (4, False), replace(KIND, cycle=True))
+
+
+def test_a_sequence_that_is_missing_stops_and_one_that_ends_earlier_warns() -> None:
+    found = drift.differences(drift.Seen(sequences=(KIND,)), drift.Seen(), NAMES)
+    assert [(one.severity, one.what) for one in found] == [
+        (Severity.CRITICAL, "sequence public.s does not exist in the new database")
+    ]
+    shorter = drift.Seen(sequences=(replace(KIND, high=100),))
+    (found,) = drift.differences(drift.Seen(sequences=(KIND,)), shorter, NAMES)
+    assert found.severity is Severity.WARNING
+    assert "to 100 by 1" in found.what
+
+
+def test_a_column_of_one_side_stops() -> None:
+    table = facts.Table(TableName("public", "t"))
+    more = replace(table, columns=(*table.columns, facts.Column("note", "text")))
+    root, other = drift.Seen(tables=(more,)), drift.Seen(tables=(table,))
+    (found,) = drift.differences(root, other, ("new", "old"))
+    assert found.severity is Severity.CRITICAL
+    assert found.what == "table public.t has no column note in the old database"
