@@ -501,6 +501,9 @@ class AddTable:
         if self.created:
             condition.check(conn, self.dest, self.wants)
         if self.empties:
+            # Another table's key forbids TRUNCATE, also where that table is emptied next.
+            for key in tables.find_table_fkeys(conn, self.dest):
+                tables.drop_table_fkey(conn, key.from_table, key.name)
             info = catalog.require(conn, self.dest)
             conn.execute(sql.SQL("truncate {}").format(self.dest.own(info.tree)))
         tables.local_add_table(

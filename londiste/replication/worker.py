@@ -286,7 +286,7 @@ class Worker:
             if duty.process:
                 more = self._process(state, duty, hold, known, opened, asked)
             else:
-                more = self._root(state, duty)
+                more = self._root(state, duty, known)
         if not state.paused:
             # An error of before is over once a unit has come to its end.
             self._stored_error = ""
@@ -295,7 +295,7 @@ class Worker:
         self.statistics.log_when_due()
         return more
 
-    def _root(self, state: WorkerState, duty: Duties) -> bool:
+    def _root(self, state: WorkerState, duty: Duties, known: Sequence[ReplicatedTable]) -> bool:
         # Its scripts are run by the command.
         self._steps.rest()
         # It may have been a branch a moment ago.
@@ -305,6 +305,8 @@ class Worker:
         if duty.publish_global:
             self._watermarks.publish_global(node, state.queue)
         tables.root_check_seqs(node, state.queue)
+        # Keys of tables that leaves merge into this queue, or that it restored as a branch.
+        self._keys.look_after(node, known)
         self._loop.delay = max(self.settings.loop_delay, 1.0)
         return False
 

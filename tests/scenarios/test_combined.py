@@ -12,7 +12,7 @@ import pytest
 from londiste.embedded.postgres import Cluster
 from tests.fix_cluster import Database
 from tests.scenarios import oracles
-from tests.scenarios.combined import ALL, PARTS, Combined, Source
+from tests.scenarios.combined import ALL, PARTS, TABLES, Combined, Source
 
 #: Where the worker of a part is killed.
 POINTS = (
@@ -70,6 +70,47 @@ def test_the_combined_root_moves_there_and_back_while_the_sources_write(
     for place in ("first", "second"):
         count = combined.at[place].value("select count(*) from log")
         assert count == sum(source.written for source in sources)
+
+
+KEYS = (
+    "select conname::text, convalidated from pg_constraint"
+    " where contype = 'f' and conrelid = 'child'::regclass order by 1"
+)
+PENDING = "select count(*) from londiste.pending_fkeys"
+
+
+@pytest.mark.timeout(240)
+def test_foreign_keys_come_back_behind_a_merge_and_behind_a_switchover(combined: Combined) -> None:
+    for place in (*PARTS, "first", "second"):
+        combined.at[place].execute(
+            "create table child (part text, id int, primary key (part, id),"
+            " constraint to_t foreign key (part, id) references t)"
+        )
+    for part in PARTS:
+        combined.at[part].execute("insert into child select part, id from t where id % 2 = 0")
+    combined.merge("first")
+    combined.merge("second")
+    combined.start_ticker()
+    # The referenced table first: it cannot be emptied while the key is there.
+    combined.add_tables(*TABLES, "public.child")
+    assert combined.at["first"].value(PENDING) == 1
+    combined.start()
+    combined.wait_sync()
+    for place in ("first", "second"):
+        combined.wait(
+            lambda place=place: combined.at[place].execute(KEYS) == [("to_t", True)],
+            f"the key at {place}",
+        )
+        combined.wait(lambda place=place: not combined.at[place].value(PENDING), "nothing left")
+    # A branch that has keys to restore becomes the root.
+    second = combined.at["second"]
+    combined.stop(f"{ALL}@second")
+    second.execute("select londiste.drop_table_fkey('public.child', 'to_t')")
+    second.execute("update londiste.pending_fkeys set to_table = 'public.nothing_yet'")
+    combined.start(f"{ALL}@second")
+    combined.run(f"{ALL}@second", "switchover", "--block", "60")
+    second.execute("update londiste.pending_fkeys set to_table = 'public.t'")
+    combined.wait(lambda: second.execute(KEYS) == [("to_t", True)], "the key of the new root")
 
 
 @pytest.mark.slow
