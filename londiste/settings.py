@@ -13,9 +13,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import Field, ValidationError, field_validator
+import psycopg
+from psycopg import conninfo
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from londiste import configfile
@@ -129,6 +131,19 @@ class Settings(BaseSettings):
         return (init_settings,)
 
 
+def _as_itself(dsn: str) -> str:
+    """The connection string of sessions that write every table as themselves."""
+    setting = "-c londiste.run_as_owner=off"
+    try:
+        options = str(conninfo.conninfo_to_dict(dsn).get("options") or "")
+    except psycopg.Error:
+        # Whoever connects says what is wrong with it.
+        return dsn
+    if setting in options:
+        return dsn
+    return conninfo.make_conninfo(dsn, options=f"{options} {setting}".strip())
+
+
 def spark_texts(value: Any) -> Any:
     """Settings of Spark as texts, as Spark wants them."""
     if isinstance(value, dict):
@@ -167,6 +182,11 @@ class NodeSettings(DatabaseSettings):
         description="Seconds over lock_timeout after which a server that is silent in the middle of"
         " a command about nodes is taken for unreachable, and so is the provider of a worker.",
     )
+    run_as_owner: bool = Field(
+        True,
+        description="Write each table as its owner, as far as the role of db may become that role;"
+        " false: triggers and functions of tables run with the rights of the worker.",
+    )
     handler_modules: tuple[str, ...] = Field(
         (), description="Python modules with handlers of your own."
     )
@@ -196,6 +216,13 @@ class NodeSettings(DatabaseSettings):
     follow_create: Literal["no", "columns", "full"] = Field(
         "no", description="Make followed tables that are missing: as add-table --create(-full)."
     )
+
+    @model_validator(mode="after")
+    def _role(self) -> Self:
+        # Every session on the node has to know it, also those of tasks in other processes.
+        if not self.run_as_owner:
+            self.__dict__["db"] = _as_itself(self.db)
+        return self
 
     @field_validator(
         "follow_tables",

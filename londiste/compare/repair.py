@@ -29,9 +29,10 @@ from londiste.compare.plan import Change, Rules, changes, in_order, text, verify
 from londiste.compare.reading import fields, lines
 from londiste.compare.run import both_sides, moved
 from londiste.daemon import crash
-from londiste.db import catalog
+from londiste.db import catalog, owner
 from londiste.db.connection import Connection, keep_role, place, session
 from londiste.db.ddl import literal
+from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine.tasks import key_hash
 from londiste.errors import StateError, TransientError, from_database
@@ -175,7 +176,7 @@ def _at_tick(
             keep_role(node)
             node.execute("set constraints all deferred")
             for change in in_order(fresh):
-                _one(node, change)
+                _one(node, change, paired[change.table].pair.dest)
                 crash.point("repair.mid-plan")
             node.commit()
         except psycopg.Error as error:
@@ -201,9 +202,9 @@ def _sorted_out(
     return fresh, stale
 
 
-def _one(node: Connection, change: Change) -> None:
+def _one(node: Connection, change: Change, dest: TableName) -> None:
     try:
-        hit = node.execute(change.statement.encode()).rowcount
+        hit = owner.run(node, dest, change.statement)
     except psycopg.Error as error:
         ours = from_database(error, where=place(node.info.dsn))
         ours.say_more(f"nothing was written; the statement: {change.statement[:300]}")

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.copy import attempts
-from londiste.db import catalog, ddl
+from londiste.db import catalog, ddl, owner
 from londiste.db.connection import Connection, run_stored, whereabouts
 from londiste.db.names import TableName
 from londiste.engine.spec import Chunk
@@ -63,7 +63,7 @@ def empty(conn: Connection, queue: str, table: ReplicatedTable) -> None:
             if now is None or now.state != "in-copy":
                 raise Superseded(f"table {table.name} is not to be copied any more")
             _only_its_own(conn, queue, table)
-            conn.execute(sql.SQL("truncate only {}").format(table.dest.sql))
+            owner.truncate(conn, table.dest, tree=False)
     except psycopg.Error as error:
         raise from_database(error, where=whereabouts(conn)) from error
 
@@ -121,7 +121,7 @@ def prepare(
                 _take_back(conn, table, written, tree)
             else:
                 _only_its_own(conn, queue, table)
-                conn.execute(sql.SQL("truncate {}").format(table.dest.own(tree)))
+                owner.truncate(conn, table.dest, tree=tree)
                 if earlier and key:
                     # On an empty table that takes no time, and the key finds its place in front.
                     run_stored(conn, earlier)
@@ -168,10 +168,9 @@ def _take_back(
     """Deletes the rows of chunks of an attempt before, by the transactions that wrote them."""
     if not written:
         return
-    count = conn.execute(
-        sql.SQL("delete from {} where xmin = any(%s::text[]::xid[])").format(table.dest.own(tree)),
-        [[str(xid) for xid in written]],
-    ).rowcount
+    xids = ", ".join(f"'{int(xid)}'::xid" for xid in written)
+    own = table.dest.own(tree).as_string(conn)
+    count = owner.run(conn, table.dest, f"delete from {own} where xmin in ({xids})")  # noqa: S608
     log.info("%s: %d rows of a copy that was broken off are taken away", table.name, count)
 
 

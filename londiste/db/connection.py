@@ -42,6 +42,9 @@ TEXT_SETTINGS: dict[str, str] = {
     "row_security": "off",
 }
 
+#: In the options of a connection string: its sessions write every table as themselves.
+_AS_ITSELF = "londiste.run_as_owner=off"
+
 _NETWORK: dict[str, str] = {
     "connect_timeout": "10",
     "keepalives": "1",
@@ -85,6 +88,12 @@ def ask_backend(conn: Connection) -> None:
     except psycopg.Error as error:
         raise from_database(error, where=conn.place) from error
     conn.backend = row[0] if row is not None else None
+
+
+def pins(conn: Connection) -> dict[str, str]:
+    """The settings that ``connect`` has given the session, with their values."""
+    assert isinstance(conn, _Patient)
+    return conn.settings
 
 
 def belongs_to(conn: Connection, node: str) -> None:
@@ -142,6 +151,9 @@ def connect(
     conn.answer_seconds = answer_seconds
     conn.dsn, conn.place = dsn, place(dsn)
     _warn_of_exposure(conn)
+    conn.settings = {
+        "londiste.run_as_owner": "off" if _AS_ITSELF in str(given.get("options", "")) else "on"
+    }
     settings = {
         **TEXT_SETTINGS,
         **_NETWORK_OF_SERVER,
@@ -154,6 +166,8 @@ def connect(
         # one takes longer than running it.
         "jit": "off",
     }
+    conn.settings |= settings
+    settings = conn.settings
     try:
         _set_all(conn, settings, params)
         if synchronous:
@@ -230,6 +244,8 @@ class _Patient(psycopg.Connection[TupleRow]):
     node: str = ""
     place: str = "lost connection"
     dsn: str = ""
+    #: What the session was given when it was opened.
+    settings: dict[str, str]
 
     @contextlib.contextmanager
     def transaction(

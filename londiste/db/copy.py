@@ -133,12 +133,17 @@ def pipe(
     except psycopg.Error as error:
         raise from_database(error, where=whereabouts(target)) from error
     if written != moved.rows:
-        raise StateError(
-            f"{moved.rows} rows were read, {written} written",
-            detail="a trigger or a rule of the target table swallows or adds rows",
-            hint="look at the triggers of the target that are ENABLE ALWAYS or ENABLE REPLICA",
-        )
+        raise miscounted(moved.rows, written)
     return moved
+
+
+def miscounted(read: int, written: int) -> StateError:
+    """The error of a copy whose target has another number of rows than were read."""
+    return StateError(
+        f"{read} rows were read, {written} written",
+        detail="a trigger or a rule of the target table swallows or adds rows",
+        hint="look at the triggers of the target that are ENABLE ALWAYS or ENABLE REPLICA",
+    )
 
 
 def _format(binary: bool) -> sql.SQL:

@@ -68,6 +68,7 @@ class TableShape:
     """A table of this node; ``key`` is its primary key, empty without one.
 
     ``copied``: COPY does with it what INSERT does.
+    ``owner``: the role, by its oid, as which it is written (``db/owner.py``); 0: as who we are.
     ``version`` is a text that changes when its columns do.
     ``where`` is what this node asks of a row of the source to keep it, '' for nothing: SQL over
     the columns of the image.
@@ -84,6 +85,7 @@ class TableShape:
     key: tuple[str, ...]
     version: str = ""
     copied: bool = True
+    owner: int = 0
     where: str = ""
     rows: Callable[[dict[str, str | None]], dict[str, str | None]] | None = None
     on_error: str = "halt"
@@ -92,6 +94,11 @@ class TableShape:
     def by_name(self) -> dict[str, ColumnShape]:
         """The columns by name."""
         return {column.name: column for column in self.columns}
+
+    @property
+    def of_other(self) -> bool:
+        """Whether it is written as another role."""
+        return self.owner != 0
 
     @cached_property
     def writable(self) -> frozenset[str]:
@@ -150,4 +157,5 @@ def _shape(table: TableName, rows: list[dict[str, Any]]) -> TableShape:
         key=tuple(row["column_name"] for row in rows if row["in_key"]),
         version=rows[0]["version"],
         copied=rows[0]["copied"],
+        owner=rows[0]["owner"],
     )

@@ -17,7 +17,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from londiste.daemon import crash
-from londiste.db import call, copy, marks
+from londiste.db import call, copy, marks, owner
 from londiste.db.connection import Connection, connect, keep_role, place
 from londiste.db.queries import query
 from londiste.engine.pace import Pace, in_turn
@@ -80,18 +80,18 @@ def _copy(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
             return MemberDone(member.table_name, 0, 0, time.monotonic() - started)
         pace.begin(target)
         _lock(sides, source, target, member)
+        names = [pair[1] for pair in member.columns]
+        staged = owner.Staged(target, member.target_table, names)
+        binary = member.binary and staged.direct
         moved = copy.pipe(
             source,
-            copy.copy_out(
-                member.source_table, [pair[0] for pair in member.columns], binary=member.binary
-            ),
+            copy.copy_out(member.source_table, [pair[0] for pair in member.columns], binary=binary),
             target,
-            copy.copy_in(
-                member.target_table, [pair[1] for pair in member.columns], binary=member.binary
-            ),
+            copy.copy_in(staged.into, names, binary=binary),
             pace=pace.moved,
             keep=True,
         )
+        staged.finish(moved.rows)
         with _mapped(sides.spec.target):
             with target.pipeline():
                 target.execute(sql.SQL("analyze {}").format(member.target_table.sql))

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.daemon import crash
-from londiste.db import call, catalog, copy, marks
+from londiste.db import call, catalog, copy, marks, owner
 from londiste.db.connection import Connection, keep_role, place
 from londiste.db.queries import query
 from londiste.engine import copyrows, sessions
@@ -105,6 +105,10 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
         with _reading(spec, keep=task.several) as (source, seen):
             _same_tables(source, target, spec)
             where = _both(chunk.condition, spec.where)
+            names = [pair[1] for pair in spec.columns]
+            staged = owner.Staged(target, spec.target_table, names)
+            # Values of a staged table may have to pass as texts.
+            binary = spec.binary and staged.direct
             try:
                 moved = copy.pipe(
                     source,
@@ -112,17 +116,16 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
                         spec.source_table,
                         [pair[0] for pair in spec.columns],
                         where=where,
-                        binary=spec.binary,
+                        binary=binary,
                         tree=spec.source_tree,
                     ),
                     target,
-                    copy.copy_in(
-                        spec.target_table, [pair[1] for pair in spec.columns], binary=spec.binary
-                    ),
+                    copy.copy_in(staged.into, names, binary=binary),
                     pace=pace.moved,
                     keep=task.several,
                     change=None if spec.rows is None else copyrows.changing(spec),
                 )
+                staged.finish(moved.rows)
             except LondisteError as error:
                 too_large = explained(error, spec, where)
                 if too_large is None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from londiste.db import call
+from londiste.db import call, owner
 from londiste.db.connection import Connection, place
 from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName
 from londiste.db.queries import query
@@ -137,7 +137,10 @@ class Partitioning:
 
     def truncate(self, conn: Connection, parent: TableName) -> None:
         """Empties the table and all its partitions."""
-        _run(conn, f"truncate {parent.quoted}")
+        try:
+            owner.truncate(conn, parent, tree=True)
+        except psycopg.Error as error:
+            raise from_database(error, where=place(conn.info.dsn)) from error
 
     def check(self, conn: Connection) -> None:
         """Refuses what is not there or not right on this node.  Raises BadOption."""

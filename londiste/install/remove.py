@@ -48,7 +48,7 @@ class DropSchema:
 Removal = DropTrigger | DropSchema
 
 #: Schemas of generated functions, by the component that generates them.
-_GENERATED = {"londiste": "londiste_capture"}
+_GENERATED = {"londiste": ("londiste_capture", "londiste_apply")}
 
 
 def plan(
@@ -168,7 +168,7 @@ def _plan(conn: Connection, components: Sequence[str] | None, root: Path | None)
 
 def _generated(names: Iterable[str]) -> list[str]:
     """The schemas of functions that these components have generated."""
-    return [_GENERATED[name] for name in names if name in _GENERATED]
+    return [schema for name in names for schema in _GENERATED.get(name, ())]
 
 
 def _with_dependents(

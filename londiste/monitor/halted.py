@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 
+from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.shape import shapes
@@ -187,8 +188,7 @@ def _now(conn: Connection, error: ApplyError) -> str | None:
         return None
     keyed = statements.payload({name: image[name] for name in key})
     with contextlib.suppress(psycopg.Error):
-        cursor = psycopg.RawCursor(conn)
         with conn.transaction():
-            found = cursor.execute(statements.find_sql(shape, key), [keyed]).fetchone()
-        return None if found is None else str(found[0])
+            found = owner.ask(conn, shape, statements.find_sql(shape, key), keyed)
+        return found[0] if found else None
     return None

@@ -13,12 +13,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from psycopg import sql
-
 from londiste.cascade import nodes, original
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import NodeInfo, NodeType
-from londiste.db import catalog
+from londiste.db import catalog, owner
 from londiste.db.connection import Connection, place
 from londiste.db.names import TableName, quote
 from londiste.db.structure.types import Part
@@ -505,7 +503,7 @@ class AddTable:
             for key in tables.find_table_fkeys(conn, self.dest):
                 tables.drop_table_fkey(conn, key.from_table, key.name)
             info = catalog.require(conn, self.dest)
-            conn.execute(sql.SQL("truncate {}").format(self.dest.own(info.tree)))
+            owner.truncate(conn, self.dest, tree=info.tree)
         tables.local_add_table(
             conn,
             self.queue,

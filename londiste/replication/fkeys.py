@@ -16,6 +16,7 @@ from psycopg.rows import dict_row
 
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites, Step
+from londiste.db import owner
 from londiste.db.connection import Connection, place
 from londiste.db.names import TableName, quote
 from londiste.db.queries import query
@@ -225,7 +226,7 @@ class CheckKey:
         def work(conn: Connection) -> None:
             text = tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
             if text:
-                conn.execute(text.encode())
+                owner.run(conn, self.table, text)
                 tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
 
         try:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import psycopg
 
 from londiste.daemon import logcontext
+from londiste.db import owner
 from londiste.db.connection import Connection, session
 from londiste.errors import LondisteError, from_database
 from londiste.replication import sync, tables
@@ -162,7 +163,7 @@ class ForeignKeys:
             started = time.monotonic()
             try:
                 copy_step_waits(conn, self._queue, table.name, FOREIGN_KEYS, None)
-                conn.execute(one.statement.encode())
+                owner.run(conn, one.key.from_table, one.statement)
                 seconds = time.monotonic() - started
                 tally.add(seconds)
                 with conn.transaction():

@@ -25,6 +25,7 @@ from londiste.changes import jsonrow, rewrite
 from londiste.changes.malformed import Malformed
 from londiste.changes.rewrite import Row, Rows
 from londiste.changes.types import Op
+from londiste.db import owner
 from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
@@ -178,7 +179,7 @@ class HandOn:
                 images = [{name: image[name] for name in columns} for image in images]
             parameter = ",".join(map(statements.payload, images))
             try:
-                answers = psycopg.RawCursor(self._conn).execute(text, [parameter]).fetchall()
+                answers = owner.ask(self._conn, shape, text, parameter)
             except psycopg.Error as error:
                 known = from_database(error, where=place(self._conn.info.dsn))
                 if known.retry:
@@ -190,8 +191,8 @@ class HandOn:
                     hint=known.hint or "londiste tables shows the condition",
                     event_id=number,
                 ) from error
-            for (work, place_), (kept,) in zip(members, answers, strict=True):
-                work.kept[place_] = kept
+            for (work, place_), kept in zip(members, answers, strict=True):
+                work.kept[place_] = kept == "true"
 
 
 def _table(kind: str, name: str | None) -> TableName | None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import psycopg
 
+from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape
@@ -40,9 +41,10 @@ class Merger:
         self._shapes = shapes
         self._node = node
         self._texts: dict[tuple[object, ...], str] = {}
-        self._rows = (
-            f"(select s.rows from londiste.staged_{attempt} s"  # noqa: S608 - a number
-            " where s.slice = $1 and s.chunk = $2)"
+        self._conn = conn
+        self._staged = (
+            f"select s.rows from londiste.staged_{attempt} s"  # noqa: S608 - a number
+            " where s.slice = $1 and s.chunk = $2"
         )
 
     def write(self, slice_number: int, chunk: Chunk) -> None:
@@ -50,26 +52,41 @@ class Merger:
         shape = self._shapes[chunk.table]
         try:
             if chunk.kind == TRUNCATE:
-                self._cursor.execute(statements.truncate_sql([shape]))
+                self._send(shape, statements.truncate_sql([shape]))
                 return
-            self._cursor.execute(self._text(shape, chunk), [slice_number, chunk.number])
+            place = [slice_number, chunk.number]
+            if shape.of_other:
+                # The owner cannot read what is staged.
+                row = self._cursor.execute(self._staged, place).fetchone()
+                self._send(shape, self._text(shape, chunk), "" if row is None else str(row[0]))
+                hit = owner.hit(self._cursor)
+            else:
+                self._cursor.execute(self._text(shape, chunk), place)
+                hit = self._cursor.rowcount
         except psycopg.Error as error:
             known = from_database(error, where=self._node)
             if known.retry:
                 raise known from error
             raise MergeFailed(chunk.table, _said(error)) from error
-        if chunk.kind != Verb.UNSET and self._cursor.rowcount != chunk.rows:
+        if chunk.kind != Verb.UNSET and hit != chunk.rows:
             raise MergeFailed(
-                chunk.table,
-                f"{self._cursor.rowcount} rows hit by {chunk.kind} instead of {chunk.rows}",
+                chunk.table, f"{hit} rows hit by {chunk.kind} instead of {chunk.rows}"
             )
+
+    def _send(self, shape: TableShape, statement: str, data: str | None = None) -> None:
+        if shape.of_other:
+            self._cursor.execute(*owner.guarded(self._conn, shape.oid, statement, data))
+        else:
+            self._cursor.execute(statement)
 
     def _text(self, shape: TableShape, chunk: Chunk) -> str:
         known = (shape.name, chunk.kind, chunk.columns, chunk.key)
         text = self._texts.get(known)
         if text is None:
             text = statements.sql_for(shape, Verb(chunk.kind), chunk.columns, chunk.key)
-            text = self._texts[known] = text.replace(statements.PARAMETER, self._rows, 1)
+            if not shape.of_other:
+                text = text.replace(statements.PARAMETER, f"({self._staged})", 1)
+            self._texts[known] = text
         return text
 
 

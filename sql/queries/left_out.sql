@@ -11,7 +11,7 @@ where c.relkind in ('r', 'p', 'S')
     and not c.relispartition
     and c.relpersistence in ('p', 'u')
     and n.nspname not in ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste',
-        'londiste_capture')
+        'londiste_capture', 'londiste_apply')
     and n.nspname !~ '^pg_'
     and (position('.' in n.nspname) > 0 or c.relpersistence = 'u')
     and not exists (

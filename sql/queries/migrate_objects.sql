@@ -7,7 +7,7 @@
  */
 with recursive ours (name) as (
     values ('information_schema'), ('pgq'), ('pgq_ext'), ('pgq_coop'), ('pgq_node'), ('londiste'),
-        ('londiste_capture')
+        ('londiste_capture'), ('londiste_apply')
 ), spaces as (
     select n.oid, n.nspname::text as name, n.nspowner, n.nspacl
     from pg_catalog.pg_namespace n

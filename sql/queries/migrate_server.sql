@@ -42,13 +42,13 @@ select
         join pg_catalog.pg_namespace f on f.oid = p.pronamespace and f.nspname in ('pgq', 'londiste', 'londiste_capture')
         join pg_catalog.pg_class c on c.oid = t.tgrelid
         join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-        where not t.tgisinternal and n.nspname not in ('pgq', 'pgq_node', 'londiste')
+        where not t.tgisinternal and n.nspname not in ('pgq', 'pgq_node', 'londiste', 'londiste_apply')
     ) as captured,
     array(
         select pg_catalog.format('%I.%I', n.nspname, c.relname)
         from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
         where c.relkind = 'S' and n.nspname !~ '^pg_'
-            and n.nspname not in ('pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste')
+            and n.nspname not in ('pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste', 'londiste_apply')
             -- The planner asks in any order; the function fails for what is no sequence.
             and case c.relkind when 'S'
                 then not pg_catalog.has_sequence_privilege(c.oid, 'SELECT') end
@@ -74,7 +74,7 @@ select
         join pg_catalog.pg_namespace n on n.oid = o.space
         where n.nspname !~ '^pg_' and n.nspname not in
             ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste',
-             'londiste_capture')
+             'londiste_capture', 'londiste_apply')
     ) as named_roles
 from pg_catalog.pg_database d, pg_catalog.pg_roles r
 where d.datname = pg_catalog.current_database() and r.rolname = current_user

@@ -48,7 +48,7 @@ where c.relkind in ('r', 'p') and c.relpersistence <> 't'
     and n.nspname !~ '^pg_'
     and n.nspname not in
         ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste',
-         'londiste_capture')
+         'londiste_capture', 'londiste_apply')
     and not exists (
         select from pg_catalog.pg_depend d
         where d.classid = c.tableoid and d.objid = c.oid and d.deptype = 'e')

@@ -9,9 +9,16 @@
 --   json_text    the value must be cast from text, because json_populate_record takes a string
 --                for a JSON string instead of for the text of a document
 --   copied       COPY does what INSERT does: there are no rules, which it passes over
+--   owner        the role as which the table is written; 0 when it is the session's own
 --   version      the same text as table_versions has
 with wanted as (
-    select c.oid, t.name, c.relkind, c.relhasrules, c.xmin::text as xmin
+    select c.oid, t.name, c.relkind, c.relhasrules, c.xmin::text as xmin,
+        case
+            when pg_catalog.pg_has_role(c.relowner, current_user, 'MEMBER') then 0
+            when not pg_catalog.pg_has_role(current_user, c.relowner, 'MEMBER') then 0
+            when pg_catalog.current_setting('londiste.run_as_owner', true) = 'off' then 0
+            else c.relowner::int8
+        end as owner
     from unnest(%s::text[]) as t(name)
     join pg_catalog.pg_namespace n
         on n.nspname = split_part(t.name, '.', 1)
@@ -41,6 +48,7 @@ select
     w.oid::int8 as table_oid,
     w.relkind = 'p' as partitioned,
     not w.relhasrules as copied,
+    w.owner,
     a.attname as column_name,
     pg_catalog.format_type(a.atttypid, a.atttypmod) as type_name,
     case

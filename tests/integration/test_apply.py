@@ -18,6 +18,7 @@ from londiste.engine.local.apply import Applier
 from londiste.errors import EventError, LockTimeout
 from londiste.replication.plan import plan
 from tests.fix_cluster import Database
+from tests.fix_owners import give_tables_away
 
 T = TableName("public", "t")
 
@@ -66,9 +67,11 @@ class Target:
         return [tuple(row) for row in self.database.execute(sql)]
 
 
-@pytest.fixture
-def target(database: Database) -> Iterator[Target]:
-    target = Target(database)
+@pytest.fixture(params=["the worker's own tables", "tables of another role"])
+def target(request: pytest.FixtureRequest, pgq_db: Database) -> Iterator[Target]:
+    if request.param == "tables of another role":
+        give_tables_away(pgq_db)
+    target = Target(pgq_db)
     yield target
     target.conn.close()
 

@@ -32,6 +32,7 @@ from psycopg.pq.abc import PGconn
 from psycopg.rows import TupleRow
 from psycopg.waiting import Ready, Wait
 
+from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.shape import TableShape, versions_later
@@ -206,7 +207,7 @@ class Applier:
         Raises _SetFailed for the first that did not do its work, StaleShapes before that.
         """
         now: Callable[[], dict[int, str]] | None = None
-        sent: list[tuple[_Cursor, TableName, Verb | None, int | None]] = []
+        sent: list[tuple[_Cursor, TableShape, Verb | None, int | None]] = []
         check: Callable[[], None] | None = None
         # COPY cannot be in a pipeline.
         copies: list[tuple[TableShape, RowSet]] = []
@@ -220,10 +221,13 @@ class Applier:
                 for table, verb, text, payload, count in self._work(plans, copies):
                     cursor = _Cursor(self._conn)
                     sent.append((cursor, table, verb, count))
-                    if payload is None:
+                    if table.of_other:
+                        cursor.execute(*owner.guarded(self._conn, table.oid, text, payload))
+                    elif payload is None:
                         cursor.execute(text)
                     else:
                         cursor.execute(text, [payload], prepare=True)
+                    if payload is not None:
                         self._let_go(cursor, len(payload))
                 if also is not None and not copies:
                     check = also()
@@ -235,12 +239,13 @@ class Applier:
             if known.retry or not lost:
                 raise known from error
             _, table, verb, _ = lost[0]
-            raise _SetFailed(table, error.sqlstate or "", said(error), verb) from error
+            raise _SetFailed(table.name, error.sqlstate or "", said(error), verb) from error
         if now is not None:
             self._check_versions(plans, now)
         for cursor, table, verb, count in sent:
-            if count is not None and cursor.rowcount != count:
-                raise _SetFailed(table, "", f"{cursor.rowcount} rows hit instead of {count}", verb)
+            hit = owner.hit(cursor) if table.of_other else cursor.rowcount
+            if count is not None and hit != count:
+                raise _SetFailed(table.name, "", f"{hit} rows hit instead of {count}", verb)
         for shape, rows in copies:
             self._copy(shape, rows)
         if also is not None and copies:
@@ -266,6 +271,8 @@ class Applier:
         """Writes new rows by COPY.  Raises _SetFailed, _NotCopied when a statement might do it."""
         cursor = self._conn.cursor()
         try:
+            if shape.of_other and not owner.copies_directly(self._conn, shape.oid):
+                raise _NotCopied(shape.name)
             with cursor.copy(bulk.copy_sql(shape, rows.columns).encode()) as copy:
                 for lines in bulk.csv(rows):
                     copy.write(lines)
@@ -297,19 +304,21 @@ class Applier:
 
     def _work(
         self, plans: Sequence[TablePlan], copies: list[tuple[TableShape, RowSet]]
-    ) -> Iterator[tuple[TableName, Verb | None, str, str | None, int | None]]:
+    ) -> Iterator[tuple[TableShape, Verb | None, str, str | None, int | None]]:
         """Table, verb, statement, parameter and expected number of rows (None: any).
 
         copies -- takes the rows that are better copied, after all the statements.
         """
         truncated = [p.shape for p in plans if p.truncated and p.sets is not None]
         at_once = [shape for shape in truncated if shape.name not in self._referenced]
-        if at_once:
-            yield at_once[0].name, None, statements.truncate_sql(at_once), None, None
+        # One statement runs as one role.
+        for role in {shape.owner: None for shape in at_once}:
+            some = [shape for shape in at_once if shape.owner == role]
+            yield some[0], None, statements.truncate_sql(some), None, None
         for shape in truncated:
             if shape.name in self._referenced:
                 # Under the replica role that leaves referencing rows alone.
-                yield shape.name, None, statements.delete_all_sql(shape), None, None
+                yield shape, None, statements.delete_all_sql(shape), None, None
         for plan in plans:
             for rows in self._sets(plan):
                 if bulk.is_bulk(plan.shape, rows) and plan.shape.name not in self._not_copied:
@@ -319,7 +328,7 @@ class Applier:
                 text = self._text(plan.shape, rows)
                 exact = rows.verb is not Verb.UNSET
                 for payload, count in statements.payloads(rows):
-                    yield plan.shape.name, rows.verb, text, payload, count if exact else None
+                    yield plan.shape, rows.verb, text, payload, count if exact else None
 
     # -- sets of a table -------------------------------------------------------------------
 

@@ -15,7 +15,9 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from londiste.changes.types import Op, RowChange, Truncate
+from londiste.db import owner
 from londiste.db.connection import Connection
+from londiste.db.ddl import literal
 from londiste.db.queries import query
 from londiste.db.shape import TableShape
 from londiste.engine.applyspec import Again, TableChange, TablePlan, Verb
@@ -113,15 +115,32 @@ class RowWriter:
             for shape, change in some:
                 if isinstance(change, Truncate):
                     # Refused or not, one by one finds out.
-                    self._conn.execute(statements.truncate_sql([shape]))
+                    self._send(self._cursor, shape, statements.truncate_sql([shape]))
                     continue
                 for statement, image, exact in self._statements(change, shape):
                     cursor = psycopg.RawCursor(self._conn)
-                    cursor.execute(statement, [statements.payload(image)])
-                    cursors.append((cursor, exact))
-        for cursor, exact in cursors:
-            if exact and cursor.rowcount != 1:
+                    self._send(cursor, shape, statement, statements.payload(image))
+                    cursors.append((cursor, shape, exact))
+        for cursor, shape, exact in cursors:
+            if exact and _hit(cursor, shape) != 1:
                 raise _Wrong
+
+    def _send(
+        self,
+        cursor: psycopg.RawCursor[TupleRow],
+        shape: TableShape,
+        statement: str,
+        data: str | None = None,
+    ) -> None:
+        if shape.of_other:
+            cursor.execute(*owner.guarded(self._conn, shape.oid, statement, data))
+        else:
+            cursor.execute(statement, None if data is None else [data])
+
+    def _run(self, shape: TableShape, statement: str, data: str | None = None) -> int:
+        """Runs a statement on a table; the number of rows that it hit."""
+        self._send(self._cursor, shape, statement, data)
+        return _hit(self._cursor, shape)
 
     def _one(self, change: TableChange, shape: TableShape) -> None:
         if isinstance(change, Truncate):
@@ -145,9 +164,9 @@ class RowWriter:
         try:
             with self._conn.transaction():
                 for statement, image, exact in self._statements(change, shape):
-                    self._cursor.execute(statement, [statements.payload(image)])
+                    hit = self._run(shape, statement, statements.payload(image))
                     if exact:
-                        self._expect_one(self._cursor.rowcount, change, shape, statement)
+                        self._expect_one(hit, change, shape, statement)
         except psycopg.Error as error:
             if error.sqlstate not in CONFLICTS or not self._set_aside(change, shape):
                 raise self._refused(change, shape, error, statement) from error
@@ -196,18 +215,14 @@ class RowWriter:
         hit, twice = 0, False
         with self._conn.transaction():
             found = {name: change.image.get(name) for name in key}
-            self._cursor.execute(statement, [statements.payload(found)])
-            hit, result = self._cursor.rowcount, self._cursor.pgresult
+            number, *values = owner.ask(self._conn, shape, statement, statements.payload(found))
+            hit = int(number or 0)
             if hit and change.op is Op.INSERT and not change.state:
                 twice = True
                 raise psycopg.Rollback
             if hit or (not change.state and change.op is not Op.INSERT):
                 self._expect_one(hit, change, shape, statement)
-            if hit and result is not None:
-                # What the server has written, and not what the client makes of it.
-                for number, name in enumerate(others):
-                    value = result.get_value(0, number)
-                    kept[name] = None if value is None else value.decode(self._conn.info.encoding)
+            kept = dict(zip(others, values, strict=False))
         if twice and shape.on_error != "halt":
             raise self.error(
                 change, shape, "the row is there already", detail=key_of(change), kind="exists"
@@ -264,7 +279,7 @@ class RowWriter:
         statement = self._text(Verb.INSERT, row.shape, row.columns, row.change.key)
         try:
             with self._conn.transaction():
-                self._cursor.execute(statement, [statements.payload(row.image)])
+                self._run(row.shape, statement, statements.payload(row.image))
         except psycopg.Error as error:
             if error.sqlstate in CONFLICTS:
                 return error
@@ -277,12 +292,10 @@ class RowWriter:
     ) -> int | None:
         """The place of the event's key among others, as the operators of its types tell."""
         key = change.key or shape.key
-        statement = statements.same_key_sql(shape, key)
         image = {name: change.image.get(name) for name in key}
-        many = ",".join(map(statements.payload, keys))
-        self._cursor.execute(statement, [many, statements.payload(image)])
-        found = self._cursor.fetchone()
-        return None if found is None else int(found[0])
+        statement = statements.same_key_sql(shape, key, literal(statements.payload(image)))
+        found = owner.ask(self._conn, shape, statement, ",".join(map(statements.payload, keys)))
+        return int(found[0]) if found and found[0] is not None else None
 
     # -- single events ---------------------------------------------------------------------
 
@@ -291,14 +304,14 @@ class RowWriter:
         statement = statements.truncate_sql([shape])
         try:
             with self._conn.transaction():
-                self._cursor.execute(statement)
+                self._run(shape, statement)
             return
         except psycopg.Error as error:
             if error.sqlstate != _REFERENCED:
                 raise self._refused(change, shape, error, statement) from error
         statement = statements.delete_all_sql(shape)
         try:
-            self._cursor.execute(statement)
+            self._run(shape, statement)
         except psycopg.Error as error:
             raise self._refused(change, shape, error, statement) from error
 
@@ -346,12 +359,12 @@ class RowWriter:
         keyed = {name: change.image[name] for name in names}
         try:
             with self._conn.transaction():
-                self._cursor.execute(statements.find_sql(shape, names), [statements.payload(keyed)])
-                found = self._cursor.fetchone()
+                statement = statements.find_sql(shape, names)
+                found = owner.ask(self._conn, shape, statement, statements.payload(keyed))
         except psycopg.Error:
             # The value may be none of its type.
             return None
-        return None if found is None else str(found[0])
+        return found[0] if found else None
 
     def _statements(
         self, change: RowChange, shape: TableShape
@@ -453,6 +466,10 @@ class RowWriter:
             if name not in change.image:
                 return self.error(change, shape, f"the event has no value for key column {name}")
         return None
+
+
+def _hit(cursor: psycopg.RawCursor[TupleRow], shape: TableShape) -> int:
+    return owner.hit(cursor) if shape.of_other else cursor.rowcount
 
 
 def check_columns(plan: TablePlan, again: Again, rows: RowWriter) -> None:

@@ -201,12 +201,12 @@ def delete_sql(shape: TableShape, key: tuple[str, ...]) -> str:
 
 
 def find_sql(shape: TableShape, key: Sequence[str]) -> str:
-    """The rows with the key, as JSON, two at most."""
+    """The rows with the key, as an array of JSON texts, two at most."""
     columns = [shape.by_name[name] for name in key]
     where = " and ".join(_equal(column) for column in columns)
     return (
-        f"select row_to_json(t)::text from {_target(shape)} t join {_rows(columns)}"
-        f" on {where} limit 2"
+        f"select array(select row_to_json(t)::text from {_target(shape)} t join {_rows(columns)}"
+        f" on {where} limit 2)"
     )
 
 
@@ -251,15 +251,28 @@ def _kept(shape: TableShape, columns: Sequence[ColumnShape]) -> str:
 
 
 def take_sql(shape: TableShape, others: Sequence[str], key: tuple[str, ...]) -> str:
-    """DELETE of the rows with the keys, which returns other columns of them."""
-    statement = delete_sql(shape, key)
-    if not others:
-        return statement
-    return f"{statement} returning {', '.join(f't.{quote(name)}' for name in others)}"
+    """DELETE of the rows with the keys: an array of their number and other columns of one of them.
+
+    The values are the texts that the server writes for them.
+    """
+    # format() calls the output function, and no cast that somebody may have created.
+    texts = ", ".join(
+        f"case num_nulls(g.{quote(name)}) when 0 then format('%s', g.{quote(name)}) end"
+        for name in others
+    )
+    names = ", ".join(f"t.{quote(name)}" for name in others) or "1"
+    return (
+        f"with g as ({delete_sql(shape, key)} returning {names})"
+        f" select array[(select count(*)::text from g)]"
+        f" || (select array[{texts}]::text[] from g limit 1)"
+    )
 
 
-def same_key_sql(shape: TableShape, key: tuple[str, ...]) -> str:
-    """The place, from 0 on, of the key of ``$2`` among those of ``$1``, both like ``PARAMETER``."""
+def same_key_sql(shape: TableShape, key: tuple[str, ...], image: str) -> str:
+    """The place, from 0 on, of the key in ``image`` among those of the parameter, as an array.
+
+    image -- SQL for a text like ``PARAMETER``.
+    """
     columns = [shape.by_name[name] for name in key]
     place = "place"
     while place in key:
@@ -269,16 +282,16 @@ def same_key_sql(shape: TableShape, key: tuple[str, ...]) -> str:
     where = " and ".join(_equal(column) for column in columns)
     # Out of the table comes no row, but the collation of its columns.
     return (
-        f"select t.{place} from (select {names}, 0::bigint as {place} from {_target(shape)}"
-        f" where false union all select {names}, {place} - 1 from rows from"
+        f"select array(select t.{place}::text from (select {names}, 0::bigint as {place}"
+        f" from {_target(shape)} where false union all select {names}, {place} - 1 from rows from"
         f" (json_to_recordset(('[' || $1::text || ']')::json) as ({kinds})) with ordinality"
-        f" as r({names}, {place})) as t, json_to_recordset(('[' || $2::text || ']')::json)"
-        f" as r({kinds}) where {where}"
+        f" as r({names}, {place})) as t, json_to_recordset(('[' || {image}::text || ']')::json)"
+        f" as r({kinds}) where {where} limit 1)"
     )
 
 
 def kept_sql(shape: TableShape, where: str, columns: Sequence[str]) -> str:
-    """Whether a condition is true for each of the rows, in their order."""
+    """Whether a condition is true for each of the rows: an array in their order."""
     chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
     kinds = ", ".join(f"{quote(c.name)} {'text' if c.json_text else c.type_name}" for c in chosen)
     names = ", ".join(quote(column.name) for column in chosen)
@@ -287,10 +300,10 @@ def kept_sql(shape: TableShape, where: str, columns: Sequence[str]) -> str:
         place += "_"
     typed = ", ".join(f"{_value(column)} as {quote(column.name)}" for column in chosen)
     return (
-        f"select k.kept from rows from (json_to_recordset({_DOCUMENT}) as ({kinds}))"
+        f"select array_agg(k.kept::text order by r.{place})"
+        f" from rows from (json_to_recordset({_DOCUMENT}) as ({kinds}))"
         f" with ordinality as r({names}, {place}) cross join lateral"
         f" (select ({where}) is true as kept from (select {typed}) as image) as k"
-        f" order by r.{place}"
     )
 
 

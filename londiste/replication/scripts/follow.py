@@ -16,11 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
-from psycopg import sql
 
 from londiste.changes.types import ExecuteScript
 from londiste.daemon import crash
-from londiste.db import catalog
+from londiste.db import catalog, owner
 from londiste.db.connection import Connection, place, run_stored
 from londiste.errors import BadOption, ScriptFailed, from_database
 from londiste.replication import tables
@@ -220,8 +219,7 @@ class Scripts:
         for table in copied:
             try:
                 info = catalog.info(self.conn, table.dest)
-                own = table.dest.own(info is not None and info.tree)
-                self.conn.execute(sql.SQL("truncate {}").format(own))
+                owner.truncate(self.conn, table.dest, tree=info is not None and info.tree)
                 if table.dropped_ddl:
                     run_stored(self.conn, table.dropped_ddl)
             except psycopg.Error as error:

@@ -1,0 +1,62 @@
+create or replace function londiste._after_owner(i_names text[], i_values text[], i_before text[])
+returns void
+language plpgsql
+as $$
+/*
+ * What write_as_owner() does after code of an owner has run in the session: settings are as they
+ * were, and nothing waits that would run as the caller.  No search_path is pinned: the settings
+ * that it restores have to outlive it.
+ */
+declare
+    c_role constant text := 'session_replication_role';
+    v_value text;
+    v_before text;
+    v_found text;
+begin
+    reset all;
+    -- The default may be anything.
+    perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    -- What the session has, then what the transaction has; the search path has a value of the
+    -- transaction by now, which hides the other one.
+    perform set_config(n.name, n.value, false)
+    from unnest(i_names, i_values) as n(name, value)
+    where n.value is not null and n.name <> c_role
+        and (n.name = 'search_path' or current_setting(n.name, true) is distinct from n.value);
+    perform set_config(n.name, n.before, true)
+    from unnest(i_names, i_before) as n(name, before)
+    where n.before is not null and n.name <> c_role
+        and current_setting(n.name, true) is distinct from n.before;
+    select n.value, n.before into v_value, v_before
+    from unnest(i_names, i_values, i_before) as n(name, value, before)
+    where n.name = c_role;
+    if v_value is not null and current_setting(c_role) <> v_value then
+        perform londiste._set_for_worker(c_role, v_value, false);
+    end if;
+    if v_before is not null and current_setting(c_role) <> v_before then
+        perform londiste._set_for_worker(c_role, v_before, true);
+    end if;
+    if exists (select from pg_catalog.pg_cursors c where c.is_holdable) then
+        raise exception using
+            errcode = 'LD300',
+            message = 'code of a table declares a cursor WITH HOLD',
+            detail = 'its query would run as the worker at the commit',
+            hint = 'change the trigger or function of the table; run_as_owner = false trusts it';
+    end if;
+    select pg_catalog.format('trigger %I of table %s', t.tgname, t.tgrelid::pg_catalog.regclass)
+    into v_found
+    from pg_catalog.pg_trigger t
+    join pg_catalog.pg_class c on c.oid = t.tgrelid
+    where t.tgdeferrable and not t.tgisinternal
+        and case when pg_catalog.current_setting('session_replication_role') = 'replica'
+            then t.tgenabled in ('A', 'R') else t.tgenabled <> 'D' end
+        and londiste._is_of_others(c.relowner)
+    limit 1;
+    if v_found is not null then
+        raise exception using
+            errcode = 'LD300',
+            message = v_found || ' is deferrable and fires on replicated rows',
+            detail = 'at the commit it would run as the worker and not as the owner of the table',
+            hint = 'make it not deferrable, or let it fire on writes of the application only';
+    end if;
+end;
+$$;

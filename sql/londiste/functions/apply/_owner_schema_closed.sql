@@ -1,0 +1,25 @@
+create or replace function londiste._owner_schema_closed()
+returns void
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Raises LD200 unless schema londiste_apply belongs to the caller or a superuser, and no other role
+ * has a right on it.
+ */
+begin
+    if exists (
+        select from pg_namespace n
+        where n.nspname = 'londiste_apply'
+            and (not pg_has_role(n.nspowner, current_user, 'MEMBER')
+                or exists (select from aclexplode(n.nspacl) a where a.grantee <> n.nspowner)))
+    then
+        raise exception using
+            errcode = 'LD200',
+            message = 'schema londiste_apply is open to other roles',
+            detail = 'an owner of tables could change the functions by which the worker writes as it',
+            hint = 'drop schema londiste_apply cascade; the worker creates it again';
+    end if;
+end;
+$$;

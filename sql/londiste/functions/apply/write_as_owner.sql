@@ -1,0 +1,52 @@
+create or replace function londiste.write_as_owner(
+    i_table oid, i_statement text, i_data text, i_answer boolean, i_names text[], i_values text[])
+returns text[]
+language plpgsql
+as $$
+/*
+ * Runs a statement as the owner of a table, so that triggers, checks, defaults and index expressions
+ * of the table have the rights of its owner and no more.  Returns the number of rows as the only
+ * element.
+ *
+ * i_data -- parameter $1 of the statement; NULL: it has none.
+ * i_answer -- the statement is a query that returns one text array; that is returned.
+ * i_names, i_values -- settings of the session that the owner's code must not change, and what they
+ *     are outside of the transaction; NULL: the default of the session.
+ *
+ * Runs as the caller where _is_of_others() says so.  Runs with the rights of the caller, so it gives
+ * nobody a right.  No search_path is pinned: what the function restores would not outlive it.
+ *
+ * Error LD300 when the owner's code has left something behind that would run as the caller later: a
+ * cursor WITH HOLD, or a deferrable trigger that fires at the commit.
+ */
+declare
+    v_owner oid;
+    v_before text[];
+    v_answer text[];
+    v_count bigint;
+begin
+    select c.relowner into v_owner from pg_catalog.pg_class c where c.oid = i_table;
+    if v_owner is null or not londiste._is_of_others(v_owner) then
+        if i_answer then
+            execute i_statement into v_answer using i_data;
+            return v_answer;
+        elsif i_data is null then
+            execute i_statement;
+        else
+            execute i_statement using i_data;
+        end if;
+        get diagnostics v_count = row_count;
+        return array[v_count::text];
+    end if;
+    v_before := array(
+        select pg_catalog.current_setting(n.name, true)
+        from pg_catalog.unnest(i_names) with ordinality as n(name, nr)
+        order by n.nr);
+    execute 'select ' || londiste._owner_function(v_owner) || '($1, $2, $3)'
+        into v_answer using i_statement, i_data, i_answer;
+    -- Code of the owner has run: the first thing is a search path in which names mean ours again.
+    perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    perform londiste._after_owner(i_names, i_values, v_before);
+    return v_answer;
+end;
+$$;

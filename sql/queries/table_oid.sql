@@ -1,0 +1,10 @@
+-- A table or partitioned table: its oid, and whether it is written as its owner, as
+-- londiste.write_as_owner() does.  Parameters: schema, name.
+select
+    c.oid::int8,
+    not pg_catalog.pg_has_role(c.relowner, current_user, 'MEMBER')
+        and pg_catalog.pg_has_role(current_user, c.relowner, 'MEMBER')
+        and coalesce(pg_catalog.current_setting('londiste.run_as_owner', true), '') <> 'off'
+from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where n.nspname = %(schema)s and c.relname = %(name)s and c.relkind in ('r', 'p')
