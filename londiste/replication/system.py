@@ -12,7 +12,7 @@ from londiste.cascade.types import NodeType
 from londiste.changes.types import SystemEvent
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.errors import EventError, UsageError
+from londiste.errors import EventError, StateError, UsageError
 from londiste.replication import tables
 from londiste.replication.known import ALL, Known
 
@@ -64,7 +64,7 @@ class SystemEvents:
                     dead=event.extra3 == "true",
                 )
             case "pgq.unregister-location":
-                nodes.unregister_location(self.conn, self.queue, self._data(event))
+                self._forget_node(self._data(event))
             case "pgq.global-watermark":
                 if self.node_type is NodeType.BRANCH and not self.own_watermark:
                     nodes.set_global_watermark(self.conn, self.queue, self._number(event))
@@ -98,6 +98,15 @@ class SystemEvents:
                 self._forget(event, "sequence")
             case _:
                 raise self._wrong(event, "this version does not know it")
+
+    def _forget_node(self, name: str) -> None:
+        try:
+            with self.conn.transaction():
+                nodes.unregister_location(self.conn, self.queue, name)
+        except StateError:
+            # The message is about an earlier node with the name of this one, or of its provider: a
+            # new node starts at the global watermark, before the message that dropped the old one.
+            log.info("node %s is in use again, its old location is not forgotten", name)
 
     def _forget(self, event: SystemEvent, kind: str) -> None:
         name = self._table(event.data, event)

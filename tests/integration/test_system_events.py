@@ -31,6 +31,17 @@ def test_locations_come_and_go(pgq_db: Database) -> None:
     assert "n9" not in {m.name for m in nodes.get_queue_locations(conn, "q")}
 
 
+@pytest.mark.parametrize("name", ["n1", "n2"])
+def test_an_earlier_node_with_the_name_of_this_one_or_its_provider_is_passed_over(
+    pgq_db: Database, name: str
+) -> None:
+    make_leaf(pgq_db)
+    conn = pgq_db.connect()
+    with conn.transaction():
+        SystemEvents(conn, "q", NodeType.LEAF).follow(event("pgq.unregister-location", name, "q"))
+    assert name in {m.name for m in nodes.get_queue_locations(conn, "q")}
+
+
 def test_tables_and_sequences_become_known_and_are_forgotten(pgq_db: Database) -> None:
     make_leaf(pgq_db)
     conn = pgq_db.connect()

@@ -14,7 +14,7 @@ from londiste.cascade.types import NodeInfo, NodeType
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable, StateError, UsageError
-from londiste.pgq import kinds, manage, queues, sinks
+from londiste.pgq import batches, kinds, manage, queues, sinks
 
 
 def tag(sites: Sites, scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
@@ -123,8 +123,9 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
         noted = {free[0].name: Ticket()}
         steps.append(Begin(free[0], scene.queue, Kind.DROP_NODE, name, name, noted[free[0].name]))
     itself = [DropNode(place, scene.queue, name)] if view.info is not None else []
+    worker = view.info.worker if view.info is not None else ""
     rest.sort(key=lambda p: p.name in noted)
-    forget = [DropNode(p, scene.queue, name, noted.get(p.name)) for p in (*rest, *roots)]
+    forget = [DropNode(p, scene.queue, name, noted.get(p.name), worker) for p in (*rest, *roots)]
     # The command can be given again while the node at which that is done knows the cascade.
     if name == scene.topology.local:
         return [*steps, *forget, *itself]
@@ -206,12 +207,15 @@ class DropNode:
     """A node forgets another one, or itself with its queue.
 
     ticket -- of the note about it at this node, which goes in the same transaction.
+    worker -- of the node, if known: consumers of its copies are forgotten too, also where it does
+        not read but only copies from.
     """
 
     at: Place
     queue: str
     name: str
     ticket: Ticket | None = None
+    worker: str = ""
 
     def describe(self) -> str:
         if self.at.name == self.name:
@@ -222,13 +226,24 @@ class DropNode:
         conn = sites.at(self.at.dsn)
         if self.at.name == self.name:
             return nodes.find_node_info(conn, self.queue) is None
-        return not _knows(conn, self.queue, self.name) and not self._noted(conn)
+        known = _knows(conn, self.queue, self.name) or self._copies(conn)
+        return not known and not self._noted(conn)
+
+    def _copies(self, conn: Connection) -> list[str]:
+        if not self.worker:
+            return []
+        prefix = f"{self.worker}.copy."
+        every = (one.consumer_name for one in queues.get_consumer_info(conn, self.queue))
+        return [name for name in every if name.startswith(prefix)]
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
             if self.at.name == self.name:
                 for sink in manage.sinks_of(conn, self.queue):
                     sinks.forget_sink(conn, sink.sink)
+            else:
+                for copying in self._copies(conn):
+                    batches.unregister_consumer(conn, self.queue, copying)
             if self.at.name == self.name or _knows(conn, self.queue, self.name):
                 nodes.drop_node(conn, self.queue, self.name)
             if self._noted(conn) and self.ticket is not None:

@@ -9,7 +9,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets where a node lives, and its subscription here.
+ * Forgets where a node lives, and its subscription here with the consumers of its copies.
  *
  * On the root the news goes to all nodes as event pgq.unregister-location, also when the
  * location is unknown here: other nodes may still have it.
@@ -30,6 +30,7 @@ begin
         return;
     end if;
 
+    perform pgq_node._forget_copies(i_queue_name, i_node_name);
     perform pgq_node.unregister_subscriber(i_queue_name, i_node_name);
     delete from pgq_node.node_location
     where queue_name = i_queue_name and node_name = i_node_name;

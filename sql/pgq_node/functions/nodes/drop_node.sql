@@ -31,6 +31,7 @@ begin
                 into ret_code, ret_note;
             return;
         end if;
+        perform pgq_node._forget_copies(i_queue_name, i_node_name);
         perform pgq_node.unregister_subscriber(i_queue_name, i_node_name);
     else
         select string_agg(p.queue_name, ', ' order by p.queue_name) into v_parts
