@@ -9,10 +9,18 @@ from typing import Any
 import click
 
 from londiste.cascade.plan import Sites, Step
-from londiste.cascade.switching import consumers, leaving, lost, moving, switchover, taking
+from londiste.cascade.switching import (
+    consumers,
+    leaving,
+    lost,
+    moving,
+    operation,
+    switchover,
+    taking,
+)
 from londiste.cascade.switching.operation import Kind
 from londiste.cascade.switching.scene import Scene, look
-from londiste.cascade.switching.steps.notes import AtNode
+from londiste.cascade.switching.steps.notes import AtNode, Begin
 from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.cli.steps import carry_out, reported
@@ -88,6 +96,9 @@ def _alone(where: Sites, steps: Sequence[Step]) -> None:
 
     In the order of their names, so that of two commands one comes through.
     """
+    for step in steps:
+        if isinstance(step, Begin):
+            operation.require_notes(where.at(step.at.dsn), step.at.name)
     places = {(s.at.name, s.at.dsn, s.queue) for s in steps if isinstance(s, AtNode)}
     for name, dsn, queue in sorted(places):
         with contextlib.suppress(TransientError):

@@ -117,7 +117,9 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
     free = [
         p
         for p in (*roots, *rest)
-        if p.name not in scene.operations and _knows(sites.at(p.dsn), scene.queue, name)
+        if p.name not in scene.operations
+        and _knows(sites.at(p.dsn), scene.queue, name)
+        and operation.can_note(sites.at(p.dsn))
     ]
     if note and free and not noted:
         noted = {free[0].name: Ticket()}

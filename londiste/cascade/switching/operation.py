@@ -15,9 +15,12 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+import psycopg
+
 from londiste.db import call
-from londiste.db.connection import Connection
-from londiste.errors import NodeBusy, StateError
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.queries import query
+from londiste.errors import NodeBusy, StateError, from_database
 
 
 class Kind(StrEnum):
@@ -116,8 +119,31 @@ def refuse_resume(conn: Connection, queue: str, node: str) -> None:
         )
 
 
+def can_note(conn: Connection) -> bool:
+    """Whether changes can be noted in the database: the SQL of Londiste 3 has nothing for that."""
+    try:
+        row = conn.execute(
+            query("function_exists"), {"function": "pgq_node.get_operation(text)"}
+        ).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    return row is not None and bool(row[0])
+
+
+def require_notes(conn: Connection, node: str) -> None:
+    """Raises StateError for a node that has the SQL of Londiste 3, and cannot take part."""
+    if not can_note(conn):
+        raise StateError(
+            f"node {node} has the SQL of Londiste 3, which cannot take part in this change",
+            detail="nothing has been changed",
+            hint="first, with the settings of that node: londiste install --adopt",
+        )
+
+
 def find(conn: Connection, queue: str) -> Operation | None:
     """The change that is under way at this node, or None."""
+    if not can_note(conn):
+        return None
     for row in call.rows(conn, "pgq_node.get_operation", queue):
         return Operation(
             token=row["token"],

@@ -12,7 +12,7 @@ from londiste.cascade import nodes
 from londiste.cascade.plan import reach
 from londiste.cascade.types import Member, NodeType
 from londiste.db.connection import Connection, session
-from londiste.errors import LondisteError
+from londiste.errors import InstallError, LondisteError
 from londiste.replication import tables
 from londiste.replication.scripts import state
 from londiste.replication.scripts.kinds import Way
@@ -168,6 +168,8 @@ def ask(
             location = dsn if member.name == me else reach(member.location, extra)
             with session(location, name="londiste execute", autocommit=True) as conn:
                 return member.name, question(member.name, conn)
+        except InstallError:
+            return member.name, "its SQL knows no scripts: londiste install --adopt there"
         except LondisteError as error:
             return member.name, f"no answer: {error.message}"
 
