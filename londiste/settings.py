@@ -42,6 +42,9 @@ _INSTEAD = {
     "logdatefmt_file": "log_config",
     "log_size": "log_config",
     "log_count": "log_config",
+    "obfuscator_map": "londiste change-handler TABLE --handler obfuscate --handler-arg 'rules={…}'",
+    "shard_info_sql": "londiste change-handler TABLE --handler shard --handler-arg nr=… count=…",
+    "shard_hash_func": "londiste change-handler TABLE --handler shard --handler-arg hash_func=…",
 }
 
 #: Keys of earlier versions that are read without complaint and have no effect here (yet).
@@ -66,7 +69,12 @@ WITHOUT_EFFECT = frozenset(
         "logfmt_console_verbose",
         "logfmt_file",
         "logfmt_file_verbose",
+        "config_dir",
+        "config_file",
+        "host_name",
         "obfuscator_map",
+        "pgq_autocommit",
+        "service_name",
         "shard_hash_func",
         "shard_info_sql",
         "skylog_locations",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Sequence
 
@@ -110,6 +111,12 @@ def cli(
     ctx.obj = Context.make(config, quiet=quiet, verbose=verbose, overrides=overrides)
 
 
+_OF_THE_DAEMON = frozenset(
+    ("-d", "--daemon", "-r", "--reload", "-s", "--stop", "-k", "--kill"),
+)
+_OF_THE_PROGRAM = frozenset(("-v", "--verbose", "-q", "--quiet"))
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Runs a command and ends the process with the exit code of its result."""
     from londiste.cli.errors import run
@@ -118,11 +125,31 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _old_form(argv: list[str]) -> list[str]:
-    """``FILE.ini COMMAND`` as people have typed it for years becomes ``-c FILE.ini COMMAND``."""
+    """``FILE.ini COMMAND``, the form of Londiste 3, becomes ``-c FILE.ini COMMAND``.
+
+    There options of the daemon may precede the file, and options of the program follow the command.
+    """
     takes_value = {"-c", "--config", "--set"}
     position = 0
     while position < len(argv) and argv[position].startswith("-"):
         position += 2 if argv[position] in takes_value else 1
-    if position < len(argv) and argv[position].endswith((".ini", ".toml")):
-        return [*argv[:position], "-c", argv[position], *argv[position + 1 :]]
-    return argv
+    if position >= len(argv) or not argv[position].endswith((".ini", ".toml")):
+        return argv
+    before = [word for word in argv[:position] if word not in _OF_THE_DAEMON]
+    daemon = [word for word in argv[:position] if word in _OF_THE_DAEMON]
+    rest: list[str] = []
+    # The command tables has an option -v of its own.
+    words = iter(argv[position + 1 :])
+    for word in words:
+        if word == "--":
+            rest += [word, *words]
+        elif word == "--set":
+            before += [word, *itertools.islice(words, 1)]
+        elif (word in _OF_THE_PROGRAM and "tables" not in rest) or word.startswith("--set="):
+            before.append(word)
+        else:
+            rest.append(word)
+    if _OF_THE_DAEMON.intersection(daemon + rest) and all(w.startswith("-") for w in rest):
+        # They are about the program that runs by the file, which is the worker.
+        rest.insert(0, "worker")
+    return [*before, "-c", argv[position], *rest[:1], *daemon, *rest[1:]]

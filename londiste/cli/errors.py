@@ -140,6 +140,19 @@ def unknown_command(name: str, known: Iterable[str], group: str = "londiste") ->
 _OF_THE_PROGRAM = ("--set", "-c", "--config", "-q", "--quiet", "-v", "--verbose")
 
 
+#: What the options of commands of Londiste 3 have become, by command and option.
+_OF_LONDISTE_3 = {
+    ("create-branch", "--sync-watermark"): "leave it out: a branch always reports its watermark",
+    ("status", "--dead"): "londiste tag-dead NODE",
+    ("change-provider", "--dead"): "londiste tag-dead NODE, then change-provider without it",
+    ("takeover", "--target"): "londiste takeover NODE --node NAME",
+    ("worker", "--reset"): "the position is proved and not set: londiste worker --rewind",
+    ("copy run", "-d"): "leave it out: londiste worker runs the copies",
+    ("repair", "--sort-bufsize"): "leave it out: repair sorts no files",
+    ("execute run", "--skip-non-existing"): "a line of the script: --*-- Need-Table: NAME",
+}
+
+
 def _from_click(error: click.ClickException) -> UsageError:
     message = error.format_message().rstrip(".")
     if message:
@@ -153,5 +166,10 @@ def _from_click(error: click.ClickException) -> UsageError:
         return UsageError(
             f"{command} has no option {error.option_name}",
             hint=f"it stands in front of the command: {program} {error.option_name} … {rest}",
+        )
+    if isinstance(error, click.NoSuchOption) and (rest, error.option_name) in _OF_LONDISTE_3:
+        return UsageError(
+            f"{command} has no option {error.option_name}, which Londiste 3 had",
+            hint=_OF_LONDISTE_3[rest, error.option_name],
         )
     return UsageError(message, hint=f"{command} --help shows how it is used")

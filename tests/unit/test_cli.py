@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from londiste.cli import _old_form
+from londiste.cli import _old_form, main
 
 
 def run(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -30,6 +30,14 @@ def run(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
         (["-v", "a.ini", "status"], ["-v", "-c", "a.ini", "status"]),
         (["--set", "x=y.ini", "a.toml", "tables"], ["--set", "x=y.ini", "-c", "a.toml", "tables"]),
         (["-c", "a.ini", "status"], ["-c", "a.ini", "status"]),
+        (["-d", "a.ini", "worker"], ["-c", "a.ini", "worker", "-d"]),
+        (["-s", "a.ini"], ["-c", "a.ini", "worker", "-s"]),
+        (["a.ini", "-r"], ["-c", "a.ini", "worker", "-r"]),
+        (["-v", "-k", "a.ini", "worker"], ["-v", "-c", "a.ini", "worker", "-k"]),
+        (["a.ini", "status", "-v", "-q"], ["-v", "-q", "-c", "a.ini", "status"]),
+        (["a.ini", "status", "--set", "x=1"], ["--set", "x=1", "-c", "a.ini", "status"]),
+        (["a.ini", "tables", "-v"], ["-c", "a.ini", "tables", "-v"]),
+        (["a.ini", "execute", "--", "-v"], ["-c", "a.ini", "execute", "--", "-v"]),
         (["status", "a.ini"], ["status", "a.ini"]),
         ([], []),
     ],
@@ -151,3 +159,24 @@ def test_an_output_that_is_closed_or_full_is_no_defect_of_ours(as_json: bool) ->
     assert (closed.returncode, closed.stderr) == (0, "")
     assert full.returncode == 1
     assert full.stderr.startswith("error: the output cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("create-branch", "b", "--sync-watermark"),
+        ("status", "--dead=n"),
+        ("change-provider", "--dead=n"),
+        ("takeover", "n", "--target", "m"),
+        ("worker", "--reset"),
+        ("copy", "-d", "t"),
+        ("repair", "t", "--sort-bufsize", "10"),
+        ("execute", "f.sql", "--skip-non-existing"),
+    ],
+)
+def test_an_option_that_londiste_3_had_says_what_to_write_instead(
+    args: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(args)
+    assert "which Londiste 3 had\nhint: " in capsys.readouterr().err
