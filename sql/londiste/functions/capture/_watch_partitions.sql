@@ -18,14 +18,14 @@ declare
 begin
     delete from londiste.capture_partition as k
     where not exists (
-        select from londiste._captures(null) as c
+        select from londiste._captures(null::text) as c
         where c.args[1] = k.queue_name and c.table_name = k.table_name);
     for v_table in
         select distinct c.relid, c.table_name, c.args[1] as queue_name,
             not exists (
                 select from londiste.capture_partition as k
                 where k.queue_name = c.args[1] and k.table_name = c.table_name) as is_first
-        from londiste._captures(null) as c
+        from londiste._captures(null::text) as c
             join pg_class as r on r.oid = c.relid
         where r.relkind = 'p'
     loop
@@ -67,7 +67,7 @@ begin
                     select from pg_partition_tree(v_table.relid) as p
                     where p.relid = k.relid)
         loop
-            if v_part.is_there and londiste._has_rows(v_part.oid, null) then
+            if v_part.is_there and londiste._has_rows(v_part.oid, null::xid) then
                 update londiste.capture_partition
                 set wrong = 'was detached with rows, which stay on subscribers'
                 where queue_name = v_table.queue_name
