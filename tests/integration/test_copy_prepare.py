@@ -11,7 +11,7 @@ from londiste.copy import attempts
 from londiste.copy.prepare import drop_foreign_keys, find, prepare
 from londiste.copy.restore import restore
 from londiste.copy.split import split
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, keep_role
 from londiste.db.names import TableName
 from londiste.engine.tasks import task_name
 from londiste.errors import EventError, LockTimeout, Superseded
@@ -189,6 +189,7 @@ def test_a_new_attempt_waits_for_tasks_of_the_old_one(leaf: Database) -> None:
 def test_abandoning_ends_tasks_that_run(leaf: Database) -> None:
     conn, attempt = ready(leaf)
     task = leaf.connect(autocommit=False, replica=True, name=task_name("q", str(TABLE)))
+    keep_role(task)
     task.execute("select londiste.copy_chunk_start('q', 'public.t', %s, 0)", [attempt])
     task.execute("insert into public.t (id) values (1)")
     attempts.abandon(conn, "q", TABLE, attempt)
@@ -229,6 +230,7 @@ def keeping(leaf: Database) -> Database:
 
 def _chunk(db: Database, attempt: int, number: int, rows: str) -> None:
     with db.connect(autocommit=False, replica=True) as task:
+        keep_role(task)
         task.execute("select londiste.copy_chunk_start('q', 'public.t', %s, %s)", [attempt, number])
         task.execute(f"insert into public.t (id, code) values {rows}".encode())
         call = "select londiste.copy_chunk_end('q', 'public.t', %s, %s, 2, 8)"
@@ -328,7 +330,7 @@ def test_statements_that_were_stored_without_schemas_are_run(leaf: Database) -> 
 
 def write(db: Database, statement: str) -> None:
     """Changes rows as replication does; others are refused on a leaf."""
-    with db.connect(replica=True) as conn:
+    with db.connect(replica=True) as conn, conn.transaction():
         conn.execute(statement.encode())
 
 
