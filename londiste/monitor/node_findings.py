@@ -72,7 +72,7 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
         if kind == "always" and node.type == "root":
             # Nothing is replicated to it.
             continue
-        severity, what, why, do = _doubt(kind, table_name, detail, root=node.type == "root")
+        severity, what, why, do = _doubt(kind, table_name, detail, queue, root=node.type == "root")
         found.append(_finding(severity, kind, node, what, why, do, queue))
     for key, state, why, do in node.keys:
         what = f"foreign key {key} is {_OFF.get(state, state)}"
@@ -99,7 +99,13 @@ _OFF = {
 }
 
 
-def _doubt(kind: str, table: str, detail: str, *, root: bool) -> tuple[Severity, str, str, str]:
+#: Of DDL outside of scripts that all nodes run.
+REWRITTEN = "was rewritten by DDL on this node alone, compare it"
+
+
+def _doubt(
+    kind: str, table: str, detail: str, queue: str, *, root: bool
+) -> tuple[Severity, str, str, str]:
     match kind:
         case "missing":
             what = f"table {table} does not exist"
@@ -114,6 +120,17 @@ def _doubt(kind: str, table: str, detail: str, *, root: bool) -> tuple[Severity,
             what = f"table {table} is unlogged"
             why = "a crash of this server empties it, and nobody hears of that"
             return Severity.WARNING, what, why, f"alter table {table} set logged"
+        case "rewritten":
+            what = f"table {table} {REWRITTEN}, found {detail}"
+            why = "such DDL sends no event: other nodes may have other values in old rows"
+            accept = f"select londiste.accept_rewrite('{queue}', '{table}')"
+            here = f"londiste compare {table}, and londiste resync {table} where it differs"
+            do = (
+                f"on each node below: {here}; then here: {accept}"
+                if root
+                else f"{here}; or {accept}"
+            )
+            return Severity.WARNING, what, why, do
         case "large-objects":
             what = f"column {detail} of table {table} may point to large objects"
             why = "the numbers are replicated, the large objects are not"

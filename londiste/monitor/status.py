@@ -26,6 +26,7 @@ from londiste.monitor import consumers, exposure, partitions
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.held import Held, held
+from londiste.monitor.node_findings import REWRITTEN
 from londiste.pgq import queues
 from londiste.replication import attempts, tables
 from londiste.replication.attempts import LargeBatch
@@ -172,6 +173,8 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
                 errors.append(("partition", f"{changed.message}; hint: {do}"))
         for name, reason in lost or ():
             errors.append(("capture", f"table {name} {reason}: its changes are not replicated"))
+        for rewritten in _known(missing, lambda: tables.rewritten_tables(conn, queue)) or ():
+            errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: londiste check"))
         for followed, why in _known(missing, lambda: tables.get_follow_errors(conn, queue)) or ():
             errors.append(("follow", f"{followed} cannot be added: {why}"))
         counts = _known(missing, lambda: count_tables(conn, queue))

@@ -92,6 +92,14 @@ def _tables(rows: Iterable[dict[str, Any]]) -> list[ReplicatedTable]:
     return result
 
 
+def rewritten_tables(conn: Connection, queue: str) -> list[TableName]:
+    """Tables whose rows DDL has changed on this node without events."""
+    return [
+        TableName.parse(row["table_name"])
+        for row in call.rows(conn, "londiste.rewritten_tables", queue)
+    ]
+
+
 def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
     """Local tables whose changes are no longer captured, and why."""
     return [

@@ -41,6 +41,7 @@ grant execute on function
     londiste.get_table_list_since(text, text),
     londiste.lost_captures(text),
     londiste.partition_changes(text),
+    londiste.rewritten_tables(text),
     londiste.get_follow_errors(text),
     londiste.get_large_batch(text),
     londiste.get_conflicts(text),

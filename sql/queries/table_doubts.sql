@@ -25,6 +25,9 @@ where not exists (select from londiste.seq_info i
                   where i.queue_name = %(queue)s and i.local
                       and i.seq_name = n.nspname || '.' || s.relname)
 union all
+select 'rewritten', r.table_name, pg_catalog.to_char(r.since, 'YYYY-MM-DD HH24:MI')
+from londiste.rewritten_tables(%(queue)s) r
+union all
 select 'unlogged', k.name, ''
 from kept k
 join pg_catalog.pg_class c on c.oid = k.oid and c.relpersistence <> 'p'

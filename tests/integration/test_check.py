@@ -97,3 +97,20 @@ def test_a_leaf_captures_nothing_and_that_is_right(
 def test_findings_follow_from_facts(facts: CaptureFacts, severity: Severity | None) -> None:
     found = findings([facts], "q")
     assert [one.severity for one in found] == ([] if severity is None else [severity])
+
+
+def test_rows_that_ddl_by_hand_has_changed_are_to_be_compared(
+    root: Node, londiste: CommandLine
+) -> None:
+    root.db.execute("insert into fruit values (1, 'apple')")
+    root.db.execute("alter table fruit alter name type text using upper(name)")
+    root.db.execute("select londiste.refresh_capture('q', 'public.fruit')")
+    root.db.execute("select londiste.periodic_maintenance()")
+    assert kinds(root, londiste) == (1, ["rewritten"])
+    (found,) = londiste(root.db, "check", "--json").json["findings"]
+    assert "londiste resync public.fruit" in found["do"]
+    shown = londiste(root.db, "status").out
+    assert "table public.fruit was rewritten by DDL on this node alone" in shown
+    root.db.execute(found["do"].rpartition("here: ")[2])
+    assert kinds(root, londiste) == (0, [])
+    assert "rewritten" not in londiste(root.db, "status").out

@@ -206,6 +206,57 @@ def test_what_would_break_replication_is_refused_on_the_root(
     assert tree.root.database.value("select to_regclass('public.t') is not null")
 
 
+@pytest.mark.parametrize(
+    ("text", "function"),
+    [
+        ("update t set v = random()::text", "random()"),
+        ("insert into t (id, v) values (1, now()::text)", "now()"),
+        ("alter table t add column at timestamptz default current_timestamp", "current_timestamp"),
+        ("alter table t add column n bigserial", "nextval()"),
+        ("alter table t alter v type text using public.other(v)", "other()"),
+        ("delete from t where v < clock_timestamp()::text", "clock_timestamp()"),
+        ("with x as (select gen_random_uuid() u) update t set v = x.u from x", "gen_random_uuid()"),
+        ("insert into s (v) values ('x')", "the default of column id"),
+        ("insert into public.s default values", "the default of column at, "),
+    ],
+)
+def test_a_script_that_gives_other_values_on_each_node_is_refused(
+    tree: Tree, text: str, function: str
+) -> None:
+    for node in tree.nodes:
+        node.database.execute(
+            "create table s (id serial primary key, v text, at timestamptz default now());"
+            "create function public.other(text) returns text language sql volatile"
+            " as $$ select $1 || random() $$"
+        )
+    refused = tree.execute("vol.sql", text)
+    assert refused.code == 2
+    assert "other values on each node" in refused.err
+    assert function in refused.err
+    assert "hint: run the statement on the root by psql" in refused.err
+    assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
+    assert tree.execute("vol.sql", text, "--volatile").code == 0
+    tree.catch_up()
+    assert tree.states("vol.sql") == ["done"] * 3
+    # What ran once is passed over, and not looked at again.
+    assert tree.execute("vol.sql", text).code == 0
+
+
+def test_a_script_with_the_same_values_everywhere_needs_no_option(tree: Tree) -> None:
+    tree.fine(
+        "same.sql",
+        "alter table t add c int default 7, alter c set default random();"
+        "alter table t add d text, add constraint ok check (id > 0);"
+        "create table log (at timestamptz default now());"
+        "update t set v = upper(v), d = coalesce(d, 'now()');"
+        "insert into t (id, v, c) values (1000, lower('X'), abs(-1)); select random()",
+    )
+    tree.catch_up()
+    for node in tree.nodes:
+        found = node.database.execute("select * from londiste.rewritten_tables(%s)", QUEUE)
+        assert found == [], node.name
+
+
 def test_conditions_and_names_of_the_node(tree: Tree) -> None:
     tree.branch.database.execute("create schema reports")
     tree.fine("e.sql", "--*-- Need-Schema: reports\ncreate table reports.r (i int)")

@@ -30,6 +30,11 @@ from londiste.settings import NodeSettings
     show_default=True,
     help="Seconds in which locks that are not granted are asked for again.",
 )
+@click.option(
+    "--volatile",
+    is_flag=True,
+    help="Accept now(), random(), sequences and the like: rows differ between nodes.",
+)
 @options.explain
 @options.json_output
 def run(
@@ -39,6 +44,7 @@ def run(
     name: str | None,
     local: bool,
     timeout: float,
+    volatile: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
@@ -75,6 +81,7 @@ def run(
             settings.execute_lock_timeout,
             timeout,
             report,
+            volatile,
         )
         try:
             runner.run(planned)

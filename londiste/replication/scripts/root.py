@@ -39,6 +39,7 @@ from londiste.replication.scripts.attributes import Attributes, hide
 from londiste.replication.scripts.kinds import Part, Way, parts
 from londiste.replication.scripts.run import run_part, wanted_here
 from londiste.replication.scripts.state import State
+from londiste.replication.scripts.volatile import require_same_everywhere
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +104,7 @@ class Runner:
     lock_timeout -- seconds that a statement waits for its locks, before others are let through.
     patience -- seconds in which that is tried again and again.
     report -- is told what became of each part.
+    volatile -- other values on each node are fine.
     """
 
     sites: Sites
@@ -112,6 +114,7 @@ class Runner:
     lock_timeout: float
     patience: float
     report: Callable[[str], None]
+    volatile: bool = False
 
     def node(self) -> NodeInfo:
         """The node, if scripts can be given to it.  Raises NotRoot, BadOption."""
@@ -142,6 +145,8 @@ class Runner:
                     hint="wait for its end",
                 )
             self._check(conn, planned)
+            if not (self.volatile or self.local):
+                require_same_everywhere(conn, [one.part for one in self._left(conn, planned)])
             for group in _groups(planned):
                 if group[0].part.way is Way.AFTER:
                     self._alone(conn, node, group[0])
@@ -161,6 +166,10 @@ class Runner:
                     detail="a script runs once, and is known by its name; the texts differ",
                     hint="give the new script another name",
                 )
+
+    def _left(self, conn: Connection, planned: Sequence[Planned]) -> list[Planned]:
+        over = {one.name for one in state.get_scripts(conn, self.queue) if one.state.over}
+        return [one for one in planned if one.part.name not in over]
 
     def _together(self, conn: Connection, node: NodeInfo, group: Sequence[Planned]) -> None:
         """Some parts in one transaction; tried again while locks are not granted."""

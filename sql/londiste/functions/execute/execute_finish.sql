@@ -31,6 +31,7 @@ begin
         select 404, 'execute_file called without execute_start' into ret_code, ret_note;
         return;
     end if;
+    perform londiste._note_versions(true);
     if v_root then
         perform pgq.insert_event(i_queue_name, 'EXECUTE', v_sql, i_file_name, v_attrs, null::text, null::text);
     end if;

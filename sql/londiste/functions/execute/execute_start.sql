@@ -57,6 +57,8 @@ begin
             into ret_code, ret_note;
         return;
     end if;
+    -- What somebody has changed before is no change of this script.
+    perform londiste._note_versions(false);
     select 200, format('Executing: %s', i_file_name) into ret_code, ret_note;
 end;
 $$;

@@ -6,7 +6,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 /*
  * Forgets scripts that ran more than three months ago, and makes captures anew whose tables have changed, where
- * that locks no table.  Notes what became of partitions without an event.
+ * that locks no table.  Notes what became of partitions without an event, and which replicated
+ * tables DDL has rewritten.
  *
  * Always 0: the ticker need not call again.
  */
@@ -23,6 +24,7 @@ begin
         -- Somebody has locked a partition, for instance: the next maintenance looks again.
         raise warning 'partitions of captured tables: %', sqlerrm;
     end;
+    perform londiste._note_versions(false);
     return 0;
 end;
 $$;

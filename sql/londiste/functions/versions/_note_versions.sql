@@ -1,0 +1,30 @@
+create or replace function londiste._note_versions(i_accept boolean)
+returns int4
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes anew which version each replicated table has; returns how many have changed.
+ *
+ * i_accept -- the change is one of a script that all nodes run.  Else a rewrite is remembered until
+ * the table is copied, or accept_rewrite() is called.
+ */
+declare
+    v_table record;
+    v_count int4 := 0;
+begin
+    for v_table in
+        select * from londiste._versions(null) f where f.changed
+    loop
+        update londiste.table_version v
+        set (filenode, columns, last_column) = (
+                select m.filenode, m.columns, m.last_column
+                from londiste._table_mark(v.relid) m),
+            rewritten_at = case when v_table.rewritten and not i_accept
+                then coalesce(v.rewritten_at, now()) else v.rewritten_at end
+        where v.queue_name = v_table.queue_name and v.table_name = v_table.table_name;
+        v_count := v_count + 1;
+    end loop;
+    return v_count;
+end;
+$$;

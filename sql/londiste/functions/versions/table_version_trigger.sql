@@ -1,0 +1,19 @@
+create or replace function londiste.table_version_trigger()
+returns trigger
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Notes the version of a table that has come into sync; forgets that of one that is to be copied.
+ */
+begin
+    if new.local and new.merge_state = 'ok' then
+        perform londiste._note_version(new.queue_name, new.table_name);
+    else
+        delete from londiste.table_version v
+        where v.queue_name = new.queue_name and v.table_name = new.table_name;
+    end if;
+    return null;
+end;
+$$;

@@ -1,0 +1,3 @@
+create or replace trigger table_version_trigger
+    after insert or update of local, merge_state, dest_table on londiste.table_info
+    for each row execute function londiste.table_version_trigger();

@@ -1,0 +1,24 @@
+-- DDL that rewrites rows without events is found and reported.
+create table if not exists londiste.table_version (
+    queue_name text not null,
+    table_name text not null,
+    relid oid not null,
+    filenode bigint not null,
+    columns text not null,
+    last_column int4 not null,
+    rewritten_at timestamptz,
+    constraint table_version_pkey primary key (queue_name, table_name),
+    constraint table_version_table_fkey foreign key (queue_name, table_name)
+        references londiste.table_info (queue_name, table_name) on delete cascade
+);
+
+comment on table londiste.table_version is
+    'Files and columns of replicated tables, by which DDL that rewrites rows without events is found';
+comment on column londiste.table_version.queue_name is 'Queue of the table';
+comment on column londiste.table_version.table_name is 'Its name in the queue';
+comment on column londiste.table_version.relid is 'The table of this database';
+comment on column londiste.table_version.filenode is 'Its file, or a number for those of its partitions';
+comment on column londiste.table_version.columns is 'Changes with every ALTER TABLE of a column';
+comment on column londiste.table_version.last_column is 'Number of the newest column';
+comment on column londiste.table_version.rewritten_at is
+    'When maintenance has found that DDL changed rows; NULL: it did not';
