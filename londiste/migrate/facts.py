@@ -118,7 +118,6 @@ class Facts:
     publications: int = 0
     prepared: int = 0
     oldest_transaction: float = 0.0
-    captured: tuple[str, ...] = ()
     hidden_sequences: tuple[str, ...] = ()
     named_roles: frozenset[str] = frozenset()
     replica_function: str = "missing"
@@ -135,7 +134,7 @@ def collect(conn: Connection, dsn: str) -> Facts:
     (server,) = _rows(conn, "migrate_server")
     for key in ("extensions", "roles", "named_roles"):
         server[key] = frozenset(server[key])
-    for key in ("missing_roles", "installed", "captured", "hidden_sequences"):
+    for key in ("missing_roles", "installed", "hidden_sequences"):
         server[key] = tuple(server[key])
     return Facts(
         **server,

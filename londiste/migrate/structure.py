@@ -46,6 +46,8 @@ log = logging.getLogger(__name__)
 
 _OURS = ("pgq", "pgq_ext", "pgq_coop", "pgq_node", "londiste", "londiste_capture")
 _SHOWN = 5
+#: Characters of a statement that failed.
+_STATEMENT_SHOWN = 300
 #: Seconds for pg_dump; it reads the catalog only.
 _DUMP_SECONDS = 600
 
@@ -66,13 +68,16 @@ class Dumper:
     version: int
 
 
-def choose(asked: str, old: Facts, new: Facts, *, begun: bool = False) -> tuple[Way, Dumper | None]:
+def choose(
+    asked: str, old: Facts, new: Facts, *, begun: bool = False, program: str | None = None
+) -> tuple[Way, Dumper | None]:
     """The way for ``--schema``; ``auto`` is pg_dump where it can be had, else create.
 
     Not into an older release: what pg_dump writes is for its own and later ones.
 
     begun -- the new database is part of the move: what has come since is made by create, as
         pg_dump would meet what is there.
+    program -- the pg_dump to use.
 
     Raises BadOption when pg_dump was asked for and cannot serve.
     """
@@ -81,15 +86,16 @@ def choose(asked: str, old: Facts, new: Facts, *, begun: bool = False) -> tuple[
     if begun:
         return Way.CREATE, None
     missing = missing_in(old, new)
-    dumper = find_dumper(old.version // 10000)
+    release = old.version // 10000
+    dumper = named_dumper(program, release) if program else find_dumper(release)
     if asked == Way.PG_DUMP:
         if not missing:
             return Way.PG_DUMP, dumper
         if dumper is None:
             raise BadOption(
-                f"no pg_dump of release {old.version // 10000} or later was found",
+                f"no pg_dump of release {release} or later was found",
                 detail="looked on PATH and among the installed servers",
-                hint="put one on PATH, or --schema create",
+                hint="name one: --pg-dump PATH; or --schema create",
             )
         if new.tables:
             raise BadOption(
@@ -97,35 +103,44 @@ def choose(asked: str, old: Facts, new: Facts, *, begun: bool = False) -> tuple[
                 detail="what pg_dump writes is for an empty database",
                 hint="drop them, or --schema create to make what is missing",
             )
-        if old.captured:
-            raise BadOption(
-                f"--schema pg_dump: tables of the old database are captured: {old.captured[0]}",
-                detail="pg_dump would carry the triggers over",
-                hint="--schema create leaves them out",
-            )
         return Way.PG_DUMP, dumper
-    older = new.version // 10000 < old.version // 10000
-    usable = dumper is not None and not new.tables and not old.captured and not older
-    if asked == "auto" and usable:
+    older = new.version // 10000 < release
+    if asked == "auto" and dumper is not None and not new.tables and not older:
         return Way.PG_DUMP, dumper
     return Way.CREATE, None
 
 
 def find_dumper(oldest: int) -> Dumper | None:
-    """A pg_dump that can read a server of release ``oldest``, the newest that is found."""
-    found: list[Dumper] = []
-    on_path = shutil.which("pg_dump")
-    candidates = [Path(on_path)] if on_path else []
+    """A pg_dump for a server of release ``oldest``: of that release, else of the next one."""
+    candidates: list[Path] = []
     for version in range(oldest, 20):
         try:
             candidates.append(find_binaries(version).program("pg_dump"))
         except ServerBinariesMissing:
             continue
-    for program in candidates:
-        version = _version(program)
-        if version >= oldest:
-            found.append(Dumper(program, version))
-    return max(found, key=lambda one: one.version, default=None)
+    on_path = shutil.which("pg_dump")
+    if on_path:
+        candidates.append(Path(on_path))
+    found = [Dumper(program, _version(program)) for program in candidates]
+    usable = [one for one in found if one.version >= oldest]
+    return min(usable, key=lambda one: one.version, default=None)
+
+
+def named_dumper(program: str, oldest: int) -> Dumper:
+    """The pg_dump at a path.  Raises BadOption when it cannot read a server of this release."""
+    path = shutil.which(program)
+    version = _version(Path(path)) if path else 0
+    if path is None or not version:
+        raise BadOption(
+            f"--pg-dump: {program} is no pg_dump that runs",
+            hint="give the path of the program: --pg-dump /usr/lib/postgresql/18/bin/pg_dump",
+        )
+    if version < oldest:
+        raise BadOption(
+            f"--pg-dump: {program} is of release {version}, and the old server of {oldest}",
+            hint=f"name a pg_dump of release {oldest} or later",
+        )
+    return Dumper(Path(path), version)
 
 
 def missing_in(old: Facts, new: Facts) -> list[str]:
@@ -171,7 +186,7 @@ class MakeStructure:
             text = dump(self.pair.old.dsn, self.dumper, roles=self.roles)
             with sites.at_length(), sites.transaction(self.pair.new.dsn) as conn:
                 conn.execute("set local check_function_bodies = off")
-                _execute(conn, text, place(self.pair.new.dsn))
+                _execute(conn, text, place(self.pair.new.dsn), whole=True)
             # What the text has set stays behind a transaction that went well.
             sites.at(self.pair.new.dsn).close()
         else:
@@ -243,7 +258,22 @@ def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
             f"the structure of the old database is not all valid text: {error}",
             hint="make the structure by hand: --schema existing",
         ) from error
-    return "\n".join(for_any_release(text.split("\n")))
+    return "\n".join(for_any_release(without_captures(text).split("\n")))
+
+
+#: Where one object ends and the next one begins in what pg_dump writes.
+_OBJECT = re.compile(r"(?m)^(?=--\n-- Name: )")
+_CAPTURE = re.compile(
+    r"\A--\n-- Name: [^\n]*; Type: TRIGGER; .*EXECUTE (?:FUNCTION|PROCEDURE)"
+    rf" (?:{'|'.join(_OURS)})\.",
+    re.DOTALL,
+)
+_COLUMN_OPTIONS = re.compile(r"(ALTER (?:TABLE|FOREIGN TABLE) .* ALTER COLUMN .* SET )\((.*)\);")
+
+
+def without_captures(text: str) -> str:
+    """Without the triggers of queues: the move makes its own, and others read the old database."""
+    return "".join(part for part in _OBJECT.split(text) if not _CAPTURE.match(part))
 
 
 def for_any_release(lines: Sequence[str]) -> Iterator[str]:
@@ -253,6 +283,13 @@ def for_any_release(lines: Sequence[str]) -> Iterator[str]:
             continue
         if re.match(r"SET (\w*_timeout|default_table_access_method|row_security) = ", line):
             continue
+        options = _COLUMN_OPTIONS.fullmatch(line)
+        if options is not None:
+            # A server may keep options of its own here, which no user may set.
+            kept = [o for o in options[2].split(", ") if o.startswith("n_distinct")]
+            if not kept:
+                continue
+            line = f"{options[1]}({', '.join(kept)});"
         yield line
 
 
@@ -328,29 +365,44 @@ def _fail(conn: Connection, left: Sequence[Object], where: str) -> None:
     )
 
 
-def _execute(conn: Connection, text: str, where: str) -> None:
+def _execute(conn: Connection, text: str, where: str, *, whole: bool = False) -> None:
+    """Runs DDL.
+
+    whole -- it has many statements: one that fails is looked for, and named.
+    """
     try:
-        conn.execute(text.encode())
+        with conn.transaction():
+            conn.execute(text.encode())
     except psycopg.Error as error:
         ours = from_database(error, where=where)
         if type(ours) is not LondisteError and not isinstance(ours, UsageError):
             raise ours from error
+        failed = _failing(conn, text) if whole else _one_line(text)
         raise UsageError(
             f"the structure cannot be made in the new database: {ours.message}",
-            detail="; ".join(filter(None, [ours.detail, _around(text, error)]))
+            detail="; ".join(filter(None, [ours.detail, f"at: {failed}" if failed else ""]))
             + "; nothing was made",
-            hint="create there what is missing, or make the structure by hand: --schema existing",
+            hint="create there what is missing; or another pg_dump: --pg-dump PATH; or"
+            " --schema create; or make the structure by hand: --schema existing",
         ) from error
 
 
-def _around(text: str, error: psycopg.Error) -> str:
-    """The line of a long text in which an error was found."""
-    position = error.diag.statement_position
-    if position is None:
-        return ""
-    before = text[: int(position)]
-    start = before.rfind("\n") + 1
-    return f"at: {text[start:].splitlines()[0]}"
+def _failing(conn: Connection, text: str) -> str:
+    """The object of a dump at which it fails: they are created one by one, and taken back."""
+    try:
+        with conn.transaction(force_rollback=True):
+            for part in _OBJECT.split(text):
+                lines = [line for line in part.splitlines() if not line.startswith("--")]
+                found = _one_line(" ".join(lines))
+                conn.execute(part.encode())
+    except psycopg.Error:
+        return found
+    return ""
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _STATEMENT_SHOWN else line[: _STATEMENT_SHOWN - 1] + "…"
 
 
 def _version(program: Path) -> int:

@@ -36,15 +36,6 @@ select
             and a.xact_start is not null and a.backend_xid is not null), 0)::float8
         as oldest_transaction,
     array(
-        select distinct pg_catalog.format('%I.%I', n.nspname, c.relname)
-        from pg_catalog.pg_trigger t
-        join pg_catalog.pg_proc p on p.oid = t.tgfoid
-        join pg_catalog.pg_namespace f on f.oid = p.pronamespace and f.nspname in ('pgq', 'londiste', 'londiste_capture')
-        join pg_catalog.pg_class c on c.oid = t.tgrelid
-        join pg_catalog.pg_namespace n on n.oid = c.relnamespace
-        where not t.tgisinternal and n.nspname not in ('pgq', 'pgq_node', 'londiste', 'londiste_apply')
-    ) as captured,
-    array(
         select pg_catalog.format('%I.%I', n.nspname, c.relname)
         from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
         where c.relkind = 'S' and n.nspname !~ '^pg_'

@@ -38,7 +38,11 @@ select
     case pg_catalog.to_jsonb(a) ->> 'attcompression' when 'p' then 'pglz' when 'l' then 'lz4' end
         as compression,
     case when a.attstattarget >= 0 then a.attstattarget::int4 end as statistics,
-    coalesce(a.attoptions, '{}') as options,
+    -- Only those that a user may set: a server may keep others of its own here.
+    array(
+        select o from pg_catalog.unnest(a.attoptions) o
+        where o like 'n\_distinct%%'
+    ) as options,
     pg_catalog.col_description(a.attrelid, a.attnum) as comment,
     a.attislocal as is_local,
     a.attinhcount > 0 as inherited

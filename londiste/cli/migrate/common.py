@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -20,6 +21,21 @@ SCHEMA = click.option(
     show_default=True,
     help="Who makes the structure of the new database; auto: pg_dump if there is one.",
 )
+
+PG_DUMP = click.option(
+    "--pg-dump",
+    "pg_dump",
+    metavar="PATH",
+    help="Make the structure with this pg_dump (default: one of the old server's release).",
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How the structure is to be made: ``--schema`` and ``--pg-dump``."""
+
+    way: str
+    pg_dump: str | None = None
 
 
 def databases(function: F) -> F:

@@ -18,14 +18,16 @@ from londiste.monitor.queue_types import Finding, Severity
 from londiste.monitor.queues import worst
 
 
-def examine(sites: Sites, pair: Pair, way: str) -> tuple[list[Finding], structure.MakeStructure]:
+def examine(
+    sites: Sites, pair: Pair, asked: common.Asked
+) -> tuple[list[Finding], structure.MakeStructure]:
     """What speaks against the move, and how its structure would be made."""
     setup.require_two(sites, pair)
     begun = setup.node(sites, pair.new, pair.queue) is not None
     conn = sites.at(pair.new.dsn)
     old = facts.collect(sites.at(pair.old.dsn), pair.old.dsn)
     new = facts.collect(conn, pair.new.dsn)
-    chosen, dumper = structure.choose(way, old, new, begun=begun)
+    chosen, dumper = structure.choose(asked.way, old, new, begun=begun, program=asked.pg_dump)
     held = [] if begun else structure.rows_in_the_way(conn, old)
     found = findings(old, new, chosen, held=held, begun=begun)
     roles = bool((old.named_roles - new.roles) - {old.user}) or not new.superuser
@@ -56,9 +58,15 @@ def say(found: list[Finding]) -> None:
 @options.pass_context
 @common.databases
 @common.SCHEMA
+@common.PG_DUMP
 @options.json_output
 def check(
-    context: options.Context, source: str | None, target: str | None, way: str, as_json: bool
+    context: options.Context,
+    source: str | None,
+    target: str | None,
+    way: str,
+    pg_dump: str | None,
+    as_json: bool,
 ) -> int:
     """Say what speaks against a move, and what will be left out.
 
@@ -67,7 +75,7 @@ def check(
     """
     pair = common.the_pair(context, source, target)
     with pair.sites() as sites:
-        found, made = examine(sites, pair, way)
+        found, made = examine(sites, pair, common.Asked(way, pg_dump))
     how = {
         structure.Way.PG_DUMP: "made by pg_dump"
         + (f" {made.dumper.version} ({made.dumper.program})" if made.dumper else "")

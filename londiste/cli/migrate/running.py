@@ -21,6 +21,7 @@ from londiste.migrate.phase import Phase
 @options.pass_context
 @common.databases
 @common.SCHEMA
+@common.PG_DUMP
 @click.option("--switch", is_flag=True, help="Let the new database take the writes, too.")
 @click.option(
     "--timeout",
@@ -41,6 +42,7 @@ def run(
     source: str | None,
     target: str | None,
     way: str,
+    pg_dump: str | None,
     switch: bool,
     timeout: float,
     block: float,
@@ -52,7 +54,7 @@ def run(
     step until migrate finish or Ctrl-C. Killed, the same command goes on where it was.
     """
     pair = common.the_pair(context, source, target)
-    begin(pair, way, False, False)
+    begin(pair, common.Asked(way, pg_dump), False, False)
     with (
         process(
             pid=pair.settings.pidfile,

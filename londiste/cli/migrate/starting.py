@@ -32,6 +32,7 @@ READY = (Phase.IN_STEP, Phase.SWITCHED)
 @options.pass_context
 @common.databases
 @common.SCHEMA
+@common.PG_DUMP
 @click.option("--until-ready", is_flag=True, help="End when all tables are in step.")
 @click.option("--no-daemons", is_flag=True, help="Set up only; ticker and workers are yours.")
 @options.daemon
@@ -42,6 +43,7 @@ def start(
     source: str | None,
     target: str | None,
     way: str,
+    pg_dump: str | None,
     until_ready: bool,
     no_daemons: bool,
     daemon: bool,
@@ -64,7 +66,7 @@ def start(
     if pid is not None:
         output.message(f"process {pid} was signalled")
         return
-    begin(pair, way, explain, as_json)
+    begin(pair, common.Asked(way, pg_dump), explain, as_json)
     if explain or no_daemons:
         return
     with process(
@@ -81,12 +83,12 @@ def start(
         output.as_json({"ready": reached in (*READY, Phase.NOT_BEGUN)})
 
 
-def begin(pair: Pair, way: str, explain: bool, as_json: bool) -> None:
+def begin(pair: Pair, asked: common.Asked, explain: bool, as_json: bool) -> None:
     """Checks and sets up what is left, or prints its steps.  Raises StateError."""
     with pair.sites() as sites:
         new = setup.node(sites, pair.new, pair.queue)
         if new is None or new.type is not NodeType.ROOT:
-            _set_up(sites, pair, way, explain, as_json)
+            _set_up(sites, pair, asked, explain, as_json)
         else:
             _add_later(sites, pair, explain, as_json)
 
@@ -102,8 +104,8 @@ def _add_later(sites: Sites, pair: Pair, explain: bool, as_json: bool) -> None:
         output.message("the new database takes the writes already: nothing to set up")
 
 
-def _set_up(sites: Sites, pair: Pair, way: str, explain: bool, as_json: bool) -> None:
-    found, structure = examine(sites, pair, way)
+def _set_up(sites: Sites, pair: Pair, asked: common.Asked, explain: bool, as_json: bool) -> None:
+    found, structure = examine(sites, pair, asked)
     forbidding = refusals(found)
     if explain:
         steps: list[output.Describes] = [
