@@ -54,6 +54,11 @@ _all = click.option("--all", "every", is_flag=True, help="All of them.")
 @click.option("--create-full", is_flag=True, help="Make missing tables whole, as there.")
 @click.option("--create-without", metavar="PARTS", help="Parts that --create-full leaves out.")
 @click.option(
+    "--create-needs",
+    is_flag=True,
+    help="Create missing functions and extensions that --create-full needs.",
+)
+@click.option(
     "--trigger",
     type=click.Choice(["capture", "logutriga", "jsontriga", "sqltriga"]),
     help="What captures changes; by default our own capture.",
@@ -114,6 +119,7 @@ def add_table(
     create: bool,
     create_full: bool,
     create_without: str | None,
+    create_needs: bool,
     trigger: str | None,
     form: str | None,
     trigger_flags: str,
@@ -157,6 +163,7 @@ def add_table(
         create=create,
         create_full=create_full,
         create_without=_listed("--create-without", create_without),
+        create_needs=create_needs,
         trigger=trigger or "",
         form=form or "",
         trigger_flags=trigger_flags,

@@ -246,7 +246,9 @@ def _below(
         else:
             steps.append(step)
     for place_of, these in made.items():
-        create_step, said = _create(sites, node, dsn, place_of, these, ours, parts)
+        create_step, said = _create(
+            sites, node, dsn, place_of, these, ours, parts, options.create_needs
+        )
         steps.insert(1, create_step)
         notes += said
     if len(steps) == 1:
@@ -262,13 +264,14 @@ def _create(
     made: Sequence[tuple[TableName, AddTable]],
     ours: Mapping[TableName, ReplicatedTable],
     parts: frozenset[Part],
+    needs: bool,
 ) -> tuple[Step, tuple[str, ...]]:
     """The step that makes tables of one node here and adds them; what will not be as there."""
     origin = sites.at(source_dsn)
     theirs = {t.name: t for t in tables.get_table_list(origin, node.queue)}
     dests = {source: step.dest for source, step in made}
     known = create_table.known_names(theirs, ours)
-    ddl = create_table.ddl(origin, sites.at(dsn), dests, parts, known)
+    ddl = create_table.ddl(origin, sites.at(dsn), dests, parts, known, needs=needs)
     adds = tuple(step for _, step in made)
     step = create_table.CreateTables(
         node.name, dsn, ddl.statements, ddl.pending, tuple(dests.values()), adds

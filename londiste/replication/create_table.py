@@ -7,17 +7,26 @@ is for the release and the names of this node.  What fails leaves nothing half d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import psycopg
 
 from londiste.cascade.plan import Sites
 from londiste.db.connection import Connection, place
-from londiste.db.names import TableName
-from londiste.db.structure.make import make, others
+from londiste.db.names import TableName, quote
+from londiste.db.queries import query
+from londiste.db.structure.make import lacking, make, others
 from londiste.db.structure.read import read, there
-from londiste.db.structure.types import BARE, WHOLE, Made, Part, PendingKey
+from londiste.db.structure.types import (
+    BARE,
+    WHOLE,
+    Made,
+    Part,
+    PendingKey,
+    Structures,
+    There,
+)
 from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
 from londiste.replication import tables
 from londiste.replication.locking import with_table
@@ -41,6 +50,11 @@ def parts(options: TableOptions) -> frozenset[Part]:
             "--create-without without --create-full",
             hint="--create makes columns and primary key only; write --create-full",
         )
+    if options.create_needs and not options.create_full:
+        raise BadOption(
+            "--create-needs without --create-full",
+            hint="--create makes columns and primary key only; write --create-full",
+        )
     unknown = sorted(set(options.create_without) - {part.value for part in Part})
     if unknown:
         raise BadOption(
@@ -57,10 +71,13 @@ def ddl(
     wanted: Mapping[TableName, TableName],
     wanted_parts: frozenset[Part],
     known: Mapping[TableName, TableName] | None = None,
+    *,
+    needs: bool = False,
 ) -> Made:
     """DDL that makes tables of the provider here.  Changes nothing.
 
     wanted -- name on the provider to name here; known -- the same for tables that are here.
+    needs -- functions and extensions that the tables need are made, too.
 
     Raises UnknownTable, UsageError (what a table needs is not here and cannot be made).
     """
@@ -74,7 +91,64 @@ def ddl(
     renamed = {**(known or {}), **wanted}
     names = {renamed.get(t.name, t.name) for t in found.tables}
     names |= {renamed.get(name, name) for name in others(found)}
-    return make(found, there(local, found, names), renamed, wanted_parts)
+    here = there(local, found, names)
+    if not needs:
+        return make(found, here, renamed, wanted_parts)
+    first, functions, here = _needs(provider, found, here, renamed, wanted_parts)
+    made = make(found, here, renamed, wanted_parts)
+    return replace(made, statements=(*first, *_with_functions(made.statements, functions)))
+
+
+def _needs(
+    provider: Connection,
+    found: Structures,
+    here: There,
+    renamed: Mapping[TableName, TableName],
+    wanted_parts: frozenset[Part],
+) -> tuple[list[str], list[str], There]:
+    """Statements for extensions, those for functions, and what is there after them."""
+    lacks = lacking(found, here, renamed, wanted_parts)
+    wanted = [one.name for one in lacks if one.kind == "function" and not one.extension]
+    rows = provider.execute(query("function_definitions"), {"signatures": wanted}).fetchall()
+    names = sorted({one.extension for one in lacks if one.extension})
+    extensions = provider.execute(query("extension_schemas"), {"names": names}).fetchall()
+    schemas = {row[1] for row in rows} | {row[1] for row in extensions if row[1]}
+    first = [
+        f"create schema if not exists {quote(name)}"
+        for name in sorted(schemas - here.schemas - {"public", "pg_catalog"})
+    ]
+    for name, schema in extensions:
+        within = f" with schema {quote(schema)}" if schema else ""
+        first.append(f"create extension if not exists {quote(name)}{within}")
+    made = {row[0] for row in rows} | {o.name for o in lacks if o.extension}
+    types = {t.name for t in found.types if t.extension and t.name not in here.types}
+    here = replace(
+        here,
+        functions=here.functions | made,
+        types=here.types | types,
+        schemas=here.schemas | schemas,
+    )
+    if rows:
+        first.append("set local check_function_bodies = off")
+    return first, [row[2].strip() for row in rows], here
+
+
+def _with_functions(statements: Sequence[str], functions: Sequence[str]) -> list[str]:
+    """Each function before domains and tables, and after the types that it names."""
+    found = list(statements)
+    for function in functions:
+        at = 0
+        for number, text in enumerate(found):
+            named = text.startswith("create type ") and _last_name(text) in function
+            if text.startswith("create schema ") or named:
+                at = number + 1
+        found.insert(at, function)
+    return found
+
+
+def _last_name(statement: str) -> str:
+    """The unquoted last part of the name that ``create type`` makes."""
+    return statement.removeprefix("create type ").split(" as ")[0].rsplit(".", 1)[-1].strip('"')
 
 
 def known_names(

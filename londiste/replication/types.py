@@ -124,7 +124,8 @@ class TableOptions:
     skip_truncate -- keep the rows that are there when the copy comes.
     dest -- name of the table in this database, when it differs; one table only.
     create -- make a table that is missing, after the provider's: columns and primary key.
-    create_full -- the same, whole; create_without -- parts that are left out (``Part``).
+    create_full -- the same, whole; create_without -- parts that are left out (``Part``);
+        create_needs -- functions and extensions that it needs are made, too.
     trigger_flags -- letters B A C Q L J I U D S of ``londiste.create_trigger``.
     trigger -- capture, logutriga, jsontriga or sqltriga; empty leaves it to the flags.
     form -- row, statement or auto: how our own capture writes; empty is auto.
@@ -146,6 +147,7 @@ class TableOptions:
     create: bool = False
     create_full: bool = False
     create_without: tuple[str, ...] = ()
+    create_needs: bool = False
     trigger_flags: str = ""
     trigger_args: tuple[str, ...] = ()
     triggers: bool = True

@@ -59,4 +59,30 @@ left join pg_catalog.pg_depend dx
         and dx.deptype = 'e' and dx.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
 left join pg_catalog.pg_extension x on x.oid = dx.refobjid
 where n.nspname not in ('pg_catalog', 'pgq', 'londiste')
+union
+-- Of an operator class of an extension one function stands for it.
+select distinct
+    i.indrelid::int8,
+    'indexes',
+    c.relname::text,
+    (select min(p.amproc::pg_catalog.regprocedure::text) from pg_catalog.pg_amproc p
+     join pg_catalog.pg_depend d
+        on d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and d.objid = p.amproc
+            and d.refobjid = x.oid and d.deptype = 'e'
+     where p.amprocfamily = k.opcfamily),
+    x.extname::text
+from pg_catalog.pg_index i
+join pg_catalog.pg_class c on c.oid = i.indexrelid
+join pg_catalog.pg_opclass k on k.oid = any(i.indclass::oid[])
+join pg_catalog.pg_depend e
+    on e.classid = 'pg_catalog.pg_opclass'::pg_catalog.regclass and e.objid = k.oid
+        and e.deptype = 'e' and e.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
+join pg_catalog.pg_extension x on x.oid = e.refobjid
+where i.indrelid = any(%(oids)s::oid[])
+    and exists (
+        select from pg_catalog.pg_amproc p
+        join pg_catalog.pg_depend d
+            on d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and d.objid = p.amproc
+                and d.refobjid = x.oid and d.deptype = 'e'
+        where p.amprocfamily = k.opcfamily)
 order by 1, 2, 3, 4

@@ -28,7 +28,9 @@ join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = w ->> 1
 union all
 select 'function', null, w, null
 from pg_catalog.unnest(%(functions)s::text[]) w
-where pg_catalog.to_regprocedure(w) is not null
+where exists (
+    -- to_regprocedure() fails for a type that is missing, before PostgreSQL 16.
+    select from pg_catalog.pg_proc f where f.oid::pg_catalog.regprocedure::text = w)
 union all
 select 'taken', n.nspname::text, x.name::text, x.detail
 from pg_catalog.pg_namespace n

@@ -88,6 +88,50 @@ def test_one_that_cannot_be_made_and_nothing_is_done(
     assert leaf.db.value("select count(*) from londiste.table_info where local") == 3
 
 
+NEEDS = """
+create extension if not exists pg_trgm;
+create schema lib;
+create domain short as text check (length(value) < 100);
+create function lib.twice(mood) returns text language sql immutable as $$ select $1::text || $1 $$;
+create function lib.fits(text) returns bool language sql immutable as $$ select $1 <> 'bad' $$;
+create domain good as text check (lib.fits(value));
+alter table lines add w text generated always as (lib.twice(m)) stored, add g good, add s short;
+create index on customers using gin (name gin_trgm_ops);
+"""
+
+
+def test_everything_that_is_missing_is_named_at_once_and_created_when_asked_for(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    available = "select count(*) from pg_available_extensions where name = 'pg_trgm'"
+    needs = NEEDS if root.db.value(available) else NEEDS.replace("create extension", "-- ")
+    if needs != NEEDS:
+        needs = needs.replace("create index", "-- ")
+    root.db.execute(needs)
+    refused = londiste(leaf.db, "add-table", "--all", "--create-full")
+    assert refused.code == 2
+    for name in ("lib.twice(public.mood)", "lib.fits(text)", "public.note()"):
+        assert f"function {name}" in refused.err
+    assert ("create extension" in refused.err) is (needs == NEEDS)
+    assert "hint: --create-needs creates what it needs" in refused.err
+    alone = londiste(leaf.db, "add-table", "--all", "--create", "--create-needs")
+    assert alone.code == 2
+    assert "write --create-full" in alone.err
+    create = ("add-table", "--all", "--create-full", "--create-needs")
+    shown = londiste(leaf.db, *create, "--explain")
+    assert shown.code == 0, shown.err
+    assert "FUNCTION lib.fits(text)" in shown.out
+    assert leaf.db.value("select to_regnamespace('lib')") is None
+    done = londiste(leaf.db, *create)
+    assert done.code == 0, done.err
+    leaf.db.execute(
+        "set session_replication_role = replica;"
+        "insert into lines (id, order_id, m, g) values (1, 1, 'sad', 'fine')"
+    )
+    assert leaf.db.value("select w from lines") == "sadsad"
+    assert londiste(leaf.db, *create).code == 0
+
+
 def test_parts_are_named_right(root: Node, leaf: Node, londiste: CommandLine) -> None:
     answer = londiste(leaf.db, "add-table", "lines", "--create", "--create-without", "rules")
     assert answer.code == 2

@@ -6,12 +6,12 @@ indexes, everything else, foreign keys, and rights at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from londiste.db.names import TableName, quote
 from londiste.db.structure import objects, tables, usertypes
 from londiste.db.structure.context import Target
-from londiste.db.structure.types import Made, Need, Part, Structure, Structures, There
+from londiste.db.structure.types import Lack, Made, Need, Part, Structure, Structures, There
 from londiste.errors import UsageError
 
 
@@ -35,6 +35,9 @@ def make(
     ordered = _parents_first(found.tables)
     for table in ordered:
         _check(target, table)
+    lacks = _lacking(target)
+    if lacks:
+        raise _refused(lacks)
     result = _schemas(target)
     result += usertypes.statements(target)
     result += tables.sequences(target)
@@ -58,6 +61,16 @@ def make(
     for table in ordered:
         result += objects.rights(target, table)
     return Made(tuple(result), tuple(pending), tuple(target.notes))
+
+
+def lacking(
+    found: Structures,
+    there: There,
+    renamed: Mapping[TableName, TableName],
+    parts: frozenset[Part],
+) -> list[Lack]:
+    """Functions and types that ``make`` would refuse the tables for, each once."""
+    return _lacking(Target(found, there, renamed, parts))
 
 
 def others(found: Structures) -> frozenset[TableName]:
@@ -109,9 +122,41 @@ def _check(target: Target, table: Structure) -> None:
             detail=f"table {table.name} was to be made there; nothing was made",
             hint="remove it, or give the new one another name: --dest-table",
         )
-    for need in table.needs:
-        if need.signature not in target.there.functions and _wanted(target, table, need):
-            _missing(table, need)
+
+
+def _lacking(target: Target) -> list[Lack]:
+    found = usertypes.lacking(target)
+    for table in target.found.tables:
+        for need in table.needs:
+            if need.signature in target.there.functions or not _wanted(target, table, need):
+                continue
+            hint = f"create it first, or leave that out: --create-without {need.part}"
+            if need.extension:
+                hint = f"create it first: create extension {quote(need.extension)}"
+            wanted_by = f"table {table.name} needs it; for {need.object} ({need.part})"
+            found.append(Lack("function", need.signature, wanted_by, hint, need.extension))
+    return list({(one.kind, one.name): one for one in reversed(found)}.values())[::-1]
+
+
+def _refused(lacks: Sequence[Lack]) -> UsageError:
+    """All at once, so that nobody has to give the command once for each."""
+    needs = "--create-needs creates what it needs"
+    if len(lacks) == 1:
+        (one,) = lacks
+        why, _, more = one.wanted_by.partition("; ")
+        return UsageError(
+            f"{one} is not there, and {why}",
+            detail=f"{more}; nothing was made",
+            hint=f"{one.hint}; or {needs}",
+        )
+    extensions = sorted({one.extension for one in lacks if one.extension})
+    hints = [f"create extension {quote(name)}" for name in extensions]
+    hints += dict.fromkeys(one.hint for one in lacks if not one.extension)
+    return UsageError(
+        f"{len(lacks)} things that the tables need are not there: {', '.join(map(str, lacks))}",
+        detail="; ".join(f"{one}: {one.wanted_by}" for one in lacks) + "; nothing was made",
+        hint=f"{needs}, and with --explain prints the statements; or: {'; '.join(hints)}",
+    )
 
 
 def _wanted(target: Target, table: Structure, need: Need) -> bool:
@@ -122,13 +167,3 @@ def _wanted(target: Target, table: Structure, need: Need) -> bool:
         return part in target.parts
     column = next(c for c in table.columns if c.name == need.object)
     return bool(column.generated) or Part.DEFAULTS in target.parts
-
-
-def _missing(table: Structure, need: Need) -> None:
-    raise UsageError(
-        f"function {need.signature} is not there, and table {table.name} needs it",
-        detail=f"for {need.object} ({need.part}); nothing was made",
-        hint=f"create it first: create extension {quote(need.extension)}"
-        if need.extension
-        else f"create it first, or leave that out: --create-without {need.part}",
-    )

@@ -221,6 +221,23 @@ class Need:
 
 
 @dataclass(frozen=True)
+class Lack:
+    """A function or type that tables need and that is not there.
+
+    name -- of a function as ``to_regprocedure`` reads it; wanted_by -- what needs it.
+    """
+
+    kind: str
+    name: str
+    wanted_by: str
+    hint: str
+    extension: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True)
 class Structure:
     """One table, whole.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from londiste.db.ddl import literal
 from londiste.db.names import quote
 from londiste.db.structure.context import Target
-from londiste.db.structure.types import Part, UserType
-from londiste.errors import UsageError
+from londiste.db.structure.types import Lack, Part, UserType
 
+_FIRST = "create it first"
 _WORDS = {
     "e": "enum",
     "d": "domain",
@@ -19,33 +19,34 @@ _WORDS = {
 }
 
 
-def statements(target: Target) -> list[str]:
-    """CREATE TYPE and CREATE DOMAIN for what is missing there, in order.
-
-    Raises UsageError for a type that cannot be made: of an extension, of a table, in C, or with a
-    function that is not there.
-    """
-    result = []
-    for one in target.found.types:
-        made = any(one.name == target.to(name) for name in target.made)
-        if one.name in target.there.types or made:
-            continue
+def lacking(target: Target) -> list[Lack]:
+    """Types that cannot be made (of an extension, a table, in C), and functions that types call."""
+    found = []
+    for one in _missing(target):
+        word = _WORDS.get(one.kind, "type")
         problem = _problem(one, target)
         if problem:
-            raise UsageError(
-                f"type {one.name} is not there, and a column needs it",
-                detail=f"it is a {_WORDS.get(one.kind, 'type')}"
-                + (f" of extension {one.extension}" if one.extension else "")
-                + "; nothing was made",
-                hint=problem,
-            )
-        for signature in one.needs:
-            if signature not in target.there.functions:
-                raise UsageError(
-                    f"function {signature} is not there, and type {one.name} needs it",
-                    detail=f"it is a {_WORDS.get(one.kind, 'type')} of a column; nothing was made",
-                    hint="create it first",
-                )
+            of = f" of extension {one.extension}" if one.extension else ""
+            wanted_by = f"a column needs it; it is a {word}{of}"
+            found.append(Lack("type", str(one.name), wanted_by, problem, one.extension))
+        found += [
+            Lack("function", signature, f"type {one.name} needs it; it is a {word}", _FIRST)
+            for signature in one.needs
+            if signature not in target.there.functions
+        ]
+    return found
+
+
+def _missing(target: Target) -> list[UserType]:
+    made = {target.to(name) for name in target.made}
+    types = target.found.types
+    return [t for t in types if t.name not in target.there.types and t.name not in made]
+
+
+def statements(target: Target) -> list[str]:
+    """CREATE TYPE and CREATE DOMAIN for what is missing there, in order."""
+    result = []
+    for one in _missing(target):
         result.append(_create(one))
         kind = "domain" if one.kind == "d" else "type"
         result += target.comment(f"{kind} {one.name.quoted}", one.comment)
