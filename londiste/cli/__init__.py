@@ -63,6 +63,7 @@ COMMANDS: dict[str, Entry] = {
     "remove-seq": Entry("sequence", "Stop replicating sequences.", TABLES),
     "seqs": Entry("sequence", "List the replicated sequences.", TABLES),
     "fkeys": Entry("fkeys", "Show foreign keys that are off, and mend them.", TABLES),
+    "columns": Entry("columns", "Show columns that differ from the provider's; add them.", TABLES),
     "triggers": Entry("triggers", "Show what fires on replicated tables; mend ours.", TABLES),
     "execute": Entry("execute", "Change the structure of all nodes by scripts.", TABLES),
     "queue": Entry("queue", "Queues without replication: create, consume, look, repair.", QUEUES),

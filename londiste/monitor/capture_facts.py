@@ -10,11 +10,14 @@ from psycopg import sql
 from londiste.cascade import nodes
 from londiste.cascade.types import NodeType
 from londiste.db.connection import Connection
+from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.db.shape import Folding, TableShape, shapes
 from londiste.errors import from_database
 from londiste.monitor.captures import CaptureFacts
 from londiste.replication import forms, tables
+from londiste.replication.triggers import after_rename
+from londiste.replication.types import ReplicatedTable
 
 #: Their length is in their head: it is known without reading the value.
 _LENGTH_TYPES = ("text", "character varying", "bytea")
@@ -29,6 +32,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     node = nodes.get_node_info(conn, queue)
     known = [t for t in tables.get_table_list(conn, queue) if t.local]
     lost = {str(table): reason for table, reason in tables.lost_captures(conn, queue)}
+    renamed = tables.renamed_tables(conn, queue)
     stale = dict(tables.stale_captures(conn, queue))
     triggers = forms.triggers(conn, queue)
     widths: dict[str, int | None] = dict(conn.execute(query("captured_tables"), [queue]).fetchall())
@@ -45,6 +49,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 captures=node.type is not NodeType.LEAF,
                 trigger=how.trigger,
                 lost=lost.get(str(table.name), ""),
+                renamed=_renamed(table, renamed.get(table.name)),
                 stale=stale.pop(name, ""),
                 there=shape is not None,
                 key=shape.key if shape else (),
@@ -57,6 +62,10 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
         )
     facts += [CaptureFacts(name, False, stale=reason) for name, reason in stale.items()]
     return facts
+
+
+def _renamed(table: ReplicatedTable, now: TableName | None) -> str:
+    return "" if now is None else f"{now}: {after_rename(table.name, table.dest, now)}"
 
 
 def _unclear(shape: TableShape) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ class CaptureFacts:
 
     captures -- whether this node captures (root and branch do, a leaf refuses writes).
     trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
+    renamed -- what to do, of a table that has another name now.
     lost -- why nothing is captured any more; stale -- what does not fit, and what to run.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
     unclear -- key columns whose text does not tell whether two are equal.
@@ -35,6 +36,7 @@ class CaptureFacts:
     captures: bool = True
     trigger: str = "capture"
     lost: str = ""
+    renamed: str = ""
     stale: str = ""
     there: bool = True
     key: tuple[str, ...] = ("id",)
@@ -57,7 +59,18 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
         return Finding(severity, kind, f"table {one.table}: {what}", why, do, queue)
 
     found = []
-    if one.captures and (one.lost or one.trigger == "none"):
+    if one.renamed:
+        found.append(
+            finding(
+                Severity.CRITICAL,
+                "renamed",
+                f"it has the name {one.renamed.partition(': ')[0]} now",
+                "its capture follows it, and events carry the old name; what names the table here"
+                " does not find it",
+                one.renamed.partition(": ")[2],
+            )
+        )
+    elif one.captures and (one.lost or one.trigger == "none"):
         found.append(
             finding(
                 Severity.CRITICAL,

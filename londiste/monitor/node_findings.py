@@ -204,7 +204,8 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                     "columns",
                     f"table {name}: {text} as on node {provider.name}",
                     "values of it stop the worker, or are left out",
-                    "make them equal: londiste execute run FILE, or alter the table here",
+                    f"with the settings of {node.name}: londiste columns {name} --add;"
+                    " or londiste execute",
                 )
     for name, value in provider.sequences.items():
         if value is not None and node.sequences.get(name) is None:

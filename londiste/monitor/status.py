@@ -33,6 +33,8 @@ from londiste.replication.attempts import LargeBatch
 from londiste.replication.types import decode_attrs
 
 _T = TypeVar("_T")
+#: What tells more about a line of status, and what to do.
+CHECK = "londiste check says what to do"
 
 
 @dataclass(frozen=True)
@@ -171,10 +173,20 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
             for changed in _known(missing, lambda: partitions.find(conn, queue)) or ():
                 do = partitions.remedy(changed.table, queue)
                 errors.append(("partition", f"{changed.message}; hint: {do}"))
+        renamed = _known(missing, lambda: tables.renamed_tables(conn, queue)) or {}
+        for old, now in renamed.items():
+            errors.append(
+                (
+                    "capture",
+                    f"table {old} has the name {now} now, events carry the old one: {CHECK}",
+                )
+            )
         for name, reason in lost or ():
-            errors.append(("capture", f"table {name} {reason}: its changes are not replicated"))
+            if name not in renamed:
+                end = f"its changes are not replicated: {CHECK}"
+                errors.append(("capture", f"table {name} {reason}: {end}"))
         for rewritten in _known(missing, lambda: tables.rewritten_tables(conn, queue)) or ():
-            errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: londiste check"))
+            errors.append(("rewritten", f"table {rewritten} {REWRITTEN}: {CHECK}"))
         for followed, why in _known(missing, lambda: tables.get_follow_errors(conn, queue)) or ():
             errors.append(("follow", f"{followed} cannot be added: {why}"))
         counts = _known(missing, lambda: count_tables(conn, queue))

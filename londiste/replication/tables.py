@@ -92,6 +92,14 @@ def _tables(rows: Iterable[dict[str, Any]]) -> list[ReplicatedTable]:
     return result
 
 
+def renamed_tables(conn: Connection, queue: str) -> dict[TableName, TableName]:
+    """Local tables that have another name in this database now, and that name."""
+    return {
+        TableName.parse(row["table_name"]): TableName.parse(row["new_name"])
+        for row in call.rows(conn, "londiste.renamed_tables", queue)
+    }
+
+
 def rewritten_tables(conn: Connection, queue: str) -> list[TableName]:
     """Tables whose rows DDL has changed on this node without events."""
     return [

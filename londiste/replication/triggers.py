@@ -14,7 +14,7 @@ from londiste.cascade.plan import Sites, Step
 from londiste.cascade.types import NodeType
 from londiste.db import catalog
 from londiste.db.connection import Connection
-from londiste.db.names import TableName
+from londiste.db.names import TableName, quote
 from londiste.db.queries import query
 from londiste.errors import UnknownTable
 from londiste.replication import forms, tables
@@ -57,6 +57,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     """
     node = nodes.get_node_info(conn, queue)
     lost = dict(tables.lost_captures(conn, queue))
+    renamed = tables.renamed_tables(conn, queue)
     stale = dict(tables.stale_captures(conn, queue))
     captured = forms.triggers(conn, queue)
     unnamed = {
@@ -70,7 +71,13 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
         found = catalog.triggers(conn, table.dest)
         ours = [one for one in found if one.function.startswith(_SCHEMAS)]
         mend = f"londiste triggers --restore {table.name}"
-        if table.name in lost:
+        if table.name in renamed:
+            why = f"the table has the name {renamed[table.name]} now: its events carry the old one"
+            mend = after_rename(table.name, table.dest, renamed[table.name])
+            result.append(
+                Shown(str(table.dest), None, "capture", None, False, "renamed", why, mend)
+            )
+        elif table.name in lost:
             why = f"the table {lost[table.name]}: its changes are not told"
             result.append(Shown(str(table.dest), None, "capture", None, False, "lost", why, mend))
         elif not ours:
@@ -102,6 +109,17 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     return result
 
 
+def after_rename(name: TableName, dest: TableName, now: TableName) -> str:
+    """What to do about a replicated table that was renamed by hand, for a hint."""
+    back = f"alter table {now.quoted} rename to {quote(dest.name)}"
+    if now.schema != dest.schema:
+        back = f"alter table {now.quoted} set schema {quote(dest.schema)}"
+    return (
+        f"{back}; or keep the name: londiste remove-table {name}, londiste add-table {now}, and on"
+        f" the nodes below rename the table, too, then londiste add-table {now}"
+    )
+
+
 def plan(sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()) -> Plan:
     """What to do to mend our triggers.  Changes nothing.
 
@@ -115,6 +133,10 @@ def plan(sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()) ->
     notes = []
     for table in _chosen(local, queue, names):
         states = {one.state for one in found if one.table == str(table.dest)}
+        if "renamed" in states:
+            (one,) = (o for o in found if o.table == str(table.dest) and o.state == "renamed")
+            notes.append(f"table {table.name} is passed over: {one.why}; {one.do}")
+            continue
         wanted = {"lost", "disabled", "stale", "unnamed"} | ({"missing"} if names else set())
         if not states & wanted:
             continue

@@ -42,6 +42,7 @@ grant execute on function
     londiste.lost_captures(text),
     londiste.partition_changes(text),
     londiste.rewritten_tables(text),
+    londiste.renamed_tables(text),
     londiste.get_follow_errors(text),
     londiste.get_large_batch(text),
     londiste.get_conflicts(text),

@@ -9,6 +9,11 @@ with kept as (
 select 'missing' as kind, k.name as table_name, '' as detail
 from kept k
 where k.oid is null
+    -- Renamed: its captures say so.
+    and not exists (
+        select from londiste.renamed_tables(%(queue)s) r
+        join londiste.table_info t on t.queue_name = %(queue)s and t.table_name = r.table_name
+        where coalesce(t.dest_table, t.table_name) = k.name)
     and not exists (select from londiste.table_info t
                     where t.queue_name = %(queue)s and t.local
                         and coalesce(t.dest_table, t.table_name) = k.name

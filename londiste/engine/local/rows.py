@@ -453,15 +453,17 @@ class RowWriter:
 
     def missing(self, change: RowChange, shape: TableShape) -> EventError | None:
         """The error of an event that has a column that is not here, or no value for its key."""
-        for name in (*change.image, *change.key):
-            if name not in shape.by_name:
-                return self.error(
-                    change,
-                    shape,
-                    f"the table has no column {name}",
-                    hint=f"add the column on node {self._node}:"
-                    f" alter table {shape.name.quoted} add column …",
-                )
+        lacking = [n for n in dict.fromkeys((*change.image, *change.key)) if n not in shape.by_name]
+        if lacking:
+            word = "column" if len(lacking) == 1 else "columns"
+            return self.error(
+                change,
+                shape,
+                f"the table has no {word} {', '.join(lacking)}",
+                hint=f"add them with the settings of node {self._node}:"
+                f" londiste columns {change.table} --add; or by hand: alter table"
+                f" {shape.name.quoted} add column …",
+            )
         for name in change.key:
             if name not in change.image:
                 return self.error(change, shape, f"the event has no value for key column {name}")

@@ -1,0 +1,53 @@
+"""``londiste columns``: how the columns of tables differ from the provider's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.errors import EXIT_DIFFERENT
+from londiste.cli.sites import sites
+from londiste.cli.steps import carry_out
+from londiste.db.names import TableName
+from londiste.replication import columns as comparing
+from londiste.settings import NodeSettings
+
+
+@click.command()
+@options.pass_context
+@click.argument("names", nargs=-1, metavar="TABLE...")
+@click.option("--add", is_flag=True, help="Create the columns that are missing on this node.")
+@options.explain
+@options.json_output
+def columns(
+    context: options.Context, names: Sequence[str], add: bool, explain: bool, as_json: bool
+) -> int:
+    """Show columns that differ between this node's tables and its provider's, or add them.
+
+    Tables that keep some columns on purpose are left out. Without --add the exit code is 3 when
+    columns differ.
+    """
+    settings = context.settings(NodeSettings)
+    wanted = [TableName.parse(name) for name in names]
+    with sites(settings) as reach:
+        if add or explain:
+            plan = comparing.plan_add(reach, settings.db, settings.queue_name, wanted)
+            carry_out(plan.steps, reach, explain=explain, json_wanted=as_json)
+            for line in plan.notes:
+                output.warning(line)
+            return 0
+        found = comparing.differences(reach, settings.db, settings.queue_name, wanted)
+    rows = [
+        {
+            "table": str(one.table),
+            "column": one.column,
+            "here": one.here,
+            "provider": one.there,
+            "state": one.state,
+        }
+        for one in found
+    ]
+    output.show(["table", "column", "here", "provider", "state"], rows, json_wanted=as_json)
+    return EXIT_DIFFERENT if found else 0

@@ -1,0 +1,29 @@
+create or replace function londiste.renamed_tables(
+    i_queue_name text,
+    out table_name text,
+    out new_name text)
+returns setof record
+language sql
+stable
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Local tables of a queue that have another name in this database now, and that name.
+ *
+ * The triggers of a capture follow the table, and its events carry the old name.
+ */
+select distinct t.table_name, n.nspname || '.' || c.relname
+from londiste.table_info t
+    join pg_proc p
+        on p.pronamespace = 'londiste'::regnamespace
+            and p.proname = londiste._capture_name(
+                t.queue_name, coalesce(t.dest_table, t.table_name))
+    join pg_trigger g on g.tgfoid = p.oid and not g.tgisinternal and g.tgparentid = 0
+    join pg_class c on c.oid = g.tgrelid
+    join pg_namespace n on n.oid = c.relnamespace
+where t.queue_name = i_queue_name
+    and t.local
+    and londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) is null
+order by 1;
+$$;
