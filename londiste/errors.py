@@ -7,6 +7,7 @@ hint that can be typed or done, and the exit code of its class:
     |__ UsageError      2   the request cannot be right
     |__ StateError      3   right request, wrong moment
     |__ InstallError    4   the SQL in the database does not fit this program
+    |__ NothingReplicated 4 the node has no table to wait for
     |__ EventError      5   an event that cannot be decoded or applied
     |__ TransientError  6   worth another try; daemons retry by themselves
 """
@@ -166,6 +167,12 @@ class Finding:
     sqlstate: str = ""
 
 
+class NothingReplicated(LondisteError):
+    """A node has no table: what was to be waited for will not come."""
+
+    exit_code = 4
+
+
 class EventError(LondisteError):
     """An event that cannot be decoded or applied; replication halts in front of it."""
 
@@ -220,6 +227,10 @@ class TransientError(LondisteError):
 
     exit_code = 6
     retry = True
+
+
+class NodeDropped(TransientError):
+    """The node of a running worker is no node any more."""
 
 
 class NodeUnreachable(TransientError):

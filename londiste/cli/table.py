@@ -15,7 +15,7 @@ from londiste.cli.steps import carry_out
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.errors import BadOption
+from londiste.errors import BadOption, NothingReplicated
 from londiste.handlers import registry
 from londiste.handlers.wanted import POLICIES, Choice
 from londiste.replication import add_table as adding
@@ -390,14 +390,22 @@ def resync(
 @options.pass_context
 @_names
 @click.option("--timeout", type=float, help="Seconds to wait; no limit without.")
+@click.option("--allow-empty", is_flag=True, help="Succeed on a node without tables.")
 @options.json_output
 def wait_sync(
-    context: options.Context, names: Sequence[str], timeout: float | None, as_json: bool
+    context: options.Context,
+    names: Sequence[str],
+    timeout: float | None,
+    allow_empty: bool,
+    as_json: bool,
 ) -> None:
-    """Wait until every table is in step, or those that are named."""
+    """Wait until every table is in step, or those that are named.
+
+    The exit code is 4 on a node without tables, unless --allow-empty is given.
+    """
     settings = context.settings(NodeSettings)
     with session(settings.db, name="londiste wait-sync", autocommit=True) as conn:
-        nodes.get_node_info(conn, settings.queue_name)
+        node = nodes.get_node_info(conn, settings.queue_name)
         found = wait.wait_sync(
             conn,
             settings.queue_name,
@@ -408,6 +416,12 @@ def wait_sync(
         )
     if as_json:
         output.as_json({"tables": len(found), "ok": len(found)})
+    if not found and not allow_empty:
+        raise NothingReplicated(
+            f"no table is replicated on node {node.name}",
+            detail="there is nothing to wait for",
+            hint="londiste add-table adds tables; or wait-sync --allow-empty",
+        )
 
 
 def _copy_choices(conn: Connection, queue: str) -> dict[str, CopyChoice]:

@@ -6,6 +6,7 @@ import psycopg
 
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites
+from londiste.cascade.switching import operation
 from londiste.db.connection import Connection, place
 from londiste.db.queries import query
 from londiste.db.shape import shapes
@@ -21,6 +22,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
     known = tables.get_table_list(conn, queue)
     found = shapes(conn, [t.dest for t in known if t.local])
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
+    under_way = operation.find(conn, queue)
     try:
         doubts = conn.execute(query("table_doubts"), {"queue": queue}).fetchall()
     except psycopg.Error as error:
@@ -48,6 +50,14 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
         tuple((kind, table, detail) for kind, table, detail in doubts),
         tuple(sorted(keys)),
         tuple(tables.get_follow_errors(conn, queue)),
+        tuple(
+            (name, text.splitlines()[0])
+            for name, text in sorted(errors.items())
+            # Of a copy: its table has a finding.
+            if text and not name.startswith(f"{node.worker}.copy.")
+        ),
+        node.paused,
+        None if under_way is None else (under_way.describe(), under_way.command(node.name)),
     )
 
 

@@ -35,6 +35,9 @@ class NodeFacts:
     doubts -- (kind, table, detail) of ``sql/queries/table_doubts.sql``.
     keys -- foreign keys that do not hold for all rows: name, state, why, and what helps.
     unfollowed -- tables and sequences that are followed and could not be added, and why.
+    errors -- of the worker and other consumers of the node: who, and the first line.
+    paused -- its worker is.  operation -- a change of the cascade that is under way, and what
+        finishes it.
     """
 
     name: str
@@ -44,6 +47,9 @@ class NodeFacts:
     doubts: tuple[tuple[str, str, str], ...] = ()
     keys: tuple[tuple[str, str, str, str], ...] = ()
     unfollowed: tuple[tuple[str, str], ...] = ()
+    errors: tuple[tuple[str, str], ...] = ()
+    paused: bool = False
+    operation: tuple[str, str] | None = None
 
 
 def findings(node: NodeFacts, provider: NodeFacts | None, queue: str) -> list[Finding]:
@@ -57,8 +63,28 @@ def findings(node: NodeFacts, provider: NodeFacts | None, queue: str) -> list[Fi
     return sorted(found, key=lambda one: -one.severity)
 
 
-def _own(node: NodeFacts, queue: str) -> list[Finding]:
+def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
+    """What ``londiste status`` shows of a node, too: it does not go on, and why."""
     found = []
+    for who, text in node.errors:
+        do = f"with the settings of {node.name}: londiste events show; and the log of its worker"
+        what = f"{who} stands still"
+        found.append(_finding(Severity.CRITICAL, "error", node, what, text, do, queue))
+    if node.paused:
+        do = f"londiste resume --node {node.name}"
+        why = "it applies nothing until it is resumed"
+        found.append(
+            _finding(Severity.WARNING, "paused", node, "the worker is paused", why, do, queue)
+        )
+    if node.operation is not None:
+        what, command = node.operation
+        why = "a change of the cascade was begun and is not finished"
+        found.append(_finding(Severity.WARNING, "operation", node, what, why, command, queue))
+    return found
+
+
+def _own(node: NodeFacts, queue: str) -> list[Finding]:
+    found = _at_work(node, queue)
     for name, table in node.tables.items():
         if not table.local or table.state == "ok":
             continue

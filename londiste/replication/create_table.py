@@ -32,6 +32,9 @@ from londiste.replication import tables
 from londiste.replication.locking import with_table
 from londiste.replication.types import ReplicatedTable, TableOptions
 
+#: Tables that a line about a step names.
+_SHOWN = 5
+
 
 class Registers(Protocol):
     """A step that can also be a part of another one's transaction."""
@@ -174,6 +177,10 @@ class CreateTables:
     adds: tuple[Registers, ...]
 
     def describe(self) -> str:
+        if len(self.dests) > _SHOWN:
+            shown = ", ".join(map(str, self.dests[:_SHOWN]))
+            count = len(self.dests)
+            return f"{self.node}: create and add {count} tables: {shown} and {count - _SHOWN} more"
         word = "table" if len(self.dests) == 1 else "tables"
         rest = "; ".join(add.describe().removeprefix(f"{self.node}: ") for add in self.adds)
         return f"{self.node}: create {word} {', '.join(map(str, self.dests))} and {rest}"
@@ -181,7 +188,8 @@ class CreateTables:
     def explain(self) -> list[str]:
         """The statements, for people."""
         waiting = [f"-- when {key.to_table} is in step: {key.definition}" for key in self.pending]
-        return [*(f"{text};" for text in self.statements), *waiting]
+        adds = [f"-- {add.describe().removeprefix(f'{self.node}: ')}" for add in self.adds]
+        return [*(f"{text};" for text in self.statements), *waiting, *adds]
 
     def done(self, sites: Sites) -> bool:
         return all(add.done(sites) for add in self.adds)

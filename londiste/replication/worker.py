@@ -23,6 +23,8 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
+import psycopg
+
 from londiste.cascade import fencing, nodes
 from londiste.cascade.progress import POSITION_LOST_HINT
 from londiste.cascade.roles import Duties, duties
@@ -30,11 +32,13 @@ from londiste.cascade.types import Hold, NodeType, WorkerState
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, describe, started
 from londiste.daemon.signals import Signals
-from londiste.db.connection import Connection, connect, place, usable
+from londiste.db.connection import Connection, connect, place, session, usable
 from londiste.errors import (
     CombinedClosed,
     EventError,
+    InstallError,
     LondisteError,
+    NodeDropped,
     PositionLost,
     ServerStarting,
     StateError,
@@ -232,6 +236,24 @@ class Worker:
             except PositionLost as error:
                 self._keep_lost(error)
                 raise
+            except (UsageError, InstallError, psycopg.Error) as error:
+                if self._is_dropped():
+                    raise NodeDropped(
+                        f"{place(self.settings.db)} is no node of queue"
+                        f" {self.settings.queue_name} any more: it was dropped",
+                        hint="stop this worker; it continues where the node is created again",
+                    ) from error
+                raise
+
+    def _is_dropped(self) -> bool:
+        """Whether this database was a node when the worker was started, and is none now."""
+        try:
+            with session(self.settings.db, name="londiste worker: node", autocommit=True) as conn:
+                return nodes.find_node_info(conn, self.settings.queue_name) is None
+        except InstallError:
+            return True
+        except (LondisteError, psycopg.Error):
+            return False
 
     def _told(self) -> bool:
         """Whether tables have come or changed meanwhile, so that another unit is due at once."""

@@ -114,3 +114,44 @@ def test_rows_that_ddl_by_hand_has_changed_are_to_be_compared(
     root.db.execute(found["do"].rpartition("here: ")[2])
     assert kinds(root, londiste) == (0, [])
     assert "rewritten" not in londiste(root.db, "status").out
+
+
+def test_check_finds_what_status_shows(root: Node, nodes_of: Nodes, londiste: CommandLine) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    leaf.db.execute("create table fruit (id int primary key, name text, doc jsonb)")
+    assert londiste(leaf.db, "add-table", "fruit", "--expect-sync").code == 0
+    assert kinds(leaf, londiste) == (0, [])
+    leaf.db.execute(
+        "select pgq_node.set_consumer_error('q', %s, %s)", leaf.worker, "cannot go on\nmore"
+    )
+    leaf.db.execute("select pgq_node.set_consumer_paused('q', %s, true)", leaf.worker)
+    assert kinds(leaf, londiste) == (2, ["error", "paused"])
+    shown = londiste(leaf.db, "check").out
+    assert "why: cannot go on" in shown
+    assert "londiste resume --node leaf" in shown
+    assert kinds(root, londiste, "--all-nodes") == (2, ["error", "paused"])
+
+
+def test_wait_sync_of_a_node_without_tables_is_no_success(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    leaf = nodes_of.below(nodes_of.root(), "leaf")
+    empty = londiste(leaf.db, "wait-sync")
+    assert empty.code == 4
+    assert "no table is replicated on node leaf" in empty.err
+    assert londiste(leaf.db, "wait-sync", "--allow-empty").code == 0
+
+
+def test_a_step_with_many_tables_is_one_short_line(nodes_of: Nodes, londiste: CommandLine) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for number in range(40):
+        root.db.execute(f"create table a_table_with_a_long_name_{number} (id serial primary key)")
+    assert londiste(root.db, "add-table", "--all").code == 0
+    shown = londiste(leaf.db, "add-table", "--all", "--create-full", "--explain")
+    assert "-- add table public.a_table_with_a_long_name_39" in shown.out
+    assert max(map(len, shown.out.splitlines())) < 400
+    done = londiste(leaf.db, "add-table", "--all", "--create-full")
+    assert done.code == 0, done.err
+    assert "40 tables: public." in done.err
+    assert max(map(len, done.err.splitlines())) < 400

@@ -14,6 +14,7 @@ from londiste.embedded.postgres import Cluster
 from tests.fix_cluster import Database, Server
 from tests.scenarios import oracles, relocation
 from tests.scenarios.harness import Cascade, shared_file
+from tests.scenarios.processes import Process
 from tests.scenarios.relocation import Application, Move, Proxy
 
 OURS = (
@@ -28,6 +29,13 @@ def _two(cascade: Cascade, cluster16: Server) -> tuple[Database, Database, Move]
     old, new = cascade.make_database(on=cluster16), cascade.make_database()
     old.execute(relocation.SCHEMA)
     return old, new, Move(cascade, old.dsn, new.dsn)
+
+
+def _assert_ended_quietly(daemon: Process) -> None:
+    """What works on while the nodes go advises nobody to create or to install something."""
+    said = daemon.said()
+    assert " ERROR " not in said, said
+    assert "londiste create-root" not in said and "londiste install" not in said, said
 
 
 @pytest.mark.timeout(300)
@@ -67,6 +75,7 @@ def test_a_database_moves_while_somebody_writes_and_goes_back(
     assert "--abandon" in refused.err
     move.run("finish", "--abandon")
     assert daemon.wait() == 0, daemon.said()
+    _assert_ended_quietly(daemon)
     for database in (old, new):
         assert database.value(OURS) == 0
         assert database.value(CAPTURES) == 1
@@ -139,6 +148,7 @@ def test_sequences_stay_unused_and_structure_is_compared_on_both_ways(
     move.run("finish", "--abandon")
     assert daemon.wait() == 0, daemon.said()
     assert old.execute(unused) == [(7, False)]
+    _assert_ended_quietly(daemon)
 
 
 @pytest.mark.timeout(300)

@@ -417,3 +417,30 @@ def test_a_key_that_was_stored_without_schemas_comes_back(pgq_db: Database, targ
     pgq_db.execute("alter table u drop constraint k")
     assert conn.execute(again, [False]).fetchone() == ("",)
     assert pgq_db.value("select count(*) from pg_constraint where conname = 'k'") == 1
+
+
+def test_sessions_that_check_sequences_do_not_wait_for_each_other(pgq_db: Database) -> None:
+    make_root(pgq_db)
+    for number in range(20):
+        pgq_db.execute(f"create sequence s{number}")
+        ret(pgq_db, ADD, "q", f"s{number}")
+    check = "select * from londiste.root_check_seqs('q')"
+    locked = "select count(*) from londiste.seq_info where xmax <> 0"
+    before = pgq_db.value(locked)
+    with pgq_db.connect() as one, pgq_db.connect() as two:
+        two.execute("set lock_timeout = '1s'")
+        with one.transaction():
+            # Nothing is due: nothing is locked, and no row is written.
+            one.execute(check.encode())
+            assert pgq_db.value(locked) == before
+            two.execute(check.encode())
+        pgq_db.execute("select setval('s3', 50000), setval('s4', 50000)")
+        with one.transaction():
+            one.execute(check.encode())
+            pgq_db.execute("select setval('s5', 70000)")
+            # What the first one publishes is left to it, the rest is published.
+            with two.transaction():
+                two.execute(check.encode())
+    assert [s[1] for s in seqs(pgq_db)[3:6]] == [80000, 80000, 100000]
+    told = [e for e in events(pgq_db) if e[1] in ("80000", "100000")]
+    assert sorted(e[2] for e in told) == ["public.s3", "public.s4", "public.s5"]

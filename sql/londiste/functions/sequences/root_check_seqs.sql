@@ -12,7 +12,8 @@ as $$
  *
  * Subscribers are always ahead of the root (by one to three buffers of so many values), so that
  * those they hand out after a failover are new.  A buffer below 10, or NULL, means 10000.
- * _seq_ahead() says how far where the sequence ends, descends or cycles.
+ * _seq_ahead() says how far where the sequence ends, descends or cycles.  Only what is due is locked;
+ * what another session publishes at the moment is left to it.
  *
  * 100 done; 402 not the root; 404 no node here.
  */
@@ -41,8 +42,12 @@ begin
             -- a sequence that was dropped must not stop the others
             and londiste.find_seq_oid(s.seq_name) is not null
         order by s.nr
-        for update of s
     loop
+        continue when londiste._seq_due(i_queue_name, v_seq.seq_name, v_buffer, false) is null;
+        perform from londiste.seq_info s
+        where s.queue_name = i_queue_name and s.seq_name = v_seq.seq_name
+        for update skip locked;
+        continue when not found;
         perform londiste._seq_publish(i_queue_name, v_seq.seq_name, v_buffer, false);
     end loop;
     select 100, 'Sequences updated' into ret_code, ret_note;
