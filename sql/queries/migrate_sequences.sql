@@ -12,7 +12,8 @@ join pg_catalog.pg_class c on c.oid = s.seqrelid and c.relpersistence <> 't'
 join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 where n.nspname !~ '^pg_'
     and n.nspname not in
-        ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste')
+        ('information_schema', 'pgq', 'pgq_ext', 'pgq_coop', 'pgq_node', 'londiste',
+         'londiste_capture')
     and not exists (
         select from pg_catalog.pg_depend d
         where d.classid = c.tableoid and d.objid = c.oid and d.deptype = 'e')

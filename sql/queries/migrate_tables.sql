@@ -26,7 +26,7 @@ select
         join pg_catalog.pg_proc p on p.oid = t.tgfoid
         join pg_catalog.pg_namespace f on f.oid = p.pronamespace
         where t.tgrelid = c.oid and not t.tgisinternal and t.tgenabled in ('A', 'R')
-            and f.nspname not in ('pgq', 'londiste')
+            and f.nspname not in ('pgq', 'londiste', 'londiste_capture')
         order by 1) as always,
     c.relrowsecurity and c.relforcerowsecurity as forced,
     coalesce((

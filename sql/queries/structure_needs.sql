@@ -58,7 +58,7 @@ left join pg_catalog.pg_depend dx
     on dx.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass and dx.objid = f.oid
         and dx.deptype = 'e' and dx.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
 left join pg_catalog.pg_extension x on x.oid = dx.refobjid
-where n.nspname not in ('pg_catalog', 'pgq', 'londiste')
+where n.nspname not in ('pg_catalog', 'pgq', 'londiste', 'londiste_capture')
 union
 -- Of an operator class of an extension one function stands for it.
 select distinct

@@ -20,5 +20,5 @@ join pg_catalog.pg_namespace n on n.oid = f.pronamespace
 left join pg_catalog.pg_trigger p on p.oid = t.tgparentid
 where t.tgrelid = any(%(oids)s::oid[])
     and not t.tgisinternal
-    and n.nspname not in ('pgq', 'londiste')
+    and n.nspname not in ('pgq', 'londiste', 'londiste_capture')
 order by t.tgrelid, t.tgname

@@ -16,7 +16,7 @@ as $$
 select distinct t.table_name, n.nspname || '.' || c.relname
 from londiste.table_info t
     join pg_proc p
-        on p.pronamespace = 'londiste'::regnamespace
+        on p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
             and p.proname = londiste._capture_name(
                 t.queue_name, coalesce(t.dest_table, t.table_name))
     join pg_trigger g on g.tgfoid = p.oid and not g.tgisinternal and g.tgparentid = 0
