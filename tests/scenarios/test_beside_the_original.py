@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -179,3 +182,98 @@ def test_a_cascade_is_taken_over_while_it_works(original: Original) -> None:
     nodes["root"].execute("insert into t (id, more) values (5000, 7)")
     original.wait_equal("root", "leaf", "t")
     assert "ERR" not in original.ours("leaf", "status")
+
+
+MORE_TABLES = """
+    create table big (id int primary key, v text);
+    create table v (id int primary key, n int);
+    create sequence numbers;
+"""
+
+
+@pytest.mark.timeout(600)
+def test_a_pair_is_taken_over_in_the_middle_of_what_theirs_had_begun(original: Original) -> None:
+    """A copy that waits for its worker, one that is broken off, keys that are off, a script."""
+    root, leaf = (original.node(name, ours=False) for name in ("root", "leaf"))
+    for database in (root, leaf):
+        database.execute(TABLES + MORE_TABLES)
+    root.execute(ROWS)
+    root.execute("insert into big select g, 'x' || g from generate_series(1, 5000) g")
+    root.execute("select setval('numbers', 777)")
+    with (original.folder / "leaf.ini").open("a") as settings:
+        settings.write("parallel_copies = 2\n")
+    original.theirs("root", "create-root", "root", root.dsn)
+    original.theirs("leaf", "create-leaf", "leaf", leaf.dsn, f"--provider={root.dsn}")
+    original.theirs("root", "add-table", "t", "u", "big", "v")
+    original.theirs("root", "add-seq", "public.numbers")
+    original.tick()
+    original.work("root")
+    original.work("leaf")
+    original.theirs("leaf", "add-table", "v", "--expect-sync", "--handler=londiste")
+    original.theirs("leaf", "add-seq", "public.numbers")
+    script = original.folder / "theirs.sql"
+    script.write_text("--*-- Local-Table: public.v\nalter table v add column more int default 7;\n")
+    original.theirs("root", "execute", str(script))
+    there = "select count(*) from londiste.applied_execute"
+    wait_for(lambda: leaf.value(there) == 1, what=f"the script; {original.text('leaf')[-1500:]}")
+
+    # Their copy of one table is broken off; its foreign key is off.
+    _held_copy(original, root, leaf, "u", end=True)
+    assert leaf.value("select count(*) from londiste.pending_fkeys") == 1
+    # That of another one is held in its middle, then goes on while their worker is away.
+    original.work("leaf")
+    _held_copy(original, root, leaf, "big")
+    waits = "select merge_state like 'wanna-sync:%' and custom_snapshot is not null"
+    waits += " from londiste.table_info where table_name = 'public.big'"
+    wait_for(lambda: leaf.value(waits), timeout=60, what="their copy to wait for their worker")
+    _end_copies(original)
+
+    root.execute("insert into big values (9001, 'later'); update big set v = 'y' where id < 5")
+    root.execute(CHANGES + "; insert into v values (1, 2, 3)")
+    for name in ("root", "leaf"):
+        assert "not an extension any more" in original.ours(name, "install", "--adopt")
+        original.work(name, ours=True)
+    original.ours("leaf", "add-table", "t")
+    original.wait_copied("leaf", 4)
+    for table in ("t", "u", "big", "v"):
+        original.wait_equal("root", "leaf", table)
+    key = "select count(*) from pg_constraint where conname = 'u_t_id_fkey' and convalidated"
+    wait_for(lambda: leaf.value(key) == 1, timeout=90, what="the foreign key")
+    assert leaf.value("select count(*) from londiste.pending_fkeys") == 0
+    assert leaf.value("select last_value from numbers") >= 777
+    left = "select count(*) from pgq.get_consumer_info('q') where consumer_name like '%copy%'"
+    wait_for(lambda: root.value(left) == 0, what="no consumer of a copy to be left")
+    # What has run does not run again.
+    original.ours("root", "execute", str(script))
+    assert "ERR" not in original.ours("leaf", "status")
+    assert leaf.value(there) == root.value(there) == 1
+
+
+def _held_copy(
+    original: Original, root: Database, leaf: Database, table: str, *, end: bool = False
+) -> None:
+    """Their copy of a table is begun, and their worker stopped; end: the copy, too."""
+    state = "select merge_state from londiste.table_info where table_name = %s"
+    with psycopg.connect(root.dsn) as conn:
+        conn.execute(f"lock table {table} in access exclusive mode")
+        original.theirs("leaf", "add-table", table)
+        wait_for(
+            lambda: leaf.value(state, f"public.{table}") == "in-copy",
+            timeout=60,
+            what=f"the copy of {table}; {original.text('leaf')[-1500:]}",
+        )
+        blocked = "select count(*) from pg_locks where not granted and relation = %s::regclass"
+        wait_for(lambda: root.value(blocked, table), timeout=60, what="their copy to be held")
+        original.stop("leaf")
+        if end:
+            _end_copies(original)
+        conn.rollback()
+
+
+def _end_copies(original: Original) -> None:
+    """Their copies, which they start as daemons, end."""
+    for file in original.folder.glob("leaf.pid.copy*"):
+        pid = int(file.read_text())
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda pid=pid: not Path(f"/proc/{pid}").exists(), what="their copy to end")
+        file.unlink()
