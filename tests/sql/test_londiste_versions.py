@@ -114,6 +114,19 @@ def test_a_copy_ends_it_and_a_table_that_is_copied_is_not_watched(root: Database
     assert rewritten(root) == []
 
 
+def test_tables_of_an_older_release_and_those_created_again_are_watched(root: Database) -> None:
+    # As after an upgrade.
+    root.execute("delete from londiste.table_version")
+    maintain(root)
+    root.execute("alter table t add c int default 7")
+    assert rewritten(root) == ["public.t"]
+    root.execute("drop table t; create table t (id int primary key, v text)")
+    maintain(root)
+    assert rewritten(root) == []
+    root.execute("alter table t alter v type text using upper(v)")
+    assert rewritten(root) == ["public.t"]
+
+
 def test_partitions_are_watched_with_their_table(pgq_db: Database) -> None:
     make_root(pgq_db)
     pgq_db.execute(

@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes anew which version each replicated table has; returns how many have changed.
+ * Notes again which version each replicated table has; returns how many have changed.
  *
  * i_accept -- the change is one of a script that all nodes run.  Else a rewrite is remembered until
  * the table is copied, or accept_rewrite() is called.
@@ -25,6 +25,16 @@ begin
         where v.queue_name = v_table.queue_name and v.table_name = v_table.table_name;
         v_count := v_count + 1;
     end loop;
+    -- Of before this was noted, or created again under the same name.
+    perform londiste._note_version(t.queue_name, t.table_name)
+    from londiste.table_info t
+    where t.local
+        and t.merge_state = 'ok'
+        and not exists (
+            select from londiste.table_version v
+            where v.queue_name = t.queue_name
+                and v.table_name = t.table_name
+                and v.relid = londiste.find_table_oid(coalesce(t.dest_table, t.table_name)));
     return v_count;
 end;
 $$;
