@@ -14,7 +14,7 @@ declare
     v_count int4 := 0;
 begin
     for v_table in
-        select * from londiste._versions(null) f where f.changed
+        select * from londiste._versions(null::text) f where f.changed
     loop
         update londiste.table_version v
         set (filenode, columns, last_column) = (
