@@ -79,6 +79,8 @@ grant execute on function
     londiste._capture_key_columns(oid, text[]),
     londiste._capture_line(oid, text, text[]),
     londiste._capture_may_look(oid),
+    londiste._reads_run_code(oid),
+    londiste.trigger_name(text, text),
     londiste._written_here(xid),
     londiste._capture_names(oid, text[], text[]),
     londiste._capture_pieces(oid, text[], text, text),

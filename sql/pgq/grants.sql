@@ -148,7 +148,7 @@ grant execute on function
     pgq.cancel_delayed_event(text, int8)
 to pgq_writer;
 
-grant execute on function pgq.delayed_event_list(text, int4, int4) to pgq_reader, pgq_writer;
+grant execute on function pgq.delayed_event_list(text, int4, int4) to pgq_reader;
 
 -- producers by trigger
 grant execute on function

@@ -28,7 +28,6 @@ SCRIPT = "create role evil superuser login"
 #: Events that a subscriber would apply: type, data, extra1.
 FORGED = {
     "script": ("EXECUTE", SCRIPT, "x.sql"),
-    "script-spelt": (" execute", SCRIPT, "x.sql"),
     "row-url": ("I:id", "id=9", "public.orders"),
     "row-sql": ("I", "(id) values ('9')", "public.orders"),
     "row-json": (JSON, '{"id":9}', "public.orders"),
@@ -39,7 +38,6 @@ FORGED = {
     "add-table": ("londiste.add-table", "public.orders", None),
     "remove-table": ("londiste.remove-table", "public.orders", None),
     "sequence": ("londiste.update-seq", "100000", "public.s"),
-    "no-type": (None, "x", None),
     "unknown-of-table": ("hello", "x", "public.orders"),
 }
 #: Ways of a producer to write an event; %s: type, data, extra1.

@@ -30,6 +30,19 @@ create or replace trigger node_info_marks_queue
     for each row execute function pgq_node._mark_queue();
 alter table pgq_node.node_info enable always trigger node_info_marks_queue;
 
+-- Consumers of nodes that were there before: it is not known whose they are.
+insert into pgq.consumer_owner (own_queue, own_consumer, own_role, own_exclusive)
+select q.queue_id, c.co_id, 'pgq_admin', true
+from pgq_node.node_info as n
+    join pgq.queue as q on q.queue_name = n.queue_name
+    join pgq.registration as r on r.sub_queue = q.queue_id
+    join pgq.consumer as c on c.co_id = r.sub_consumer
+where c.co_name = '.global_watermark'
+    or exists (
+        select from pgq_node.subscriber_info as s
+        where s.queue_name = n.queue_name and c.co_name in (s.worker_name, s.watermark_name))
+on conflict on constraint own_pkey do nothing;
+
 -- Nodes that were there before.
 do $$
 declare

@@ -75,6 +75,15 @@ begin
             detail = format('table %s of queue %s has no key, or expressions in its capture', i_args[2], i_args[1]),
             hint = 'truncate the whole table, detach the partition, or delete its rows';
     end if;
+    if not pg_has_role((select c.relowner from pg_class as c where c.oid = i_relid), current_user, 'usage')
+        and londiste._reads_run_code(i_relid)
+    then
+        raise exception using
+            errcode = 'LD100',
+            message = format('TRUNCATE of partition %s cannot be replicated', i_relid::regclass),
+            detail = 'its indexes or constraints use functions of roles that may not act for the capture',
+            hint = 'truncate the whole table, detach the partition, or delete its rows';
+    end if;
     v_pieces := londiste._capture_pieces(v_root, i_args, 'n', 'o');
     execute format('select pgq.insert_event(%L, e.a, e.b, e.c, e.d, e.e, e.f)'
             || ' from only %s as o cross join lateral (%s) as e (a, b, c, d, e, f)',

@@ -105,11 +105,10 @@ begin
             v_look := format($source$
         if (pg_catalog.pg_stat_get_xact_tuples_inserted(%1$s) operator(pg_catalog.<>) 0
                 or pg_catalog.current_setting('track_counts') operator(pg_catalog.<>) 'on')
-            and pg_catalog.has_table_privilege(%1$s::pg_catalog.oid, 'select')
+            and londiste._capture_may_look(%1$s::pg_catalog.oid)
         then
             if exists (select from old_rows as o cross join lateral (
                     select from %2$s as t where %3$s limit 1) as t)
-                and londiste._capture_may_look(%1$s::pg_catalog.oid)
             then
                 %4$s
                 %5$s

@@ -45,6 +45,12 @@ begin
         londiste._capture_body(i_relid, i_args, current_user::regrole));
     -- Whoever may attach it to a table of his own could forge events.
     execute format('revoke all on function %s() from public', v_function);
+    -- Who adds a partition gives it the triggers of the table, and needs the right to.  To another
+    -- table of his he could give it as well: it would tell of it as of this one, which he may write.
+    select c.relowner into v_owner from pg_class as c where c.oid = i_relid;
+    if not pg_has_role(v_owner, current_user, 'usage') then
+        execute format('grant execute on function %s() to %s', v_function, v_owner::regrole);
+    end if;
     execute format('comment on function %s() is %L', v_function,
         json_build_object('queue', i_args[1], 'table', londiste._full_name(i_table_name))::text);
     return v_function;

@@ -11,8 +11,16 @@ as $$
  *
  * unused -- that value was not handed out, it is the next one.
  */
+declare
+    v_seq oid := londiste.find_seq_oid(i_seq_name);
 begin
-    execute format('select s.last_value, not s.is_called from %s s',
-        londiste.find_seq_oid(i_seq_name)::regclass) into last_value, unused;
+    -- Not by its name, which may be a view's by the time that it is read.
+    last_value := pg_sequence_last_value(v_seq::regclass);
+    unused := last_value is null;
+    if unused then
+        -- What setval() made the first value is in the sequence only.
+        perform londiste._refuse_views();
+        execute format('select s.last_value from %s s', v_seq::regclass) into last_value;
+    end if;
 end;
 $$;

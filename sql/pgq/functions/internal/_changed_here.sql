@@ -7,18 +7,20 @@ as $$
  * Whether this transaction has changed a table that a trigger which runs as its writer captures
  * into the queue.
  *
- * i_table -- ev_extra1: the table's own name for the compatible triggers, the second argument of
- *     the trigger for our own capture.
+ * i_table -- ev_extra1: the name in the queue of the table that has the trigger, or of one that this is a
+ *     partition of; for our own capture the second argument of the trigger.
  *
  * Nobody can pretend that: the server counts the changes of rows of a transaction, and a lock that
  * is stronger than a reader's needs the right to write.  (The counts can be switched off by a
- * superuser, and know nothing of TRUNCATE.)
+ * superuser, know nothing of TRUNCATE, and not yet of the row of a BEFORE trigger.)
  */
 declare
-    v_table oid;
+    v_dest text := pgq._replicated_as(i_queue_name, i_table);
+    v_trigger record;
 begin
-    for v_table in
-        select c.oid
+    for v_trigger in
+        select c.oid as relid, bool_or(t.tgtype & 66 <> 0) as before,
+            bool_or(t.tgtype & 34 = 34) as before_truncate
         from pg_trigger as t
             join pg_proc as f on f.oid = t.tgfoid
             join pg_namespace as s on s.oid = f.pronamespace
@@ -30,7 +32,7 @@ begin
             and not f.prosecdef
             and a.args[1] = i_queue_name
             and (s.nspname = 'pgq' and f.proname in ('sqltriga', 'logutriga', 'jsontriga')
-                    and (format('%s.%s', n.nspname, c.relname) = i_table
+                    and (format('%s.%s', n.nspname, c.relname) = v_dest
                         -- A partition whose changes are told as the table's.
                         or 'ev_extra1=' || quote_literal(i_table) = any (a.args)
                             and exists (
@@ -38,12 +40,14 @@ begin
                                 from pg_partition_ancestors(c.oid) as h
                                     join pg_class as hc on hc.oid = h.relid
                                     join pg_namespace as hn on hn.oid = hc.relnamespace
-                                where format('%s.%s', hn.nspname, hc.relname) = i_table))
+                                where format('%s.%s', hn.nspname, hc.relname) = v_dest))
                 or s.nspname in ('londiste', 'londiste_capture')
                     and starts_with(f.proname, '_capture_') and a.args[2] = i_table)
+        group by c.oid
     loop
-        if pg_stat_get_xact_tuples_inserted(v_table) + pg_stat_get_xact_tuples_updated(v_table)
-                + pg_stat_get_xact_tuples_deleted(v_table) > 0
+        if pg_stat_get_xact_tuples_inserted(v_trigger.relid)
+                + pg_stat_get_xact_tuples_updated(v_trigger.relid)
+                + pg_stat_get_xact_tuples_deleted(v_trigger.relid) > 0
             or exists (
                 select
                 from pg_locks as l
@@ -51,10 +55,15 @@ begin
                     and l.locktype = 'relation'
                     and l.database = (select d.oid from pg_database as d
                         where d.datname = current_database())
-                    and l.relation = v_table
+                    and l.relation = v_trigger.relid
                     and l.granted
                     and (l.mode = 'AccessExclusiveLock'
-                        or current_setting('track_counts') = 'off'
+                            -- Emptied, or about to be.
+                            and (v_trigger.before_truncate
+                                or (select sum(pg_relation_size(p.relid)) = 0
+                                    from (select v_trigger.relid as relid
+                                        union select relid from pg_partition_tree(v_trigger.relid)) as p))
+                        or (v_trigger.before or current_setting('track_counts') = 'off')
                             and l.mode in ('RowExclusiveLock', 'ShareRowExclusiveLock',
                                 'ExclusiveLock')))
         then

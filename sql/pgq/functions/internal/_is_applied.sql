@@ -7,13 +7,9 @@ as $$
 /*
  * Whether replication applies events of this type: row changes, scripts, messages of the cascade.
  *
- * Says so of more than the decoder of any version accepts: other letter case, white space around,
- * no type.  londiste/changes/decode.py has the exact forms.
+ * londiste/changes/decode.py has the forms; the decoders of all versions take them exactly so.
  */
 begin
-    return coalesce(
-        btrim(i_type, E' \t\n\r\f\v') ~* '^([IUDR]$|[IUD]:|[{[]|EXECUTE|TRUNCATE|pgq[.]|londiste[.])',
-        true
-    );
+    return coalesce(i_type ~ '^([IUDR]$|[IUD]:|[{]|EXECUTE$|TRUNCATE$|pgq[.]|londiste[.])', false);
 end;
 $$;

@@ -22,7 +22,7 @@ declare
     v_queue pgq.queue;
 begin
     select * into v_queue from pgq.queue where queue_name = i_queue_name;
-    if found and not v_queue.queue_replicated
+    if found and not v_queue.queue_replicated and pgq._is_applied(i_type)
         and current_setting('transaction_isolation') not in ('read committed', 'read uncommitted')
     then
         -- An older snapshot may not show yet that it is a node.

@@ -47,6 +47,8 @@ begin
                 end;
     end if;
 
+    perform pgq._require_owner(v_main.sub_queue, v_main.sub_consumer, 'use');
+
     -- The row lock keeps the name while another session unregisters it from another queue.
     loop
         select co_id into v_consumer_id from pgq.consumer where co_name = v_name for key share;
@@ -70,6 +72,10 @@ begin
     end if;
     insert into pgq.subscription (sub_id, sub_queue, sub_consumer, sub_last_tick, sub_active)
     values (v_main.sub_id, v_main.sub_queue, v_consumer_id, null, clock_timestamp());
+    insert into pgq.consumer_owner (own_queue, own_consumer, own_role)
+    values (v_main.sub_queue, v_consumer_id, pgq._caller())
+    on conflict on constraint own_pkey do update
+        set own_role = excluded.own_role, own_exclusive = false;
     return 1;
 end;
 $$;

@@ -27,6 +27,7 @@ begin
     if v_sub.sub_consumer is null then
         return 0;
     end if;
+    perform pgq._require_owner(v_main.sub_queue, v_sub.sub_consumer, 'end');
     if v_sub.sub_batch is not null and i_batch_handling is distinct from 1 then
         raise exception using
             errcode = 'LD108',

@@ -4,14 +4,14 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Keeps a consumer by which a node reads, or is waited for, to its owner and administrators.
+ * Keeps a consumer by which a node reads, or is waited for, to administrators and to the role that registers the node.
+ *
+ * Who registered the consumer's name before is not its owner any more, unless he is the one.
  */
-    update pgq.consumer_owner as o
-    set own_exclusive = true
+    insert into pgq.consumer_owner as o (own_queue, own_consumer, own_role, own_exclusive)
+    select q.queue_id, c.co_id, pgq._caller(), true
     from pgq.queue as q, pgq.consumer as c
-    where q.queue_name = i_queue_name
-        and c.co_name = i_consumer_name
-        and o.own_queue = q.queue_id
-        and o.own_consumer = c.co_id
-        and not o.own_exclusive;
+    where q.queue_name = i_queue_name and c.co_name = i_consumer_name
+    on conflict on constraint own_pkey do update
+        set own_role = excluded.own_role, own_exclusive = true;
 $$;

@@ -49,6 +49,12 @@ begin
     select c.last_tick into global_watermark
     from pgq.get_consumer_info(i_queue_name, '.global_watermark') c;
 
+    -- Of a consumer that is there, whoever it belongs to.
+    perform pgq._require_owner(q.queue_id, c.co_id, 'move')
+    from pgq.queue as q
+        join pgq.registration as r on r.sub_queue = q.queue_id
+        join pgq.consumer as c on c.co_id = r.sub_consumer
+    where q.queue_name = i_queue_name and c.co_name in (v_marker, i_remote_worker_name);
     perform pgq.register_consumer_at(i_queue_name, v_marker, global_watermark);
     perform pgq.register_consumer_at(i_queue_name, i_remote_worker_name,
         coalesce(i_custom_tick_id, global_watermark));
