@@ -97,7 +97,7 @@ def test_rows_that_do_not_fit_an_index_are_not_copied_again(nodes: Nodes) -> Non
     nodes.start()
     assert "is duplicated" in wait_for(lambda: nodes.error(A), what="the reason to be stored")
     assert nodes.state(A) == "catching-up"
-    with nodes.leaf.connect(replica=True) as conn:
+    with nodes.leaf.connect(replica=True) as conn, conn.transaction():
         conn.execute("update public.a set v = id::text")
     nodes.wait_end()
     assert nodes.state(A) == "ok"

@@ -279,7 +279,7 @@ def test_a_table_that_is_to_be_copied_again_is_not_resumed(nodes: Nodes) -> None
         if breaks and done == breaks[0]:
             breaks.pop()
             # What ``resync`` and the worker store.
-            with nodes.leaf.connect(replica=True) as conn:
+            with nodes.leaf.connect(replica=True) as conn, conn.transaction():
                 conn.execute("delete from public.a where id > 2900")
             nodes.set_state(A, "in-copy")
             raise Broken("broken by the test")

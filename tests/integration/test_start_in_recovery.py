@@ -16,8 +16,12 @@ from tests.waiting import wait_for
 SCHEMA = "create table a (id int primary key)"
 
 
-#: Of a server whose recovery lasts until there is a file ``go`` in its directory.
-HELD = {"restore_command": "while [ ! -f go ]; do sleep 0.1; done; false"}
+#: Of a server whose recovery lasts until there is a file ``go`` in its directory, and that lets
+#: nobody in before its end, as after a crash.
+HELD = {
+    "restore_command": "while [ ! -f go ]; do sleep 0.1; done; false",
+    "hot_standby": "off",
+}
 
 
 def recovering(server: Cluster) -> threading.Thread:

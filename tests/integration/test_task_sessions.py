@@ -84,7 +84,8 @@ def test_roles_and_databases_do_not_share_sessions(
         first = pid(conn)
     with sessions.lent(database.dsn, name=NAME, replica=True, keep=True) as conn:
         assert pid(conn) != first
-        assert conn.execute("show session_replication_role").fetchone() == ("replica",)
+        with conn.transaction():
+            assert conn.execute("show session_replication_role").fetchone() == ("replica",)
     other = new_database()
     with sessions.lent(other.dsn, name=NAME, keep=True) as conn:
         assert conn.info.dbname == other.name
