@@ -44,7 +44,10 @@ from londiste.migrate.pair import Pair
 
 log = logging.getLogger(__name__)
 
-_OURS = ("pgq", "pgq_ext", "pgq_coop", "pgq_node", "londiste", "londiste_capture")
+_OURS = (
+    *("pgq", "pgq_ext", "pgq_coop", "pgq_node"),
+    *("londiste", "londiste_capture", "londiste_apply"),
+)
 _SHOWN = 5
 #: Characters of a statement that failed.
 _STATEMENT_SHOWN = 300
