@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -38,7 +38,7 @@ from londiste.errors import (
     UsageError,
     from_database,
 )
-from londiste.migrate import facts
+from londiste.migrate import facts, rights
 from londiste.migrate.facts import Facts, Object
 from londiste.migrate.pair import Pair
 
@@ -310,11 +310,26 @@ def create(sites: Sites, pair: Pair) -> Sequence[str]:
         known = {(o.kind, o.signature) for o in facts.objects(conn)}
         left = [o for o in wanted if (o.kind, o.signature) not in known]
         # What needs no table first: tables may need it.
+        made = {(o.kind, o.signature) for o in left}
+        schemas = {one for one in made if one[0] == "schema"}
         left = _make_what_goes(conn, left, last="function")
+        # Owners of tables have to be allowed to own something there.
+        first = _give_rights(old, conn, {*schemas, rights.PUBLIC})
         notes = _make_tables(old, conn)
         left = _make_what_goes(conn, left)
         if left:
             _fail(conn, left, place(pair.new.dsn))
+        return [*first, *notes, *_give_rights(old, conn, made - schemas)]
+
+
+def _give_rights(
+    old: Connection, conn: Connection, made: Collection[tuple[str, str]]
+) -> Sequence[str]:
+    statements, notes = rights.restore(
+        rights.rights(old), made, rights.roles(conn), conn.info.server_version
+    )
+    for statement in statements:
+        _execute(conn, statement, place(conn.info.dsn))
     return notes
 
 
