@@ -1,6 +1,6 @@
 /*
  * What others than the owner may do with tables, with single columns, and with the sequences of
- * their columns.
+ * their columns, with those that defaults name.
  *
  * %(oids)s -- the tables; grantee NULL is PUBLIC.
  */
@@ -24,6 +24,19 @@ with own as (
         and d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
         and d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
         and d.deptype in ('a', 'i')
+    union all
+    select distinct s.oid, e.adrelid, null, sn.nspname::text, s.relname::text, s.relacl, s.relowner
+    from pg_catalog.pg_attrdef e
+    join pg_catalog.pg_depend d
+        on d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass and d.objid = e.oid
+            and d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+    join pg_catalog.pg_class s on s.oid = d.refobjid and s.relkind = 'S'
+    join pg_catalog.pg_namespace sn on sn.oid = s.relnamespace
+    where e.adrelid = any(%(oids)s::oid[])
+        and not exists (
+            select from pg_catalog.pg_depend o
+            where o.classid = 'pg_catalog.pg_class'::pg_catalog.regclass and o.objid = s.oid
+                and o.refobjid = e.adrelid and o.refobjsubid > 0 and o.deptype in ('a', 'i'))
 )
 select
     o.of_table::int8 as oid,

@@ -3,7 +3,7 @@
  *
  * %(oids)s -- the tables.
  * owned -- a: dropped with the column (serial); i: identity; NULL: the default only names it.
- * literal -- the sequence as the text of a default has it.
+ * owner -- its role; literal -- the sequence as the text of a default has it.
  */
 select distinct
     a.attrelid::int8 as oid,
@@ -11,6 +11,7 @@ select distinct
     n.nspname::text as schema,
     c.relname::text as name,
     w.deptype::text as owned,
+    pg_catalog.pg_get_userbyid(c.relowner)::text as owner,
     c.relpersistence::text as persistence,
     pg_catalog.format_type(s.seqtypid, null) as type,
     s.seqstart as start,

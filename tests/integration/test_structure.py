@@ -102,6 +102,8 @@ comment on rule everything_r on app.everything is 'rule';
 comment on policy all_p on app.everything is 'policy';
 comment on statistics app.everything_st is 'stat';
 comment on sequence app.loose is 'loose';
+alter sequence app.loose owner to some_owner;
+grant usage on sequence app.loose to some_reader;
 grant select, insert on app.everything to some_reader;
 grant update (big) on app.everything to some_reader with grant option;
 grant select on app.parent to public;

@@ -249,6 +249,11 @@ def rights(target: Target, table: Structure) -> list[str]:
         else:
             why = "may not be given it by you" if table.owner in roles else "is not there"
             target.note(f"table {dest} is yours: its owner, role {table.owner}, {why}")
+        # Those of columns go with their table.
+        for one in table.sequences:
+            if not one.owned and one in target.new_sequences and roles.get(one.owner):
+                name = target.sequences[one.name].quoted
+                result.append(f"alter sequence {name} owner to {quote(one.owner)}")
     if Part.GRANTS not in target.parts:
         return result
     for (grantee, grantable, sequence, column), group in groupby(

@@ -77,6 +77,7 @@ def there(
     roles = {t.owner for t in found.tables} | {t.owner for t in found.types}
     for table in found.tables:
         roles |= {g.grantee for g in table.grants if g.grantee is not None}
+        roles |= {s.owner for s in table.sequences}
         roles |= {role for policy in table.policies for role in policy.roles}
     rows = _rows(
         conn,

@@ -173,6 +173,7 @@ class ColumnSequence:
     column: str
     name: TableName
     owned: str
+    owner: str
     unlogged: bool
     type: str
     start: int
