@@ -1,0 +1,1 @@
+"""Real applications for test_applications: their packages, their databases, their writers."""
