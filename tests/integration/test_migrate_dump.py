@@ -13,7 +13,8 @@ def test_no_schema_of_londiste_is_carried_to_the_new_server(pgq_db: Database) ->
     # A worker has written tables of this role here: the function has the role's number of this
     # server in its name.
     pgq_db.execute("select londiste._owner_function(%s::regrole)", role)
-    dumper = structure.find_dumper(14)
+    release = pgq_db.value("select current_setting('server_version_num')::int / 10000")
+    dumper = structure.find_dumper(release)
     assert dumper is not None
     text = structure.dump(pgq_db.dsn, dumper, roles=False)
     assert "CREATE TABLE public.kept" in text
