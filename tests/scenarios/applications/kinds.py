@@ -30,6 +30,7 @@ class Kind:
     rounds -- how many rounds of its writer are in the database.
     tables -- it has at least as many.
     add -- options of ``add-table`` on the root.
+    free_sequences -- some of its sequences are of no column.
     schema -- who makes the structure when it moves: ``migrate start --schema``.
     script, noted -- arguments that print the SQL of its next release, and that note it as done.
     """
@@ -43,6 +44,7 @@ class Kind:
     tables: int
     add: tuple[str, ...]
     schema: str
+    free_sequences: bool = False
     script: tuple[str, ...] = ()
     noted: tuple[str, ...] = ()
 
@@ -106,6 +108,7 @@ TRYTON = Kind(
     # Two of its tables have no key.
     add=("--whole-row",),
     schema="create",
+    free_sequences=True,
 )
 
 
