@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from psycopg import conninfo
 
 from londiste.cascade.plan import Sites
 from londiste.migrate import structure
@@ -61,9 +62,9 @@ def roles(database: Database) -> Iterator[tuple[str, str]]:
         database.execute(f'drop owned by "{name}"; drop role "{name}"')
 
 
-def _create(old: Database, new: Database) -> list[str]:
-    settings = MigrateSettings(from_db=old.dsn, to_db=new.dsn)
-    pair = Pair(settings, Side("old", old.dsn, old.dsn), Side("new", new.dsn, new.dsn))
+def _create(old: str, new: str) -> list[str]:
+    settings = MigrateSettings(from_db=old, to_db=new)
+    pair = Pair(settings, Side("old", old, old), Side("new", new, new))
     with Sites(name="test") as sites:
         return list(structure.create(sites, pair))
 
@@ -74,11 +75,35 @@ def test_everything_belongs_to_whom_it_belonged(
     owner, user = roles
     new = new_database()
     database.execute(SCHEMA.format(owner=owner, user=user))
-    assert _create(database, new) == []
+    assert _create(database.dsn, new.dsn) == []
     seen = database.execute(SEEN)
     assert len(seen) == 8
     assert new.execute(SEEN) == seen
     assert new.value("select has_schema_privilege(%s, 'public', 'usage')", user)
+    for name in roles:
+        new.execute(f'drop owned by "{name}"')
+
+
+def test_an_owner_who_is_no_superuser_makes_what_is_his(
+    database: Database, new_database: Callable[..., Database], roles: tuple[str, str]
+) -> None:
+    owner, user = roles
+    new = new_database()
+    database.execute(SCHEMA.format(owner=owner, user=user))
+    database.execute(f'alter role "{owner}" login')
+    database.execute("create view app.not_his as select 1 as a")
+    database.execute(f'grant select on app.not_his to "{owner}"')
+    for one in (database, new):
+        one.execute(f'alter database "{one.name}" owner to "{owner}"')
+    notes = _create(*(conninfo.make_conninfo(d.dsn, user=owner) for d in (database, new)))
+    assert notes == [
+        "view app.not_his is yours: its owner, role postgres, may not be given it by you"
+    ]
+    new.execute("drop view app.not_his")
+    database.execute("drop view app.not_his")
+    assert new.execute(SEEN) == database.execute(SEEN)
+    for one in (database, new):
+        one.execute(f'alter database "{one.name}" owner to postgres')
     for name in roles:
         new.execute(f'drop owned by "{name}"')
 
