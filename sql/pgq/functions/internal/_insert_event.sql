@@ -15,7 +15,7 @@ as $$
 /*
  * Inserts an event and returns its id; asks nobody whether the caller may.
  *
- * Only administrators may call it, and what has asked before: pgq.insert_event(), pgq._produce(),
+ * Only administrators may call it, and what asks for others: pgq.insert_event(), pgq._produce(),
  * and the functions of the cascade.
  */
 declare

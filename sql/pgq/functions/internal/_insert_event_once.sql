@@ -15,7 +15,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * pgq.insert_event_once() for administrators, and for _produce_once(), which has asked whether the caller may.
+ * pgq.insert_event_once() for administrators, and for _produce_once(), which asks whether the caller may.
  */
 declare
     v_queue pgq.queue;
