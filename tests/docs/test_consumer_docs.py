@@ -192,4 +192,4 @@ def test_a_chapter_says_what_a_crash_does_at_points_that_exist(page: Path) -> No
     for name in re.findall(r"`consumer\.([a-z-]+)`", text):
         assert f"consumer.{name}" in crash.POINTS, name
     assert programs(page)
-    assert "**When to use it.**" in text and "**What is promised" in text
+    assert "**When to use it.**" in text and "**Guarantee" in text
