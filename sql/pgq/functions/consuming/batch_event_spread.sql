@@ -12,13 +12,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * How many events of an open batch lie in each stretch of ids, and on which pages of which table.
+ * Returns the number of events of an open batch in each range of ids, with table and pages.
  *
- * For cutting a large batch into parts, each of which is read with batch_page_sql().  One pass over
- * its events without sorting them; ids have gaps, so ticks alone cannot tell.  Stretches without
- * events are left out; one that lies in two tables comes twice.
+ * Use it to split a large batch into slices; batch_page_sql() reads each slice.  The function reads
+ * the events once without sorting them.  It counts, because ids have gaps and ticks alone do not
+ * give the number of events.  Ranges without events have no row.  A range in two tables has two.
  *
- * i_width -- ids of a stretch.
+ * i_width -- ids per range, default 4096.
  */
 begin
     return query execute format(
@@ -31,7 +31,7 @@ begin
         ') s order by 1, 3',
         i_width,
         regexp_replace(
-            -- Order is not needed, and would be paid for.
+            -- The order does not matter here, and sorting would cost time.
             regexp_replace(pgq.batch_event_sql(x_batch_id), '\norder by 1$', ''),
             'select [a-z0-9_, ]* from only', 'select ev_id, tableoid, ctid from only', 'g'
         )

@@ -9,13 +9,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The query that reads the events of an open batch on some pages, in the order of their ids.
+ * Returns the query that reads the events of an open batch on given pages, in the order of ids.
  *
- * With what batch_event_spread() says of a part of the batch it looks at that part only, where
- * batch_event_sql() with a condition looks at all of it.  A table that was rewritten in between
- * (VACUUM FULL) has its events elsewhere: count them.
+ * The query reads only these pages.  A query of batch_event_sql() with a condition would read the
+ * whole batch.  Take the pages from batch_event_spread().  If a table is rewritten in between
+ * (VACUUM FULL), its events are on other pages; compare the number of events.
  *
- * i_tables, i_first_pages, i_last_pages -- event tables, and the pages of each.
+ * i_tables -- event tables, one element per range of pages.
+ * i_first_pages, i_last_pages -- first and last page of each range.
  */
 declare
     v_sql text := pgq.batch_event_sql(x_batch_id);
@@ -38,7 +39,7 @@ begin
         v_sql := replace(
             v_sql,
             format(' from only %s where ev_txid ', v_table),
-            -- Not for the index: without statistics that would seem the better way.
+            -- Keep the planner from the index: without statistics it would seem cheaper.
             format(' from only %s where %s and ev_txid + 0 ', v_table, v_pages)
         );
     end loop;

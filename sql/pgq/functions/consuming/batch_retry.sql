@@ -5,11 +5,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Asks for all events of an open batch to be delivered again after so many seconds.
+ * Schedules all events of an open batch for another delivery.
  *
- * Returns how many there are, without those that are waiting for that already or have failed.
- * Events that have come again as often as the queue's max_retries says are counted, but put into
- * failed_queue.
+ * i_retry_seconds -- delay in seconds.
+ *
+ * Returns the number of events, without those that already wait for a retry or have failed.  An
+ * event that has reached the queue's max_retries is counted too, but moved to failed_queue.
  */
 declare
     v_limit record;

@@ -5,11 +5,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives up on an event of an open batch: it is kept in failed_queue, with the reason.
+ * Moves an event of an open batch to failed_queue (dead letters), with a reason.
  *
- * Returns 1, or 0 when that was done before or the event waits for a retry.  The consumer goes on
- * without it; failed_event_retry() brings it back.  Cooperative consumers share their failed
- * events.
+ * Returns 1, or 0 when the event has already failed or waits for a retry.  The consumer continues
+ * without the event.  failed_event_retry() returns it to the queue.  Cooperative consumers share
+ * their failed events.
  */
 declare
     v_done record;

@@ -9,13 +9,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Asks for an event of an open batch to be delivered again after a time, to this consumer only.
+ * Schedules another delivery of an event of an open batch, to this consumer only.
  *
- * Returns 1, or 0 when it is waiting for that already, or has failed.  An event that has come
- * again as often as the queue's max_retries says is put into failed_queue instead, and the
- * answer is 1.
+ * x_retry_time -- time of the next delivery.
  *
- * Raises LD005 when the time is null, infinite, or not of the years 1 to 9999.
+ * Returns 1, or 0 when the event already waits for a retry or has failed.  An event that has
+ * reached the queue's max_retries is moved to failed_queue instead; the result is 1, too.
+ *
+ * Raises LD005 when the time is null, infinite, or not in the years 1 to 9999.
  */
 declare
     v_limit record;
@@ -41,7 +42,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Asks for an event of an open batch to be delivered again after so many seconds.
+ * Schedules another delivery of an event of an open batch after x_retry_seconds seconds.
  */
 begin
     return pgq.event_retry(

@@ -11,14 +11,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Asks for an event of an open batch again, or gives it up after so many attempts; returns which:
- * 'retry' or 'failed'.
+ * Schedules a retry of an event of an open batch, or marks it as failed after too many attempts.
  *
- * x_max_attempts -- deliveries altogether, the first one included; null leaves it to the queue's
- *     max_retries, which holds in any case.
- * x_reason -- what failed_queue will say; null for a text that names the limit.
+ * Returns 'retry' or 'failed'.  A second call changes nothing and returns the state of the event.
  *
- * Asking twice changes nothing and answers where the event is.
+ * x_retry_seconds -- delay of the next delivery in seconds.
+ * x_max_attempts -- maximum number of deliveries, including the first; null: only the queue's
+ *     max_retries limits them.  max_retries applies in any case.
+ * x_reason -- the reason for failed_queue; null: a text that names the limit.
  */
 declare
     v_limit record;

@@ -18,9 +18,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Has any event delivered to one consumer after a time; returns its id.
+ * Schedules a delivery of any event to one consumer, and returns the id of the event.
  *
- * x_ev_id null takes the next id of the queue, x_ev_time null is now.
+ * x_retry_after -- time of the delivery.
+ * x_ev_id -- null: the next id of the queue.
+ * x_ev_time -- null: now.
  */
 declare
     v_id int8 := x_ev_id;

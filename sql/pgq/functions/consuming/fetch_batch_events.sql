@@ -18,16 +18,16 @@ language plpgsql
 strict
 as $$
 /*
- * Returns the next events of a cursor of get_batch_cursor(), and no more than a client can hold.
+ * Returns the next events of a cursor of get_batch_cursor(), limited by number and by size.
  *
- * FETCH counts rows only, and a row may have any size up to 1 GB.
+ * FETCH limits only the number of rows, and one row may have up to 1 GB.
  *
- * i_limit -- ends after that many events,
- * i_bytes -- or with the event that makes their data and extras this long; the first event is
- *            returned however long it is.
+ * i_limit -- maximum number of events.
+ * i_bytes -- maximum size of data and extra fields, in bytes.  The event that reaches the limit is
+ *     the last one.  The first event is returned whatever its size.
  *
- * Nothing is returned at the end, and when an argument is null.  No search_path is pinned: the
- * condition of the cursor runs in here, and may use the names of its caller.
+ * Returns no row at the end of the cursor, and when an argument is null.  The function does not pin
+ * search_path: the condition of the cursor runs in it, and may use the names of its caller.
  */
 declare
     v_cursor refcursor := i_cursor_name;
@@ -41,7 +41,7 @@ begin
         exit when not found;
         return next;
         v_count := v_count + 1;
-        -- The length of a value is known without unpacking it.
+        -- The length of a value is known without decompressing it.
         v_bytes := v_bytes
             + coalesce(pg_catalog.octet_length(ev_data), 0)
             + coalesce(pg_catalog.octet_length(ev_extra1), 0)

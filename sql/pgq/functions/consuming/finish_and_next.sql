@@ -28,22 +28,24 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 /*
- * Finishes a batch, opens the next and answers the query of its events: one call instead of three.
+ * Finishes a batch, opens the next one and returns the query of its events, in one call.
  *
- * Either both batches are moved past or none: after an error the batch i_finish is open as before.
+ * Both steps take effect, or none.  After an error the batch i_finish is still open.
  *
- * i_finish -- the batch to finish first; null for none.
+ * i_finish -- id of the batch to finish first; null: none.
  * i_min_lag, i_min_count, i_min_interval -- see next_batch_custom().
- * i_from_tick, i_max_count -- without a minimum: the consumer is behind this tick, and ticks that have
- *     piled up since become one batch of about so many events at most.  A consumer that stands further on, and
- *     gets no batch, is an error (LD107).
- * i_durable -- false: a crash of the server may forget that a batch was finished or opened, and the commit
- *     need not wait for the disk.  For a transaction that does nothing else, of a consumer that knows what
- *     it has done: batches that it has finished may be handed out again.
- * i_max_tick -- ticks are joined up to this one and not across it; null: wherever it ends.
- * finished -- what finish_batch() answers; null when there was nothing to finish.
- * event_sql -- the query, good while the batch is open; null, like the rest, without a next batch.
- * is_followed -- the queue has a tick behind the batch already.
+ * i_from_tick -- the tick that the consumer has finished.  Use it without i_min_count and
+ *     i_min_interval.  A consumer that is at a later tick and gets no batch is an error (LD107).
+ * i_max_count -- with i_from_tick: several waiting ticks become one batch of about this many events
+ *     at most.
+ * i_durable -- false: the commit need not wait for the disk.  After a crash of the server, finished
+ *     or opened batches may be lost and delivered again.  Use false only in a transaction that does
+ *     nothing else, for a consumer that stores its own position.
+ * i_max_tick -- last tick that may be joined into the batch; null: no limit.
+ * finished -- the result of finish_batch(); null when i_finish is null.
+ * event_sql -- the query of the events, valid while the batch is open.  Null, as all other
+ *     columns of the batch, when there is no next batch.
+ * is_followed -- true when the queue already has a tick after the batch.
  */
 declare
     v_min_count int4 := i_min_count;
@@ -84,7 +86,7 @@ begin
     ) as n;
     if batch_id is not null then
         event_sql := pgq.batch_event_sql(batch_id);
-        -- A plan made while the table was empty must not stay a scan of it: hence the settings above.
+        -- A plan from a time when the table was empty must not keep scanning it: hence the settings above.
         is_followed := (
             select t.tick_id
             from pgq.tick t
@@ -94,7 +96,8 @@ begin
             limit 1
         ) is not null;
     elsif i_from_tick is not null then
-        -- Somebody has registered it again further on: it would wait for the next tick, and leave out the rest.
+        -- The consumer was registered again at a later tick.  It would wait for the next tick and skip
+        -- the events before it.
         v_stands := (
             select s.sub_last_tick
             from pgq.subscription s

@@ -5,9 +5,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Closes a batch: the consumer goes on behind it.  Returns 1.
+ * Closes a batch and moves the consumer after it.  Returns 1.
  *
- * A batch that is not open is a warning and 0, so that finishing again does no harm.
+ * For a batch that is not open the function raises a warning and returns 0.  So a second call
+ * has no effect.
  */
 declare
     v_sub pgq.registration;
@@ -28,10 +29,10 @@ begin
                 and sub_consumer <> v_sub.sub_consumer
         ) and pgq._is_subconsumer(v_sub.sub_id, v_sub.sub_queue, v_sub.sub_consumer)
         then
-            -- The main consumer is behind it already; an idle worker has no position.
+            -- The main consumer is already after this batch; an idle worker has no position.
             v_tick := null;
         end if;
-        -- Moves nothing if another session has moved the consumer since the look.
+        -- Moves nothing if another session has moved the consumer since the check.
         if pgq._put_position(v_sub, v_tick, null::int8, null::int8) then
             return 1;
         end if;

@@ -18,15 +18,15 @@ returns setof record
 language plpgsql
 as $$
 /*
- * Declares a cursor over the events of an open batch and returns the first i_quick_limit.
+ * Declares a cursor over the events of an open batch and returns the first i_quick_limit events.
  *
- * The caller goes on with FETCH, in the same transaction, and closes the cursor.
+ * The caller continues with FETCH in the same transaction, and closes the cursor.
  *
- * i_quick_limit -- 0 or less declares only.
- * i_extra_where -- condition over the columns of an event, as SQL; null for all events.
+ * i_quick_limit -- number of events to return; 0 or less: only declare the cursor.
+ * i_extra_where -- SQL condition over the columns of an event; null: all events.
  *
- * Nothing is returned or declared when another argument is null.  No search_path is pinned: the
- * condition is the caller's, runs with the caller's rights and may use the caller's names.
+ * When another argument is null, the function declares no cursor and returns no row.  It does not
+ * pin search_path: the caller's condition runs with the caller's rights and names.
  */
 begin
     if i_batch_id is null or i_cursor_name is null or i_quick_limit is null then
@@ -61,7 +61,7 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Declares a cursor over the events of an open batch and returns the first i_quick_limit.
+ * Declares a cursor over the events of an open batch and returns the first i_quick_limit events.
  */
 begin
     return query

@@ -16,9 +16,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The events of an open batch in the order of their ids.
+ * Returns the events of an open batch in the order of their ids.
  *
- * The server collects them all before the first comes out; get_batch_cursor() does not.
+ * The server collects all events before it returns the first.  Use get_batch_cursor() for large
+ * batches.
  */
 begin
     return query execute pgq.batch_event_sql(x_batch_id);

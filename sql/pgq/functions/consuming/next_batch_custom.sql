@@ -17,13 +17,16 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Opens the consumer's next batch; all null when there is none yet.
+ * Opens the next batch of a consumer, of a given minimum size; all null when there is none yet.
  *
- * An open batch is answered again, whatever its size.
+ * If the consumer has an open batch, the function returns that batch, whatever its size.
  *
- * i_min_lag -- the batch ends at least this long ago.
- * i_min_count, i_min_interval -- the batch has this many events or spans this much time, over
- *     several ticks if need be; null for the plain next tick.
+ * i_min_lag -- minimum age of the tick that ends the batch; null: no minimum.
+ * i_min_count -- minimum number of events; null: no minimum.
+ * i_min_interval -- minimum time span of the batch; null: no minimum.
+ *
+ * Several ticks are joined to reach one of the minimums.  Without both the batch ends at the next
+ * tick.
  */
     select * from pgq._next_batch(
         i_queue_name, i_consumer_name, i_min_lag, i_min_count, i_min_interval, false

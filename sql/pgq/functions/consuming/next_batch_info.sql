@@ -14,7 +14,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Opens the consumer's next batch, up to the next tick; all null when there is none yet.
+ * Opens the next batch of a consumer, up to the next tick; all null when there is none yet.
  */
     select
         f.batch_id,

@@ -9,9 +9,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes what kind of program a consumer is, for those who look at a list; true when that is new.
+ * Stores what kind of program a consumer is, for lists of consumers.
  *
- * It goes with the registration.
+ * Returns true when the kind is new or has changed.  The entry is deleted with the registration.
  */
 declare
     v_sub pgq.registration := pgq._require_subscription(i_queue_name, i_consumer_name);

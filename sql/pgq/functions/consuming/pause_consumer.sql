@@ -9,11 +9,15 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Has the consumer's program take no batch until resume_consumer(); true when it was not paused.
+ * Pauses a consumer: its program opens no batch until resume_consumer().
  *
- * The batch it works on is finished first.  Nothing is lost: its events wait, and keep the
- * queue's tables from being rotated.  Cooperative consumers are paused with their main consumer.
- * Programs that do not ask (get_paused_consumers) are not kept from anything.
+ * i_reason -- a text for get_paused_consumers(); default null.
+ *
+ * Returns true, or false when the consumer is paused already.
+ *
+ * The program finishes its current batch first.  Events are kept: they wait, and keep the queue's
+ * tables from being rotated.  Cooperative consumers are paused with their main consumer.  Only
+ * programs that check get_paused_consumers() obey.
  */
 declare
     v_sub pgq.registration := pgq._require_subscription(i_queue_name, i_consumer_name);

@@ -18,14 +18,17 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * The batch that a consumer will get after the one that ends at i_from_tick: its last tick and the
- * query of its events, which may be read while the consumer works on what came before.
+ * Returns the last tick and the event query of the batch that follows i_from_tick.
  *
- * All null when no tick is there yet.  Opens nothing and promises nothing: what was read counts
- * only if the batch that is opened later lies between the same two ticks.  The events are those
- * that the open batch would have, also the ones that this consumer asked for again.
+ * The consumer can read these events while it works on the batch before.  All null when no tick
+ * exists yet.
  *
- * i_min_count, i_min_interval, i_max_count, i_max_tick -- as finish_and_next() will get them.
+ * The function opens no batch.  The events are valid only if the batch that is opened later lies
+ * between the same two ticks.  They are the events of that batch, including retries of this
+ * consumer.
+ *
+ * i_min_count, i_min_interval, i_max_count, i_max_tick -- the values that finish_and_next() will
+ *     get.
  */
 declare
     v_queue pgq.queue;

@@ -7,7 +7,7 @@ as $$
 /*
  * Registers a consumer at the end of the queue: it gets the events after the newest tick.
  *
- * Returns 1, or 0 when it was registered already; then nothing changes.
+ * Returns 1, or 0 when the consumer is registered already; then nothing changes.
  */
 begin
     return pgq.register_consumer_at(x_queue_name, x_consumer_id, null::int8);

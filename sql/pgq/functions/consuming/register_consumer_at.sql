@@ -9,12 +9,15 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Registers a consumer behind a tick, or moves one that is registered; null is the newest tick.
+ * Registers a consumer after a tick, or moves a registered consumer there.
  *
- * Returns 1 for a new registration, which belongs to the session's role, 0 otherwise.  Moving drops an open batch; a registered
- * consumer with x_tick_pos null stays where it is.  Moving back reads events again that rotation
- * has not removed; moving forward leaves out what lies between.  A cooperative worker has no
- * position of its own and cannot be moved, only its main consumer (LD100).
+ * x_tick_pos -- the tick; null: the newest tick.  For a registered consumer null changes nothing.
+ *
+ * Returns 1 for a new registration, which belongs to the session's role; 0 otherwise.
+ *
+ * Moving a consumer drops its open batch.  After a move backwards it reads events again, unless
+ * rotation has removed them.  A move forward skips the events in between.  A cooperative worker
+ * has no position of its own; only its main consumer can be moved (LD100).
  */
 declare
     v_queue_id int4;
@@ -22,7 +25,7 @@ declare
     v_tick int8;
     v_sub pgq.registration;
 begin
-    -- Rotation, which deletes ticks, keeps out until this registration is committed.
+    -- Rotation, which deletes ticks, waits until this registration is committed.
     select queue_id into v_queue_id from pgq.queue where queue_name = x_queue_name for key share;
     if not found then
         perform pgq._raise_no_queue('Event queue not created yet', x_queue_name);
@@ -50,8 +53,8 @@ begin
         end if;
     end if;
 
-    -- Left for good by unregister_consumer() when its last queue goes; the row lock keeps a
-    -- consumer that leaves another queue at this moment from taking it away.
+    -- unregister_consumer() deletes the name with the last queue.  The row lock keeps a
+    -- consumer that leaves another queue at this moment from deleting it.
     loop
         select co_id
         into v_consumer_id

@@ -5,7 +5,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Lets a paused consumer go on, at once; true when it was paused.
+ * Resumes a paused consumer at once.  Returns true if it was paused.
  */
 begin
     perform pgq._require_owner(q.queue_id, c.co_id, 'use')

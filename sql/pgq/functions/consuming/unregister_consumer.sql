@@ -5,11 +5,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Removes a consumer's registration; returns the number of registrations removed, 0 if none.
+ * Removes the registration of a consumer.
  *
- * Its owner may, and administrators.  A cooperative consumer goes alone.  A main consumer goes with all its cooperative consumers,
- * the events that wait to be delivered to it again, and those it has given up on: nobody could
- * ask for them any more.  get_waiting_info() counts both.
+ * Returns the number of registrations removed; 0 when the consumer is not registered.
+ *
+ * Allowed to the owner of the consumer and to administrators.  For a cooperative consumer the
+ * function removes only its own registration.  A main consumer is removed with all its cooperative
+ * consumers, its events that wait for a retry, and its failed events.  get_waiting_info() counts
+ * both kinds of events.
  */
 declare
     v_sub pgq.registration;
@@ -27,7 +30,7 @@ begin
         return 0;
     end if;
     perform pgq._require_owner(v_sub.sub_queue, v_sub.sub_consumer, 'end');
-    -- By name: positions do not tell, a main consumer may have a batch open too.
+    -- By name: positions do not distinguish them, a main consumer may have an open batch too.
     if pgq._is_subconsumer(v_sub.sub_id, v_sub.sub_queue, v_sub.sub_consumer) then
         delete from pgq.registration
         where sub_queue = v_sub.sub_queue and sub_consumer = v_sub.sub_consumer;

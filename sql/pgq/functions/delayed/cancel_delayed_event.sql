@@ -5,9 +5,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Takes back an event that waits for its time; returns 1, or 0 when it does not wait (any more).
+ * Cancels a delayed event.  Returns 1, or 0 when the event is not waiting (any more).
  *
- * With 1, and a commit, no consumer gets it.
+ * If the function returns 1 and the transaction commits, no consumer gets the event.
  */
 declare
     v_queue_id int4;

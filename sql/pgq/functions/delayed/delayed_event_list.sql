@@ -10,10 +10,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Events of a queue that wait for their time, the next one first: i_count of them behind the
- * first i_offset; null for all, and for none left out.
+ * Returns the delayed events of a queue, the next one first.
  *
- * An event whose time is past waits for the ticker, or for the queue to take events again.
+ * i_count -- maximum number of events; null (default): all.
+ * i_offset -- number of events to skip first; null (default): none.
+ *
+ * An event whose time is past waits for the ticker, or until the queue accepts events again.
  */
 declare
     v_queue_id int4;

@@ -6,7 +6,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * How many events a consumer has given up on and nobody has decided about.
+ * Returns the number of failed events (dead letters) of a consumer.
  */
 begin
     return (

@@ -9,9 +9,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets an event that a consumer has given up on; returns 1.
+ * Deletes a failed event of a consumer.  Returns 1.
  *
- * Raises LD106 when it is not among the failed ones.
+ * Raises LD106 when the event is not among the failed ones.
  */
 declare
     v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);
@@ -31,7 +31,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets all events that a consumer has given up on; returns how many.
+ * Deletes all failed events of a consumer.  Returns their number.
  */
 declare
     v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);

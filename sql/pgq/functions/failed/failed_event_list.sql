@@ -11,10 +11,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Events that a consumer has given up on, in the order of their ids: x_count of them behind the
- * first x_offset.
+ * Returns failed events of a consumer in the order of their ids.
  *
- * x_count null is all, x_offset null is none left out.
+ * x_count -- maximum number of events; null: all.
+ * x_offset -- number of events to skip first; null: none.
  */
 declare
     v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);
@@ -44,7 +44,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * All events that a consumer has given up on, in the order of their ids.
+ * Returns all failed events of a consumer in the order of their ids.
  */
     select * from pgq.failed_event_list(x_queue_name, x_consumer_name, null::int4, null::int4);
 $$;

@@ -9,12 +9,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Puts an event that a consumer has given up on back into the queue, for this consumer; returns
- * its id, which is kept.
+ * Returns a failed event to the queue, for this consumer only.  Returns its id, which is kept.
  *
- * It comes with the next tick and with ev_retry 0: attempts are counted anew.  In a queue that
- * takes no events now it waits in retry_queue until that changes.  Raises LD106 when it is not
- * among the failed ones.
+ * The consumer gets the event with the next tick.  Its ev_retry is 0: attempts are counted again
+ * from the start.  In a queue that accepts no events now, the event waits in retry_queue until the
+ * queue accepts them.
+ *
+ * Raises LD106 when the event is not among the failed ones.
  */
 declare
     v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);
@@ -33,7 +34,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Puts all events that a consumer has given up on back into the queue; returns how many.
+ * Returns all failed events of a consumer to the queue.  Returns their number.
  */
 declare
     v_sub pgq.registration := pgq._require_subscription(x_queue_name, x_consumer_name);

@@ -18,9 +18,10 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * What lies in an open batch, and whose it is; all null when it is not open.
+ * Returns the queue, consumer and content of an open batch; all null when it is not open.
  *
- * lag -- time since the tick that ends it.  seq_end - seq_start -- upper bound of its events.
+ * lag -- time since the tick that ends the batch.
+ * seq_start, seq_end -- seq_end - seq_start is an upper limit of the number of events.
  */
 begin
     select

@@ -16,11 +16,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Positions of consumers, by queue and name; a null argument stands for all.
+ * Returns the positions of consumers, sorted by queue and name; a null argument means all.
  *
  * lag -- age of the tick up to which the consumer has finished.
- * last_seen -- time since it last opened or finished a batch.
- * pending_events -- upper bound of the events between its position and the newest tick.
+ * last_seen -- time since the consumer last opened or finished a batch.
+ * pending_events -- upper limit of the number of events between its position and the newest tick.
  */
 begin
     return query
@@ -72,7 +72,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Positions of the consumers of one queue, or of all with null.
+ * Returns the positions of the consumers of one queue; null: of all queues.
  */
     select * from pgq.get_consumer_info(i_queue_name, null::text);
 $$;
@@ -93,7 +93,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Positions of all consumers of all queues.
+ * Returns the positions of all consumers of all queues.
  */
     select * from pgq.get_consumer_info(null::text, null::text);
 $$;

@@ -11,7 +11,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What kind of program consumers are, as far as they have said; null stands for all queues.
+ * Returns the kinds of programs that consumers have reported; null means all queues.
  */
     select q.queue_name, c.co_name, k.ck_kind
     from pgq.consumer_kind k

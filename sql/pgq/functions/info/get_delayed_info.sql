@@ -13,10 +13,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Events that wait for their time, by queue; null stands for all queues.
+ * Returns the number of delayed events, per queue; null means all queues.
  *
- * overdue_events -- those whose time is past.  They wait for the ticker, or
- * is_held -- the queue takes no events: they wait until it does.
+ * overdue_events -- number of events whose time is past.  They wait for the ticker, or until the
+ *     queue accepts events.
+ * next_send -- time of the next delayed event.
+ * is_held -- true: the queue accepts no events, so the events wait until it does.
  */
     select q.queue_name, d.number, d.overdue, d.first, q.queue_disable_insert
     from pgq.queue q

@@ -13,7 +13,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The consumers that are paused, since when and why; null stands for all queues, all consumers.
+ * Returns the paused consumers, with start and reason of the pause.
+ *
+ * A null argument (default) means all queues, or all consumers.
  */
     select q.queue_name, c.co_name, p.pc_since, p.pc_reason
     from pgq.paused_consumer p

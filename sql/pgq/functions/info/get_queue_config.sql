@@ -10,9 +10,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * All parameters of a queue as set_queue_config() takes them, and what they do.
+ * Returns all parameters of a queue that set_queue_config() accepts, with a description.
  *
- * param_value is null where no value is set.
+ * param_value -- the value as text; null where no value is set.
  */
 begin
     perform 1 from pgq.queue where queue_name = i_queue_name;

@@ -20,11 +20,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Settings and state of one queue, or of all with null; no row for an unknown queue.
+ * Returns settings and state of one queue; null: of all queues.  No row for an unknown queue.
  *
  * ticker_lag -- time since the newest tick.
- * ev_per_sec -- over the last 20 ticks; null when no time passed between them.
- * ev_new -- events (or rather ids) since the newest tick.
+ * ev_per_sec -- events per second over the last 20 ticks; null when no time passed between them.
+ * ev_new -- number of ids (about the number of events) since the newest tick.
  */
 begin
     return query
@@ -85,7 +85,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Settings and state of all queues, by name.
+ * Returns settings and state of all queues, sorted by name.
  */
     select * from pgq.get_queue_info(null::text);
 $$;

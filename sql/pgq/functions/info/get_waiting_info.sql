@@ -15,11 +15,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Events that wait apart from the queue for a consumer, by queue and name; a null argument stands
- * for all.
+ * Returns the number of events that wait outside the queue for a consumer, by queue and name.
  *
- * retry_events, next_retry -- to be delivered again, and when the first of them is.
- * failed_events, last_failed -- given up on, and when the last time.
+ * A null argument means all queues, or all consumers.
+ *
+ * retry_events, next_retry -- number of events to be delivered again; time of the first of them.
+ * failed_events, last_failed -- number of failed events; time of the last failure.
  *
  * Cooperative consumers share both, so only their main consumer has a row.
  */

@@ -5,7 +5,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The release of the schema.  Ticker daemons want it to begin with 3 or a higher digit.
+ * Returns the release of the schema.  Ticker daemons require a first digit of 3 or higher.
  */
     select '4.1.0';
 $$;

@@ -5,11 +5,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the privileges on a queue's tables those of pgq.event_template.
+ * Sets the privileges on a queue's tables to those of pgq.event_template.  Returns 1.
  *
- * Everybody may read the queue's sequences, administrators may take event ids.  Into a queue that is
- * a node of a cascade nobody but administrators may write, whatever pgq.event_template grants.
- * Event tables that were added get what pgq.grant_produce() gave on the queue.
+ * All roles can read the queue's sequences; administrators can take event ids.  In a queue
+ * that is a node of a cascade only administrators can write, whatever pgq.event_template grants.
+ * New event tables also get the grants of pgq.grant_produce() for the queue.
  */
 declare
     v_queue pgq.queue;

@@ -5,11 +5,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Lets a role write events into one queue; returns 1.
+ * Grants a role the right to write events into one queue.  Returns 1.
  *
- * With insert_event(), insert_events() and COPY into current_event_table().  Members of pgq_writer
- * write into every queue and need no such grant.  A queue that is a node of a cascade is refused
- * (42501): who may write into its tables is an administrator of all subscribers.
+ * The role can use insert_event(), insert_events() and COPY into current_event_table().  Members of
+ * pgq_writer can write into every queue without this grant.
+ *
+ * Raises 42501 for a queue that is a node of a cascade: a role that writes into its tables has the
+ * rights of an administrator on all subscribers.
  */
 declare
     v_queue pgq.queue;

@@ -5,18 +5,20 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Tells producers the current table of queues whose events are neither refused nor counted, so that they need not look at the
- * row of the queue.  Always returns 0.
+ * Enables the fast path for producers of queues that neither refuse nor count events.  Returns 0.
  *
- * See _close_way() for why that is safe.  Does nothing in a transaction that has changed queues itself, for
- * that is not committed, and passes over those that somebody else is changing: the next maintenance
- * comes.  Waits for no lock.
+ * On the fast path a producer reads the current event table from a sequence, the queue's way, and
+ * not from the row of the queue.  See _close_way() for why that is safe.
+ *
+ * The function does nothing in a transaction that has changed queues itself, because that change
+ * is not committed.  It ignores queues that another session is changing; the next maintenance
+ * opens them.  It waits for no lock.
  */
 declare
     v_queue pgq.queue;
     v_id int4;
 begin
-    -- Another level would see rows as they were.
+    -- Another isolation level would see old versions of the rows.
     if current_setting('transaction_isolation') <> 'read committed'
         or current_setting('pgq.ways_closed', true) = '1'
     then

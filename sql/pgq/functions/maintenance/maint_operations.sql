@@ -4,13 +4,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What a maintenance daemon has to do now, in this order, each in a transaction of its own.
+ * Returns the maintenance tasks that are due now, in order.  Run each in its own transaction.
  *
- * func_name is a function to call with func_arg, or without when that is null; a function that
- * returns a number other than 0 asks to be called again at once.  The names vacuum and vacuum
- * analyze stand for these statements, on the table func_arg.
+ * func_name -- function to call with func_arg as argument; without argument when func_arg is null.
+ *     If its result is a number other than 0, call it again at once.  The names vacuum and vacuum
+ *     analyze mean these statements, on the table func_arg.
  *
- * Of extra_maint only what gives nobody the rights of the caller (_may_maintain); the others are errors.
+ * Functions of extra_maint are returned only if they give no other role the rights of the caller
+ * (_may_maintain).  Other functions are errors.
  */
 begin
     for func_arg in

@@ -5,21 +5,21 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives back the space of old positions of consumers.  Always returns 0; mostly does nothing.
+ * Frees the space of old consumer positions.  Always returns 0; most calls do nothing.
  *
- * Needs a transaction of its own.  What is due is done over several calls:
+ * Needs a transaction of its own.  The work takes several calls:
  *
- *     1. The current position table is large and the other one empty: they are switched.
- *        Consumers move to the other one with their next batch.
- *     2. Consumers that have done nothing since are moved.
- *     3. A minute after the last one has moved, the table that they have left is emptied.
+ *     1. The current position table is large and the other one is empty: they are switched.
+ *        Consumers move to the other table with their next batch.
+ *     2. Consumers that have not moved since are moved.
+ *     3. A minute after the last consumer has moved, the table that they left is truncated.
  *
- * Waits for no lock: consumers would queue up behind it.
+ * The function waits for no lock, because consumers would queue up after it.
  */
 declare
     v_large constant int8 := 4 * 1024 * 1024;
-    -- A snapshot that is older than the moves and meets the empty table sees positions of the
-    -- switch before.  Statements and dumps take their locks within this time after their snapshot.
+    -- A snapshot older than the moves sees, in the truncated table, positions of the switch
+    -- before.  Statements and dumps take their locks within this time after their snapshot.
     v_grace constant interval := '1 minute';
     v_state pgq.position_state;
     v_sub pgq.registration;
@@ -61,7 +61,7 @@ begin
     if exists (
         select 1 from pgq.registration where sub_generation < v_state.ps_generation
     ) then
-        -- One is at work at this moment.
+        -- A consumer is working on it at this moment.
         return 0;
     end if;
     if v_state.ps_settled is null then
@@ -74,7 +74,7 @@ begin
 
     begin
         execute format('lock table only %s in access exclusive mode nowait', v_other);
-        -- Asked again, because now nobody can be writing there.
+        -- Checked again, because now no session can be writing there.
         if not exists (
             select 1 from pgq.registration where sub_generation < v_state.ps_generation
         ) then

@@ -7,11 +7,11 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Forgets up to 10000 keys of insert_event_once() that are older than the queue's key_retention;
- * returns how many.
+ * Deletes up to 10000 keys of insert_event_once() older than the queue's key_retention.
  *
- * Call it until it answers 0.  A key that a producer comes with at this moment stays for now.
- * The settings keep each call from reading and sorting all keys.
+ * Returns the number of deleted keys; call it until it returns 0.  A key that a producer uses at
+ * this moment stays until a later call.  The settings keep each call from reading and sorting all
+ * keys.
  */
 declare
     v_queue pgq.queue;

@@ -7,14 +7,16 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Puts events whose time has come into their queues: up to 10 that a consumer asked for again,
- * and up to 1000 that were inserted for a later time; returns how many.
+ * Moves waiting events whose time has come into their queues.  Returns their number.
  *
- * Call it until it answers 0.  The events keep their ids, so they come with a lower id than
- * their neighbours in the batch.  In a queue that takes no events they go on waiting.
+ * One call moves up to 10 retried events and up to 1000 delayed events.  Call it until it
+ * returns 0.
  *
- * The settings: without statistics of the table the server would read and sort all that is due
- * for each ten.
+ * The events keep their ids.  So their ids are lower than those of their neighbours in the batch.
+ * Events of a queue that accepts no events continue to wait.
+ *
+ * The settings: without statistics of the table the server would read and sort all due events for
+ * each ten.
  */
 declare
     v_queues constant int4[] := array(select pgq._queues_that_take_events());
@@ -23,10 +25,10 @@ declare
     v_count int4 := 0;
     v_left int4 := 1000;
 begin
-    -- One mover at a time; asking for a retry goes on.
+    -- One mover at a time; consumers can still schedule retries.
     lock table pgq.retry_queue in share update exclusive mode;
     for v_event in
-        -- By the time alone, as the index has them: those of a whole batch have the same.
+        -- By the time alone, like the index: events of a whole batch have the same time.
         select r.*, q.queue_name
         from (
             select *

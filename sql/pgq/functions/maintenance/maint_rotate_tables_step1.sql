@@ -4,16 +4,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Empties the oldest event table of a queue and makes it the current one, when that is due and
- * no consumer needs its events any more.  Always returns 0; otherwise does nothing.
+ * Truncates the oldest event table of a queue and makes it the current one.  Always returns 0.
  *
- * Needs a transaction of its own, and maint_rotate_tables_step2() in a later one.
+ * Does nothing unless rotation is due and no consumer needs the events of that table.  Needs a
+ * transaction of its own, and maint_rotate_tables_step2() in a later one.
  *
- * A table is emptied only when every consumer is behind the switch before: all events of the
- * table after the current one are then older than any of their positions.  Events that a
- * transaction put there late (see batch_event_tables) are looked for and keep the table.
+ * A table is truncated only when every consumer is after the previous switch.  Then all events of
+ * the table that follows the current one are older than any position.  Late events of a
+ * transaction (see batch_event_tables) are checked for, and keep the table.
  *
- * Waits for no lock: writers would queue up behind it.
+ * The function waits for no lock, because writers would queue up after it.
  */
 declare
     v_queue pgq.queue;
@@ -28,7 +28,7 @@ begin
     end if;
     perform pgq._require_read_committed();
     begin
-        -- For update, not just for no key update: keeps registrations out as well.
+        -- FOR UPDATE, not FOR NO KEY UPDATE: blocks registrations as well.
         select * into v_queue from pgq.queue where queue_name = i_queue_name for update nowait;
         if not found or not pgq._rotation_due(i_queue_name) then
             return 0;
@@ -46,7 +46,7 @@ begin
         v_table := pgq.quote_fqname(v_queue.queue_data_pfx || '_' || v_next);
         execute format('lock table %s in access exclusive mode nowait', v_table);
         if v_lowest.tick_id is not null then
-            -- Nobody can be writing there now, so this look misses nothing.
+            -- No session can be writing there now, so this check misses nothing.
             execute format(
                 'select exists ('
                 '   select 1 from only %s'
@@ -64,7 +64,7 @@ begin
         perform pgq._compress_event_table(v_table);
     exception
         when lock_not_available then
-            -- Somebody is reading or writing there; the next maintenance tries again.
+            -- Another session is reading or writing there; the next maintenance tries again.
             return 0;
     end;
 
@@ -76,8 +76,8 @@ begin
         queue_history_txid = greatest(queue_history_txid, v_emptied + 1)
     where queue_id = v_queue.queue_id;
 
-    -- Ticks from before the previous switch: no consumer is that far back.  The newest stays in
-    -- any case, registrations start there.
+    -- Ticks from before the previous switch: no consumer is that far back.  The newest tick stays
+    -- in any case; registrations start there.
     delete from pgq.tick
     where tick_queue = v_queue.queue_id
         and txid_snapshot_xmin(tick_snapshot) < v_queue.queue_switch_step2

@@ -6,7 +6,7 @@ as $$
 /*
  * Completes the switches that step 1 began in earlier transactions.  Always returns 0.
  *
- * The id of this transaction marks the point from which on everybody has seen the switch.
+ * The id of this transaction marks the point after which all transactions see the switch.
  */
 begin
     -- Before this transaction changes the rows itself.
@@ -14,7 +14,7 @@ begin
     update pgq.queue
     set queue_switch_step2 = txid_current()
     where queue_switch_step2 is null
-        -- Not a switch of this very transaction: nobody has seen it yet.
+        -- Not a switch of this transaction: no other session has seen it yet.
         and queue_switch_step1 <> txid_current();
     return 0;
 end;

@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The small, often changed tables that need a vacuum; none where autovacuum does that.
+ * Returns the small, often changed tables that need a vacuum, except those that autovacuum cleans.
  */
 begin
     if current_setting('autovacuum') = 'on' then

@@ -5,10 +5,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * When maint_retry_events() will have something to do next; null when nothing waits.
+ * Returns the time of the next work for maint_retry_events(); null when no event waits.
  *
- * Cheap enough to be asked every second.  Events of queues that take none do not count: they
- * would have been due long ago.
+ * Cheap enough to be called every second.  Events of queues that accept none do not count, because
+ * they are due already.
  */
     select least(
         (

@@ -5,7 +5,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Takes back what pgq.grant_produce() gave; returns 1.
+ * Revokes the grant of pgq.grant_produce().  Returns 1.
  */
 declare
     v_queue pgq.queue := pgq._require_queue(i_queue_name);

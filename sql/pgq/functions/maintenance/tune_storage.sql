@@ -5,10 +5,10 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Sets how the queue's event tables are stored; returns 1, or 0 for an unknown queue.
+ * Sets the storage parameters of the queue's event tables.  Returns 1, or 0 for an unknown queue.
  *
- * Rows are never changed, and rotation removes them by truncating: pages can be filled and
- * autovacuum has nothing to do there.
+ * Rows are never changed, and rotation truncates the tables.  So pages can be filled completely,
+ * and autovacuum is switched off.
  */
 declare
     v_queue pgq.queue;

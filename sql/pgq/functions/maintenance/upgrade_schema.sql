@@ -4,9 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Brings tables made by an older release to the form of this one; returns the number of changes.
+ * Upgrades tables of an older release to this release.  Returns the number of changes.
  *
- * Changes nothing when called again.  londiste install calls for everything else.
+ * A second call changes nothing.  londiste install upgrades everything else.
  */
 declare
     v_column record;

@@ -5,8 +5,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets what consumers of this database know of a queue elsewhere: one of them, or all with
- * i_consumer_name null.  Returns how many.  They take the queue as they find it next time.
+ * Deletes what consumers of this database know about a queue in another database.
+ *
+ * i_consumer_name -- null: all consumers of the queue.
+ *
+ * Returns the number of deleted entries.  Next time these consumers accept the queue as it is.
  */
 declare
     v_count int4;

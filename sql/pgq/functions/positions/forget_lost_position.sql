@@ -5,8 +5,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The position of a consumer counts again: by decision of an operator.  Returns whether it was
- * noted as lost.
+ * Clears the lost mark of a consumer's position, by decision of an operator.
+ *
+ * The position is valid again.  Returns whether it was marked as lost.
  */
 begin
     delete from pgq.lost_position

@@ -14,7 +14,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What is noted of the queue that a consumer reads from; no row when nothing is.
+ * Returns what is stored about the queue that a consumer reads; no row when nothing is stored.
  */
     select ks_source, ks_generation, ks_registration, ks_tick, ks_tick_time
     from pgq.known_source

@@ -12,7 +12,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Where, why and since when the position of a consumer is lost; no row when it is not.
+ * Returns where, why and since when the position of a consumer is lost; no row when it is valid.
  */
     select lp_source, lp_reason, lp_noted
     from pgq.lost_position

@@ -10,9 +10,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes the tick that a consumer has come to, in the transaction that stores its data.
+ * Stores the tick that a consumer has reached, in the transaction that stores its data.
  *
- * Returns 1; 0 for a consumer that has no source noted, which is left so.
+ * Returns 1.  Returns 0 and changes nothing for a consumer without a stored source.
  */
 begin
     update pgq.known_source

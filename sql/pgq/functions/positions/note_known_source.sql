@@ -13,9 +13,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes how a queue elsewhere is known again, for a consumer that keeps its position here.
+ * Stores how to recognise a queue of another database, for a consumer with its position here.
  *
- * The other arguments are what position_facts() answered there.
+ * i_source -- location of the queue.  Take the other values from position_facts() in the queue's
+ *     database.
  */
     insert into pgq.known_source (
         ks_queue, ks_consumer, ks_source, ks_generation, ks_registration, ks_tick, ks_tick_time

@@ -10,10 +10,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes that the position of a consumer, which it keeps here, does not fit the queue at i_source.
+ * Marks the position of a consumer as lost: the position does not fit the queue at i_source.
  *
- * It stays noted until forget_lost_position(), forget_known_sources() or another source: rows may
- * be missing although later batches fit.  Returns false when it was noted before.
+ * The mark stays until forget_lost_position(), forget_known_sources() or a change of the source.
+ * Rows may be missing even though later batches fit.  Returns false when the mark existed before.
  */
 begin
     delete from pgq.lost_position

@@ -17,16 +17,16 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What a consumer that stores its position elsewhere compares it with, before it goes on.
+ * Returns what a consumer with its position in another database checks before it continues.
  *
- * generation -- the present one of the queue,
- * valid_until -- last tick up to which positions of i_generation are valid in the present one:
- *     null when i_generation is the present one, or unknown,
- * registration -- number of the consumer's registration, a new one when it registers anew; null
- *     when it is not registered,
- * finished_tick -- tick up to which the consumer has finished here,
- * tick_time -- of tick i_tick_id, null when the queue has it no more, or not yet,
- * first_tick, last_tick -- of the queue.
+ * generation -- current generation of the queue.
+ * valid_until -- last tick up to which positions of i_generation are valid in the current
+ *     generation; null when i_generation is the current one, or unknown.
+ * registration -- number of the consumer's registration, which changes with a new registration; null
+ *     when the consumer is not registered.
+ * finished_tick -- tick up to which the consumer has finished in this queue.
+ * tick_time -- time of tick i_tick_id; null when the tick is removed, or does not exist yet.
+ * first_tick, last_tick -- first and last tick of the queue.
  */
 declare
     v_queue_id int4;
@@ -39,7 +39,7 @@ begin
     into generation
     from pgq.queue_generation g
     where g.gen_queue = v_queue_id and g.gen_ended is null;
-    -- Several rebases may lie between; what one has cut off stays off.
+    -- Several rebases may lie in between; what one has cut off stays off.
     select min(g.gen_last_tick)
     into valid_until
     from pgq.queue_generation g

@@ -5,9 +5,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The present generation of a queue; null for an unknown queue.
+ * Returns the current generation of a queue; null for an unknown queue.
  *
- * A new one begins when the queue is created and when it is rebased.
+ * A new generation begins when the queue is created and when it is rebased.
  */
     select g.gen_id
     from pgq.queue q

@@ -8,14 +8,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Tells how many events were written to current_event_table() directly; returns how many more
- * this transaction may, null for any number.
+ * Counts events that the caller writes to current_event_table() directly.
  *
- * The limit of events per transaction counts them, and raises LD102 as in insert_event(); with 0
- * events one asks before writing.
+ * Returns the number of further events that this transaction may write; null means no limit.
  *
- * i_own_ids -- they brought their ids along: as many are taken from the sequence and lost, so
- *     that the ticker sees that there are new events.
+ * The limit of events per transaction includes them.  Above the limit the function raises LD102, as
+ * insert_event() does.  Call it with 0 events to check the limit before writing.
+ *
+ * i_events -- number of events written, 0 or more.
+ * i_own_ids -- true: the events already have ids.  The function then consumes as many ids of the
+ *     queue's sequence, so that the ticker notices the new events.  Default: false.
  */
 declare
     v_queue pgq.queue;

@@ -4,15 +4,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The table that takes the queue's events now, as schema.name, for producers that COPY.
+ * Returns the table that currently takes the queue's events, for producers that use COPY.
  *
- * Valid in this transaction only.  The caller sets ev_time, and may leave out ev_id and ev_txid.
+ * The result has the form schema.name and is valid in this transaction only.  The caller must set
+ * ev_time.  The columns ev_id and ev_txid have defaults.
  */
 declare
     v_table text;
     v_disabled boolean;
 begin
-    -- As in insert_event_raw(): the transaction gets its id before it learns the table.
+    -- As in insert_event_raw(): the transaction gets its id before it reads the current table.
     perform txid_current();
 
     select queue_data_pfx || '_' || queue_cur_table, queue_disable_insert

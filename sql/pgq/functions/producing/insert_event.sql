@@ -13,13 +13,15 @@ as $$
 /*
  * Inserts an event and returns its id.
  *
- * All producers but bulk loaders come through here.  The event is delivered if and only if the
- * transaction commits.  Allowed to members of pgq_writer, and to roles that pgq.grant_produce()
- * names.  A queue that is a node of a cascade takes from them only events that replication does
- * not apply: 42501 for the others.
+ * All producers except bulk loaders use this function.  Consumers get the event if and only if the
+ * transaction commits.
  *
- * Runs with the rights of the caller, so that the server itself knows who that is.  Without a
- * search_path, which would cost as much as the insert: every name is qualified.
+ * Allowed to members of pgq_writer, and to roles with a grant of pgq.grant_produce().  In a queue
+ * that is a node of a cascade, these roles may insert only events that replication does not
+ * apply.  Other events raise 42501.
+ *
+ * The function runs with the rights of the caller, so that the server checks them.  It does not
+ * pin search_path, because that would cost as much as the insert.  Every name in it is qualified.
  */
 begin
     if pg_catalog.pg_has_role('pgq_admin'::pg_catalog.name, 'usage'::pg_catalog.text) then

@@ -13,14 +13,15 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Inserts an event that consumers get at a time in the future, or now if that is past; returns
- * its id.
+ * Inserts an event that consumers get at a later time, and returns its id.
  *
- * It waits in delayed_event and is put into the queue by the first maint_retry_events() from
- * send_at on, with its id; ev_time is the time when that happens, so that a consumer's lag is a
- * lag.  cancel_delayed_event() takes it back until then.
+ * send_at -- the time of delivery.  An event with a time in the past is inserted at once.
  *
- * Raises what insert_event() raises.
+ * The event waits in delayed_event.  The first maint_retry_events() after send_at moves it into the
+ * queue.  It keeps its id.  Its ev_time is the time of that move, so that the consumer's lag is
+ * computed correctly.  Until then cancel_delayed_event() can cancel the event.
+ *
+ * Raises the errors of insert_event().
  */
 begin
     if pg_has_role('pgq_admin', 'usage') then

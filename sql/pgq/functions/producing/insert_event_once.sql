@@ -15,18 +15,19 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Inserts an event unless one with this key was inserted into the queue before; returns the id of
- * the one there is, and whether it was inserted now.
+ * Inserts an event unless the queue already received one with the same key.
  *
- * Of producers that come with one key at a time the first inserts, the others wait for the end of
- * its transaction: if it commits they get its id, if not the next one inserts.  The rest of the
- * event is not compared.
+ * Returns the id of the event with this key, and whether this call inserted it.
  *
- * event_key -- up to 1000 bytes.  It is remembered for key_retention of the queue, counted from
- *     the insert, and forgotten by the first maintenance after that.
+ * When several producers use one key at the same time, the first one inserts.  The others wait for
+ * the end of its transaction.  If it commits, they get its id.  If it rolls back, the next one
+ * inserts.  The function compares keys only, not the rest of the event.
  *
- * Raises what insert_event() raises, and 40001 in isolation level repeatable read or serializable
- * when the key is newer than the transaction's snapshot.
+ * event_key -- up to 1000 bytes.  The queue remembers it for key_retention, counted from the
+ *     insert.  The first maintenance after that deletes it.
+ *
+ * Raises the errors of insert_event().  In isolation levels repeatable read and serializable it
+ * raises 40001 when the key is newer than the transaction's snapshot.
  */
 begin
     if pg_has_role('pgq_admin', 'usage') then

@@ -18,12 +18,14 @@ as $$
 /*
  * Inserts an event with every field given, and returns its id.
  *
- * ev_id null takes the next id of the queue; a given id is kept, and one is taken and lost.
- * ev_time null means now().  ev_owner is the subscription that alone shall see the event.
+ * ev_id -- null: the next id of the queue.  A given id is kept; the call still consumes one id of
+ *     the sequence.
+ * ev_time -- null: now().
+ * ev_owner -- id of the subscription that alone gets the event; null: all consumers.
  */
 declare
-    -- The id of the transaction comes before the look at the current table: a transaction with
-    -- an id above queue_switch_step2 has then seen the switch, and batches rely on that.
+    -- The transaction gets its id before it reads the current table.  Batches rely on this: a
+    -- transaction with an id above queue_switch_step2 has seen the switch.
     v_txid int8 := txid_current();
     v_next_id int8;
     v_queue_id int4;
@@ -50,7 +52,7 @@ begin
     if v_disabled and current_setting('session_replication_role') <> 'replica' then
         perform pgq._raise_insert_disabled(queue_name);
     end if;
-    -- Events that go back for a retry are moved, not produced.
+    -- Events that return for a retry are moved, not produced.
     if v_limit is not null and ev_owner is null then
         perform pgq._count_event(v_queue_id, queue_name, v_limit);
     end if;

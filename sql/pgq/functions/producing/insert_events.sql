@@ -12,10 +12,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Inserts as many events as the arrays have elements, in their order; returns the number.
+ * Inserts one event per array element, in the order of the elements.  Returns the number of events.
  *
- * All or none.  An array of extra fields is null or as long as the others.  The limit of events
- * per transaction counts each of them.  Who may, and what: as in pgq.insert_event().
+ * The function inserts all events or none.  An array of extra fields is null or has the length of
+ * the other arrays.  The limit of events per transaction counts each event.  Rights and refused
+ * events are those of pgq.insert_event().
  */
 begin
     if pg_has_role('pgq_admin', 'usage')

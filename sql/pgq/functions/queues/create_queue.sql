@@ -7,7 +7,7 @@ as $$
 /*
  * Creates a queue with its tables, sequences and first tick.
  *
- * Returns 1, or 0 when the queue was there already.  Consumers can register at once.
+ * Returns 1, or 0 when a queue of this name already exists.  Consumers can register at once.
  */
 declare
     v_id int4;
@@ -36,14 +36,14 @@ begin
     on conflict on constraint queue_name_uq do nothing
     returning * into v_queue;
     if not found then
-        -- Somebody else created it between the look and the insert.
+        -- Another session created the queue between the check and the insert.
         return 0;
     end if;
 
     execute 'create sequence ' || v_queue.queue_tick_seq;
     execute 'create sequence ' || v_queue.queue_event_seq;
     execute 'create sequence ' || pgq._way_seq(v_queue);
-    -- Nobody sees the sequence before the row of the queue is committed.
+    -- No other session sees the sequence before the row of the queue is committed.
     perform setval(pgq._way_seq(v_queue)::regclass, pgq._way(v_queue), true);
     execute format('create table %s () inherits (pgq.event_template)', v_queue.queue_data_pfx);
     for v_nr in 0 .. v_queue.queue_ntables - 1 loop

@@ -5,9 +5,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Drops a queue with its tables, sequences, ticks, keys, and events that wait anywhere.
+ * Drops a queue with its tables, sequences, ticks, keys and all waiting events.  Returns 1.
  *
- * x_force unregisters consumers that are still there; otherwise they are an error.
+ * x_force -- true: unregister the consumers of the queue first.  false or null: a queue that has
+ *     consumers is an error (LD104).
+ *
  * Waits for transactions that are writing to the queue.
  */
 declare
@@ -65,7 +67,7 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Drops a queue that has no consumers.
+ * Drops a queue that has no consumers.  Returns 1.
  */
     select pgq.drop_queue(x_queue_name, false);
 $$;

@@ -9,9 +9,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives a consumer to a role, whose members alone may move and end it, beside administrators; returns 1.
+ * Makes a role the owner of a consumer.  Returns 1.
  *
- * A consumer belongs to the role that registers it.
+ * Only members of the owning role and administrators can move or unregister the consumer.  The
+ * first owner of a consumer is the role that registers it.
  */
 declare
     v_sub pgq.registration := pgq._require_subscription(i_queue_name, i_consumer_name);

@@ -9,11 +9,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Sets one parameter of a queue; the value is text in the form of the column's type.  Returns 1.
+ * Sets one parameter of a queue.  Returns 1.
  *
- * get_queue_config() lists the parameters with their values.  Null, where it is allowed, means
- * no limit and no function.  Takes effect with the next tick, insert or maintenance; ntables at
- * once, and it is refused while tables that would go are needed.
+ * x_param_name -- a parameter that get_queue_config() lists.
+ * x_param_value -- the value as text, in the notation of the parameter's type.  Null means no
+ *     limit, or no function, and only some parameters accept it.
+ *
+ * A change takes effect with the next tick, insert or maintenance.  A change of ntables takes
+ * effect at once.  The function refuses to drop event tables that are still needed.
  */
 declare
     v_param record;

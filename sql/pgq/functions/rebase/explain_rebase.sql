@@ -10,10 +10,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What rebase_queues() would do: a row per queue with the reason, null for a queue whose
- * transaction ids fit this server.  Changes nothing and locks nobody out.
+ * Returns what rebase_queues() would do, one row per queue.  Changes nothing, blocks no session.
  *
- * ticks, events -- that would be rewritten, null where none would.
+ * reason -- why the queue needs a rebase; null when its transaction ids fit this server.
+ * ticks, events -- number of rows to rewrite; null where none is.
  */
 declare
     v_queue pgq.queue;

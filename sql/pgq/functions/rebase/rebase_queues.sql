@@ -13,18 +13,21 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the queues of a restored database work on this server: gives ticks, events and switches
- * transaction ids that fit.  Returns a row per queue that needed it, none if none did.
+ * Makes the queues of a restored database work on this server.
  *
- * Every consumer then gets exactly the events it had not finished when the dump was made, in
- * the same batches, and then those inserted since the restore.  All in the caller's transaction;
- * writers, tickers and rotation wait for it.  Set lock_timeout.  Raises LD202 where the server
- * is too young.
+ * Ticks, events and switches get transaction ids that fit this server.  Returns one row per queue
+ * that needed this.
  *
- * ticks, events -- that were rewritten,
- * unread -- events behind the last tick, dumped with the database,
- * arrived -- events inserted here since the restore,
- * generation -- the new one: positions stored elsewhere are compared with it.
+ * Every consumer then gets the events that it had not finished when the dump was made, in the same
+ * batches.  After them it gets the events inserted since the restore.  All changes are in the
+ * caller's transaction; writers, tickers and rotation wait for it.  Set lock_timeout.
+ *
+ * Raises LD202 when the transaction ids of the server are too low.
+ *
+ * ticks, events -- number of rewritten rows.
+ * unread -- number of events after the last tick, dumped with the database.
+ * arrived -- number of events inserted on this server since the restore.
+ * generation -- the new generation; positions stored in other databases are compared with it.
  */
 declare
     v_queue pgq.queue;
@@ -34,7 +37,7 @@ declare
     v_limit int8;
 begin
     perform pgq._require_read_committed();
-    -- Ticks, rotation, new and dropped queues; registrations, too.  Reading goes on.
+    -- Ticks, rotation, new and dropped queues; registrations, too.  Reading continues.
     lock table pgq.queue in exclusive mode;
     for v_queue in select * from pgq.queue order by queue_id loop
         continue when pgq._rebase_reason(v_queue) is null;

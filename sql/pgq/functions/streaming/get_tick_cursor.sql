@@ -20,17 +20,16 @@ returns setof record
 language plpgsql
 as $$
 /*
- * Declares a cursor over the events between two ticks and returns the first i_quick_limit; see
- * tick_event_sql().
+ * Declares a cursor over the events between two ticks and returns the first i_quick_limit events.
  *
- * The caller goes on with FETCH or fetch_batch_events(), in the same transaction, and closes the
- * cursor.
+ * The events are those of tick_event_sql().  The caller continues with FETCH or
+ * fetch_batch_events() in the same transaction, and closes the cursor.
  *
- * i_quick_limit -- 0 or less declares only.
- * i_extra_where -- condition over the columns of an event, as SQL; null for all events.
+ * i_quick_limit -- number of events to return; 0 or less: only declare the cursor.
+ * i_extra_where -- SQL condition over the columns of an event; null (default): all events.
  *
- * No search_path is pinned: the condition is the caller's, runs with the caller's rights and may
- * use the caller's names.
+ * The function does not pin search_path: the caller's condition runs with the caller's rights and
+ * names.
  */
 begin
     if i_cursor_name is null or i_quick_limit is null then

@@ -18,9 +18,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The events between two ticks of a queue in the order of their ids; see tick_event_sql().
+ * Returns the events between two ticks of a queue in the order of their ids.
  *
- * The server collects them all before the first comes out; get_tick_cursor() does not.
+ * The events are those of tick_event_sql().  The server collects all events before it returns the
+ * first.  Use get_tick_cursor() for large ranges.
  */
 begin
     return query execute pgq.tick_event_sql(i_queue_name, i_from_tick, i_to_tick);

@@ -8,14 +8,17 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The query that reads the events between two ticks of a queue, in the order of their ids.
+ * Returns the query that reads the events between two ticks of a queue, in the order of their ids.
  *
- * For readers that keep their position themselves.  They are the events that a consumer gets who
- * goes from one tick to the other, without those that some consumer asked for again.
+ * For readers that store their position themselves.  The query returns the events that a consumer
+ * gets between these ticks, without retries.
  *
- * All of them, or an error: LD107 when rotation has removed a tick or events after it, LD105 when
- * the queue has not come to a tick yet, LD201 in a restored database that was not rebased.
- * Rotation waits for registered consumers only; register one and keep it behind the reader.
+ * The result is complete, or the function raises an error: LD107 when rotation has removed one of
+ * the ticks or events after it; LD105 when a tick does not exist yet; LD201 in a restored database
+ * that was not rebased.
+ *
+ * Rotation waits for registered consumers only.  To keep the events, register a consumer and move
+ * it only to ticks that the reader has finished.
  */
 declare
     v_queue pgq.queue;

@@ -5,10 +5,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the next run of the ticker tick this queue; returns the newest tick there is now.
+ * Makes the next run of the ticker create a tick for this queue.  Returns the newest tick.
  *
- * Does so by using up more event ids than the queue needs for a tick.  Call it until the answer
- * changes.  Without effect when ticks come from elsewhere or are paused.
+ * The function consumes more event ids than the queue needs for a tick.  Call it until the
+ * result changes.  It has no effect when the queue has an external ticker or its ticker is paused.
  */
 declare
     v_queue pgq.queue;
@@ -18,7 +18,7 @@ begin
         perform pgq._raise_no_queue('No such queue', i_queue_name);
     end if;
     if not v_queue.queue_external_ticker and not v_queue.queue_ticker_paused then
-        -- One by one, because setval() could go back behind ids that others take meanwhile.
+        -- One by one: setval() could lower the sequence below ids that other sessions take at this time.
         perform count(nextval(v_queue.queue_event_seq))
         from generate_series(0, v_queue.queue_ticker_max_count::int8 * 2 + 1000);
         perform pg_notify('pgq_force_tick', left(i_queue_name, 1000));

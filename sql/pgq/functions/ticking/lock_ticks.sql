@@ -5,15 +5,17 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Keeps everybody else from ticking or rotating the queue until this transaction ends.
+ * Locks a queue against ticks and rotation by other sessions until this transaction ends.
  *
- * Returns the newest tick, null if there is none.  With tick_at_snapshot() a session makes a
- * tick at a snapshot that another session takes after this lock.
+ * Returns the newest tick; null when there is none.
+ *
+ * Use it with tick_at_snapshot(): this session then creates a tick at a snapshot that another
+ * session takes after the lock.
  */
 declare
     v_queue_id int4;
 begin
-    -- For no key update: ticks exclude each other, but do not wait for transactions that
+    -- FOR NO KEY UPDATE: ticks exclude each other, but do not wait for transactions that
     -- refer to the queue by a foreign key (open retries and registrations).
     select queue_id
     into v_queue_id

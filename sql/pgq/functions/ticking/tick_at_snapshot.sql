@@ -5,11 +5,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes a tick at exactly this snapshot and returns its id.
+ * Creates a tick at exactly the given snapshot and returns its id.
  *
- * i_snapshot is what txid_current_snapshot() answered in another session, taken after this
- * transaction called lock_ticks(): no tick may lie between.  A reader in that session's snapshot
- * sees what a consumer has applied that has finished the tick.
+ * i_snapshot -- the result of txid_current_snapshot() in another session, taken after this
+ *     transaction called lock_ticks().  No other tick may lie in between.
+ *
+ * A reader in the snapshot of that session sees exactly what a consumer has applied after it
+ * finished the tick.
  */
 declare
     v_queue pgq.queue;

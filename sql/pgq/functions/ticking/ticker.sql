@@ -5,17 +5,18 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes a tick for one queue if it is due; returns its id, or null when it was not due.
+ * Creates a tick for one queue if it is due.  Returns its id, or null when no tick is due.
  *
- * Belongs into a transaction of its own: events of the same transaction and the lock on the
- * queue wait for its end.  The commit is durable whatever synchronous_commit is by default.
+ * Call it in a transaction of its own.  Otherwise events of the same transaction and the lock on
+ * the queue wait for the end of that transaction.  The commit is durable, whatever
+ * synchronous_commit is by default.
  */
 declare
     v_queue pgq.queue;
 begin
     perform pgq._require_ticks(i_queue_name);
     select * into v_queue from pgq.queue where queue_name = i_queue_name;
-    -- The look without a lock is the usual end.  A lock would use up a transaction id and write
+    -- The check without a lock is the usual end.  A lock would consume a transaction id and write
     -- to disk many times a second on an idle server.
     if not pgq._tick_due(v_queue) then
         return null;
@@ -35,9 +36,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the due ticks of all queues that tick here and are not paused; returns their number.
+ * Creates the due ticks of all queues with a local ticker that is not paused.  Returns their number.
  *
- * A queue that somebody else is ticking, rotating or comparing is left for the next call.
+ * A queue that another session is ticking, rotating or comparing waits for the next call.
  */
 declare
     v_queue pgq.queue;
@@ -58,7 +59,7 @@ begin
                 if exists (select 1 from pgq.queue where queue_id = v_queue.queue_id) then
                     raise;
                 end if;
-                -- It was dropped at this moment.
+                -- The queue was dropped at this moment.
                 continue;
         end;
         perform 1
@@ -88,13 +89,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes a tick that was made elsewhere first, with the same id, time and event sequence.
+ * Copies a tick of another node, with its id, time and event sequence.  Returns the id.
  *
- * For queues with external ticker (branch nodes), after the events of the tick are committed.
- * Raises both sequences so that they go on there should this node become the root.
+ * For queues with an external ticker (branch nodes), after the events of the tick are committed.
+ * The function raises both sequences of the queue.  So their values stay valid if this node
+ * becomes the root.
  *
- * Ticks have to come in their order (LD103): one in front of another would see more than that, and
- * consumers behind it would get events twice.
+ * Ticks must arrive in order (LD103).  A tick inserted before another one would contain later
+ * events, and consumers would get these events twice.
  */
 declare
     v_queue pgq.queue;
