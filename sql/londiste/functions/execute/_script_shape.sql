@@ -4,7 +4,11 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-/* What a table is, as far as events and copies depend on it: its number, then columns; NULL when it is not there. */
+/*
+ * Returns the definition of a table that events and copies depend on: its oid, then columns.
+ *
+ * NULL when the table does not exist.
+ */
 select format('%s %s', c.oid, (
     select md5(string_agg(format('%s %s %s %s', a.attnum, a.attname, a.atttypid, a.attgenerated), ','
         order by a.attnum))

@@ -9,12 +9,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What a person has decided about a script that failed here, or waits to be run.
+ * Stores an operator's decision about a script that failed on this node or waits to run.
  *
- * i_decision -- retry: try it again; skip: it is not run here; mark-done: it was done by hand.
- * On the root a script that is marked is sent to the other nodes, one that is skipped is not.
+ * i_decision -- retry: run it again; skip: do not run it on this node; mark-done: it was run
+ *     manually.  The root sends a script with mark-done to the other nodes, and one with skip not.
  *
- * 200 noted; 403 the script neither failed nor waits, or it runs; 404 unknown script or no node here.
+ * ret_code -- 200 stored; 403 the script has not failed and does not wait, or it is running; 404
+ *     unknown script, or no node of the queue.
  */
 declare
     v_script londiste.script_state;

@@ -8,9 +8,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Ends what execute_start() began, in the same transaction; the root sends the script to all nodes.
+ * Completes execute_start(), in the same transaction; the root sends the script to all nodes.
  *
- * 200 done; 404 it was not begun, or no node here.
+ * ret_code -- 200 done; 404 the script was not started, or no node of the queue.
  */
 declare
     v_sql text;

@@ -11,12 +11,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes that a script is run here now; the caller runs it in the same transaction, and calls execute_finish().
+ * Registers that a script runs on this node.
  *
- * i_attrs -- url-encoded conditions, NULL for none; the caller has looked at them.
+ * The caller then runs the script in the same transaction and calls execute_finish().
  *
- * 200 run it; 201 it has run already: do not; 401 the root is expected, and this is not the root; 404 no node here.
- * Below the root a script that came by another queue with the same name and text has run already, too.
+ * i_attrs -- url-encoded conditions, NULL for none; the caller has checked them.
+ *
+ * ret_code -- 200 run the script; 201 do not run it, it has run already; 401 the root is expected,
+ *     and this node is not the root; 404 this database is no node of the queue.
+ *
+ * Below the root, a script with the same name and text from another queue counts as run already.
  */
 declare
     v_root boolean;
@@ -33,7 +37,7 @@ begin
         return;
     end if;
 
-    -- Queues that are merged here bring the same script more than once.
+    -- Queues that are merged on this node deliver the same script more than once.
     if not v_root and exists (
         select from londiste.applied_execute a
         where a.execute_file = i_file_name
@@ -57,7 +61,7 @@ begin
             into ret_code, ret_note;
         return;
     end if;
-    -- What somebody has changed before is no change of this script.
+    -- Earlier changes of other sessions are no change of this script.
     perform londiste._note_versions(false);
     select 200, format('Executing: %s', i_file_name) into ret_code, ret_note;
 end;
@@ -74,7 +78,7 @@ returns record
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The same for a script without conditions. */
+    /* Registers that a script without conditions runs on this node. */
     select s.ret_code, s.ret_note
     from londiste.execute_start(i_queue_name, i_file_name, i_sql, i_expect_root, null::text) s;
 $$;

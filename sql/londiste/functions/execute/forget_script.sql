@@ -4,9 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets that a script has run on this node, so that one of its name runs again; true when it was known.
+ * Deletes the record that a script has run on this node, so that a script of this name can run again.
  *
- * For a root that was lost and comes back: what ran there only was undone by hand.
+ * Returns true when there was a record.  For a failed root that rejoins: the effects of scripts that
+ * ran only there were undone manually.
  */
 declare
     v_known boolean;

@@ -16,7 +16,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The scripts of a queue that this node has met in the last months, and how they fare, oldest first.
+ * Returns the scripts of a queue on this node in the last months with their state, oldest first.
  *
  * state -- as in londiste.script_state; done when the script was applied with its batch.
  */

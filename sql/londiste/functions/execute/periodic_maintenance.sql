@@ -5,11 +5,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets scripts that ran more than three months ago, and makes captures anew whose tables have changed, where
- * that locks no table.  Notes what became of partitions without an event, and which replicated
- * tables DDL has rewritten.
+ * Runs the periodic maintenance of the schema londiste.  Always returns 0: no further call is due.
  *
- * Always 0: the ticker need not call again.
+ * * It deletes records of scripts that ran more than three months ago.
+ * * It recreates captures whose tables have changed, where that locks no table.
+ * * It records partitions that were detached or dropped without an event.
+ * * It records replicated tables that DDL has rewritten.
  */
 begin
     delete from londiste.applied_execute
@@ -21,7 +22,7 @@ begin
     begin
         perform londiste._watch_partitions();
     exception when others then
-        -- Somebody has locked a partition, for instance: the next maintenance looks again.
+        -- For example, another session has locked a partition; the next maintenance checks again.
         raise warning 'partitions of captured tables: %', sqlerrm;
     end;
     perform londiste._note_versions(false);

@@ -4,9 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes all captures of this database anew whose tables have changed; their names.
+ * Recreates all captures of this database whose tables have changed.  Returns the table names.
  *
- * For the transaction of the change, which has the table locked already.
+ * Call it in the transaction of the change, which already locks the table.
  */
 declare
     v_capture record;

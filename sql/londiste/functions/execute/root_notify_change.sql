@@ -7,9 +7,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Sends a message about tables to all nodes.  1 when sent.
+ * Sends a message about tables to all nodes.  Returns 1.
  *
- * Errors: LD101 on a node that is not the root, LD001 for an unknown queue.
+ * Raises LD101 on a node that is not the root, LD001 for an unknown queue.
  */
 begin
     if not pgq_node.is_root_node(i_queue_name) then

@@ -8,10 +8,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What has changed since script_guard() told i_before: the tables of this node's queues, and how.
+ * Returns the replicated tables that a script has changed, and how.
  *
- * change -- gone: dropped, renamed or made anew; columns: other ones, or other types.
- * A row without table_name and with the change ours: our own schemas are not what they were.
+ * i_before -- the result of script_guard() before the script.
+ * change -- gone: dropped, renamed or recreated; columns: other columns or types; ours (without
+ *     table_name): Londiste's own schemas have changed.
  */
 select t.key,
     case when split_part(t.now, ' ', 1) = split_part(t.value, ' ', 1) then 'columns' else 'gone' end

@@ -5,9 +5,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What a script must leave alone, as it is now: compared by script_changes() behind the script.
+ * Returns the current state of all objects that a script must not change, for script_changes().
  *
- * The tables of all queues that are kept here, and the relations of our own schemas.
+ * It covers the local tables of all queues, and the relations of Londiste's own schemas.
  */
 select jsonb_build_object(
     'tables', (
@@ -27,7 +27,7 @@ select jsonb_build_object(
             join pg_namespace n on n.oid = c.relnamespace
         where n.nspname in ('pgq', 'pgq_node', 'pgq_ext', 'pgq_coop', 'londiste')
             and c.relkind in ('r', 'v', 'S', 'p')
-            -- These come and go with queues, batches and copies.
+            -- Created and dropped with queues, batches and copies.
             and c.relname !~ '^(event_[0-9]|staged_)'
             and not exists (
                 select from pg_inherits h

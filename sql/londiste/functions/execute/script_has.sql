@@ -8,10 +8,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether this node has what a script asks for.
+ * Returns whether this node fulfils a condition of a script.
  *
- * i_condition -- local-table, local-sequence: attached here; local-destination: attached, and its table exists;
- * need-table, need-sequence, need-view, need-schema: it exists; need-function: so does name(number of arguments).
+ * i_condition -- local-table, local-sequence: i_value is local on this node; local-destination: it is
+ *     local, and its table exists; need-table, need-sequence, need-view, need-schema: it exists;
+ *     need-function: name(number of arguments) exists.
  */
 select case i_condition
     when 'local-table' then exists (

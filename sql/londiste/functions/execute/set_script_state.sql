@@ -12,9 +12,9 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes how a script fares: pending, running or failed.
+ * Stores the state of a script: pending, running or failed.
  *
- * What a person has decided meanwhile (skipped, marked) stays.
+ * A decision that an operator made during the run (skipped, marked) stays.
  */
 insert into londiste.script_state as s
     (queue_name, execute_file, state, way, started, statement, error, execute_sql, execute_attrs, started_at)

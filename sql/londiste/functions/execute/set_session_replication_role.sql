@@ -5,13 +5,15 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Sets session_replication_role to origin, replica or local, for the session or (is_local)
- * until the transaction ends.
+ * Sets session_replication_role to origin, replica or local.
  *
- * It helps callers only where the owner of this function may set it: a superuser, or a
- * role with GRANT SET ON PARAMETER.  For the session only for who may set it himself: a session
- * that stays a replica writes without triggers and foreign keys, and behind a pooler somebody else
- * has it next.  Error LD005 for another value, 42501 where it is for the transaction only.
+ * is_local -- true: until the transaction ends; false: for the session.
+ *
+ * The function works only where its owner may set the parameter: a superuser, or a role with GRANT
+ * SET ON PARAMETER.  For the session, the caller must have that right, too: a replica session
+ * writes without triggers and foreign keys, and after a pooler another client gets it next.
+ *
+ * Raises LD005 for another value, and 42501 where the caller may set it for the transaction only.
  */
 declare
     v_caller name := pgq._caller();
@@ -24,7 +26,7 @@ begin
             hint = 'use origin, replica or local';
     end if;
     if is_local is not true and not v_may then
-        -- The function is one of PostgreSQL 15.
+        -- The function exists since PostgreSQL 15.
         if current_setting('server_version_num')::int4 >= 150000 then
             execute 'select has_parameter_privilege($1, ''session_replication_role'', ''set'')'
             into v_may

@@ -5,9 +5,9 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The stored statement of a foreign key, with the schemas of both tables.
+ * Returns the stored statement of a foreign key, with the schemas of both tables.
  *
- * The original stores names as its session saw them, without a schema that was in its path.
+ * Londiste 3 stores names as its session saw them, without a schema that was in its path.
  */
 select format('ALTER TABLE %s%s ADD CONSTRAINT %I %s',
         case when i_key.fkey_def ~* '^\s*alter\s+table\s+only\M' then 'ONLY ' else '' end,

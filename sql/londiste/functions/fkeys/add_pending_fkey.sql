@@ -9,9 +9,9 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
     /*
-     * Remembers a foreign key that is to be made when both tables are in step.
+     * Stores a foreign key that must be created when both tables are in sync.
      *
-     * i_fkey_def -- the whole ALTER TABLE statement.  One that is remembered already stays.
+     * i_fkey_def -- the whole ALTER TABLE statement.  A key that is stored already does not change.
      */
     insert into londiste.pending_fkeys (from_table, to_table, fkey_name, fkey_def)
     values (londiste.make_fqname(i_from_table), londiste.make_fqname(i_to_table),

@@ -4,9 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Takes a foreign key off and remembers how to make it again.  1 done, 0 no such key.
+ * Drops a foreign key and stores how to restore it.  Returns 1, or 0 when the key does not exist.
  *
- * A key that is just coming back, its rows not checked yet, is remembered as it was before.
+ * A key that is being restored, and is not validated yet, is stored as it was before.
  */
 declare
     v_key londiste.pending_fkeys;

@@ -6,8 +6,9 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
     /*
-     * All foreign keys from or to a table, each with the statement that makes it again.
-     * Keys that a partition inherits are left out: they live and die with the parent's.
+     * Returns all foreign keys from or to a table, each with the statement that creates it.
+     *
+     * Keys that a partition inherits are excluded: they are created and dropped with the parent's key.
      */
     select nf.nspname || '.' || cf.relname,
            nt.nspname || '.' || ct.relname,

@@ -6,7 +6,7 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
     /*
-     * What find_table_fkeys() says of each of several tables, in one look at the catalog.
+     * Returns the rows of find_table_fkeys() for several tables, with one scan of the catalog.
      */
     with wanted as materialized (
         select londiste.find_table_oid(t.name) as oid

@@ -5,7 +5,7 @@ stable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* Foreign keys from or to a table that wait to be made again. */
+    /* Returns the foreign keys from or to a table that wait to be restored. */
     select f.*
     from londiste.pending_fkeys f
     where londiste.make_fqname(i_table_name) in (f.from_table, f.to_table)

@@ -6,11 +6,11 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
     /*
-     * Foreign keys that may be made again, and by the worker of this queue.
+     * Returns the foreign keys that the worker of this queue can restore now.
      *
-     * Both tables are replicated here, in every queue that fills them state is ok and no
-     * copy snapshot is left, and of those queues this is the one that is asked: a root
-     * before a branch that others merge into, before the lowest name.
+     * Both tables are replicated on this node.  In every queue that fills them their state is ok, and no
+     * copy snapshot is left.  If several queues qualify, one of them restores the key: a root before
+     * a branch into which others merge, before the lowest name.
      */
     select f.*
     from londiste.pending_fkeys f,

@@ -7,15 +7,17 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes a foreign key again.
+ * Restores a foreign key.
  *
- * Not lazy: runs the whole statement, which holds locks on both tables while it reads the
- * rows; returns ''.  Lazy: runs nothing but returns the next statement, first one that adds
- * the key without looking at the rows, then one that looks at them under a weak lock, and
- * '' when all is done.  The caller runs it, commits and asks again.
+ * i_lazy -- false (default): run the whole statement, which locks both tables while it reads the
+ *     rows, and return ''.  true: run nothing and return the next statement.
  *
- * A partitioned table cannot have a key that is not checked before PostgreSQL 18: there the first
- * statement looks at the rows, too.
+ * With i_lazy the first statement adds the key without reading the rows.  The second one validates
+ * the rows under a weak lock.  '' means that all is done.  The caller runs each statement,
+ * commits and calls again.
+ *
+ * Before PostgreSQL 18 a partitioned table cannot have a key that is not validated.  There the first
+ * statement reads the rows, too.
  */
 declare
     v_key londiste.pending_fkeys;
@@ -30,7 +32,7 @@ begin
     end if;
     v_key.fkey_def := londiste._fkey_statement(v_key);
 
-    -- A key that was NOT VALID or NOT ENFORCED before comes back as it was.
+    -- A key that was NOT VALID or NOT ENFORCED before is restored in that state.
     v_leave_as_is := v_key.fkey_def ~ '\mNOT (VALID|ENFORCED)$';
 
     select c.convalidated into v_validated

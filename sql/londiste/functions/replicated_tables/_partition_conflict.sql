@@ -8,10 +8,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Why a table cannot be replicated beside what the queue has already on this node; NULL when it can.
+ * Returns why a table cannot be added to a queue on this node; NULL when it can.
  *
- * A partition and the table it belongs to, both in one queue, would have every change told twice, and the
- * copy of one would empty the other.  Of a foreign table nothing is captured.
+ * A partition and its partitioned table cannot both be in one queue.  Each change would be captured
+ * twice, and the copy of one table would truncate the other.  A foreign table cannot be captured.
  */
 with this as (
     select londiste.find_table_oid(i_dest_table) as oid

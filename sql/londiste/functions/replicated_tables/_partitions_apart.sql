@@ -5,7 +5,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether partitions of the table that i_relid is, or is a partition of, are in the queue by themselves.
+ * Returns whether the queue contains single partitions of a table.
+ *
+ * i_relid -- the partitioned table, or one of its partitions.
  */
 select exists (
     select

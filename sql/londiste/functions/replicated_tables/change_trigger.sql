@@ -7,15 +7,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives a table of a queue another trigger, with the arguments and operations of the one it has;
- * false when it has that one.
+ * Replaces the trigger of a table in a queue, keeping its arguments and operations.
  *
- * i_table_name -- the table as it is registered.  i_flag -- C our own capture, L logutriga, J
- * jsontriga, Q sqltriga.
+ * i_table_name -- the registered name of the table.
+ * i_flag -- C native capture, L logutriga, J jsontriga, Q sqltriga.
  *
- * No change is lost: the table is locked against readers and writers from the beginning, so set
- * lock_timeout.  Arguments that the other trigger does not take are an error, and nothing is changed.
- * LD004 for a table without a trigger of the queue.
+ * Returns false when the table already has this trigger.
+ *
+ * No change is lost: the function locks the table against readers and writers from the start.  Set
+ * lock_timeout.  If the new trigger does not accept an argument, the function raises an error and
+ * changes nothing.  Raises LD004 for a table without a trigger of the queue.
  */
 declare
     v_table text := londiste.make_fqname(i_table_name);

@@ -12,22 +12,22 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Puts the triggers of one queue on a table: capture on root and branch, deny on a leaf.
+ * Creates the triggers of one queue on a table: capture on root and branch, deny on a leaf.
  *
- * i_trg_args -- trigger arguments, and words for this function: tgflags=LETTERS, skip.
- * tgflags -- B before, A after (default); the compatible Q sqltriga, L logutriga (default),
- *     J jsontriga, or C our own generated capture; I, U, D which changes (default all);
- *     S skip.  Of one group the letter that stands later in this list wins.
+ * i_trg_args -- trigger arguments, and options of this function: tgflags=LETTERS, skip.
+ * tgflags -- B before, A after (default); Q sqltriga, L logutriga (default), J jsontriga, or C
+ *     native capture; I, U, D operations (default all); S skip.  Of letters that exclude each
+ *     other, the last one in this list applies.
  *
- * Without a letter a trigger is made that every program of the family can read; form= and ops=
- * are options of our own capture, and choose it.  A skipping trigger, a BEFORE trigger and
- * ev_type=, ev_data=, ev_extra1= are things only the compatible triggers do.
+ * By default the function creates a trigger whose events every program of Londiste 3 and PgQ can
+ * read.  form= and ops= are options of the native capture, and select it.  Only compatible
+ * triggers support skipping, BEFORE, ev_type=, ev_data= and ev_extra1=.
  *
  * Takes SHARE ROW EXCLUSIVE on the table: callers set lock_timeout.
  *
- * 200 created or already so; 400 unknown letter; 403 AFTER trigger on a table whose other
- * trigger skips rows; 404 no such table; 405 several skipping triggers, or skip without a
- * BEFORE trigger.
+ * ret_code -- 200 created, or existed already; 400 unknown letter; 403 AFTER trigger on a table
+ *     whose other trigger skips rows; 404 no such table; 405 several skipping triggers, or skip
+ *     without a BEFORE trigger.
  */
 declare
     v_dest text := londiste.make_fqname(coalesce(i_dest_table, i_table_name));
@@ -109,7 +109,7 @@ begin
                 into ret_code, ret_note;
             return;
         end if;
-        -- The one that suppresses the row has to fire last, ours is logged before it.
+        -- The trigger that suppresses the row must fire last; Londiste's trigger logs before it.
         if not starts_with(v_others[1], 'zzz_') then
             execute format('alter trigger %I on %s rename to %I',
                 v_others[1], londiste.quote_fqname(v_dest), left('zzz_' || v_others[1], 63));
@@ -122,7 +122,7 @@ begin
     if exists (select from unnest(v_args) a where a ~ '^(when|ev_\w+)=')
         and not exists (select from unnest(v_args) a where starts_with(a, 'search_path='))
     then
-        -- The path of a trigger that is there stays: its expressions mean what they meant.
+        -- The path of an existing trigger stays: its expressions keep their meaning.
         v_args := londiste._with_path(v_args || array(
             select a.arg
             from pg_trigger t
@@ -185,8 +185,8 @@ begin
         v_function,
         (select string_agg(quote_literal(a.arg), ', ' order by a.nr)
          from unnest(v_args) with ordinality a (arg, nr)));
-    -- A statement trigger cannot rename the table of its event.  Where the names differ
-    -- TRUNCATE is refused, because its event would empty another table elsewhere.
+    -- A statement trigger cannot rename the table of its event.  Where the names differ,
+    -- TRUNCATE is refused, because its event would truncate another table on other nodes.
     execute format('create trigger %I after truncate on %s for each statement'
             || ' execute function pgq.sqltriga(%L%s)',
         v_truncate_name, londiste.quote_fqname(v_dest), i_queue_name,

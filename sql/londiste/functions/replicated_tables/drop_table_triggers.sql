@@ -4,10 +4,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Takes every trigger that writes to the queue, or denies writes for it, off a table.
+ * Drops every trigger of a table that writes to the queue, or denies writes for it.
  *
- * i_table_name -- as the queue knows it; where it has another name here, that one is used.
- * A table that is gone already is no error.
+ * i_table_name -- name of the table in the queue.  If the table has another name in this database,
+ *     the function uses that name.
+ *
+ * A table that does not exist is no error.
  */
 declare
     v_table text := londiste.make_fqname(i_table_name);

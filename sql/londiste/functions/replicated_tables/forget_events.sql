@@ -5,11 +5,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Deletes the events of a table from the queue of a branch; their number.
+ * Deletes the events of a table from the queue of a branch.  Returns their number.
  *
- * For tables of which the branch holds less from now on than its provider: what came before was
- * handed on whole.  0 where the node has no queue of its own; LD003 when it is the root, or no
- * node, LD004 when the table is not one of this node.
+ * For tables of which the branch replicates a smaller subset from now on than its provider: earlier
+ * events were forwarded completely.
+ *
+ * Returns 0 where the node has no queue of its own.  Raises LD003 when the node is the root, or
+ * the database is no node; LD004 when the table is not local.
  */
 declare
     v_table text := londiste.make_fqname(i_table_name);

@@ -9,7 +9,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The tables and sequences that a node follows and could not add, why, and since when.
+ * Returns the tables and sequences that a node could not add automatically, why, and since when.
  */
 select f.object_name, f.message, f.first_seen
 from londiste.follow_error as f

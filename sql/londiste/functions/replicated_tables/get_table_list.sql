@@ -15,8 +15,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
     /*
-     * The tables of a queue in the order of adding; copy_role and copy_pos are what
-     * _coordinate_copy() says.
+     * Returns the tables of a queue, in the order in which they were added.
+     *
+     * copy_role, copy_pos -- the results of _coordinate_copy().
      */
     select t.table_name, t.local, t.merge_state, t.custom_snapshot, t.table_attrs,
            t.dropped_ddl, t.copy_role, t.copy_pos, t.dest_table

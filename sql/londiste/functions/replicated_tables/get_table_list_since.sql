@@ -17,12 +17,15 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What get_table_list() says, if it is not what the caller has seen: he tells the version that came
- * with it, NULL at first.  Otherwise no table.
+ * Returns the rows of get_table_list() if the list has changed since a version.
  *
- * The first row has the version and no table.  It stands for the versions of all registrations,
- * those of other queues too, since copy_role depends on them: whatever is committed changes it, in
- * whatever order, and who asks sees version and tables in one snapshot.
+ * i_version -- the version of the caller's last call; NULL at first.
+ *
+ * The first row contains the version and no table.  If nothing has changed, no other row follows.
+ *
+ * The version covers all registrations, including those of other queues, since copy_role depends
+ * on them.  Every committed change alters it, in whatever order changes commit.  The caller sees
+ * version and tables in one snapshot.
  */
 begin
     select count(*) || ' ' || coalesce(sum(hashtextextended(t.ctid::text || ' ' || t.xmin::text, 0)), 0)

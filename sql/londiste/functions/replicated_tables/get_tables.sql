@@ -16,13 +16,13 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
     /*
-     * What get_table_list() says, of some tables alone; NULL for all.
+     * Returns the rows of get_table_list() for some tables; NULL means all tables.
      *
-     * On the root of a combined queue a table is ok when every part of it is: what a part's copy
-     * brings is in no event, so nobody may copy the table from here before.
+     * On the root of a combined queue a table is ok when it is ok in every part.  The rows of a part's
+     * copy are in no event, so no node may copy the table from here earlier.
      *
-     * copy_role and copy_pos are asked for only where several registrations fill one table: for
-     * each they look at all the others.
+     * copy_role, copy_pos -- computed only where several registrations fill one table: each of them is
+     *     compared with all others.
      */
     with shared as materialized (
         select coalesce(s.dest_table, s.table_name) as dest
@@ -47,7 +47,7 @@ as $$
            t.custom_snapshot, t.table_attrs,
            t.dropped_ddl, c.copy_role, coalesce(c.copy_pos, 0), t.dest_table
     from londiste.table_info t
-        -- the condition inside is checked first: not evaluated for tables that do not copy
+        -- The condition inside is checked first: not evaluated for tables that do not copy.
         left join lateral (
             select p.copy_role, p.copy_pos
             from londiste._coordinate_copy(t.queue_name, t.table_name) p

@@ -8,11 +8,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes that the queue carries a table.  Whether its data is kept here is another question.
+ * Registers a table in the queue.  It does not make the table local on this node.
  *
- * A leaf that merges into another queue tells that queue as well.
+ * A leaf that merges into a combined queue registers the table in that queue as well.
  *
- * 200 noted, also when it was before; 400 no node here.
+ * ret_code -- 200 registered, now or earlier; 400 this database is no node of the queue.
  */
 declare
     v_table text := londiste.make_fqname(i_table_name);

@@ -8,9 +8,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets a table of the queue.  Where it is local it becomes an ordinary table again.
+ * Removes a table from the queue.  A local table becomes an ordinary table again.
  *
- * 200 removed; 400 not known.
+ * ret_code -- 200 removed; 400 unknown table.
  */
 declare
     v_table text := londiste.make_fqname(i_table_name);

@@ -13,21 +13,23 @@ as $$
 /*
  * Replicates a table on this node.
  *
- * On the root the table becomes part of the queue, with state ok.  Elsewhere it must be
- * part of it already; its state is NULL, which lets the worker copy it, or ok where rows are
- * expected to be there.
+ * On the root the function adds the table to the queue, with state ok.  On other nodes the table
+ * must be in the queue already.  There its state is NULL, so that the worker copies it.  With
+ * expect_sync its state is ok.
  *
  * i_trg_args -- arguments for the triggers (see create_trigger) and the words expect_sync,
  *     skip_truncate, merge_all, no_merge, virtual_table, no_triggers, skip, insert_only, whole_row.
  *     insert_only admits a table without key: inserts are captured, updates and deletes
- *     fail where they are made.
+ *     fail on the root.
  * i_table_attrs -- url-encoded key=value pairs.
  * i_dest_table -- name of the table in this database, when it differs.
  *
- * 200 added, or was added with the same attributes; 301 added, but another trigger fires
- * before ours; 400 no key, no node here, bad flag; 404 no such table, or not in the queue;
- * 405 words or sources that do not fit together; 410 added before with other attributes.
- * On 4xx nothing is done if the caller rolls back, as callers of such functions do.
+ * ret_code -- 200 added, or added before with the same attributes; 301 added, but another
+ *     trigger fires before Londiste's trigger; 400 no key, no node of this queue, or bad flag; 404
+ *     no such table, or not in the queue; 405 options or sources that conflict; 410 added before
+ *     with other attributes.
+ *
+ * On a code of 400 or above the caller must roll back; then nothing is changed.
  */
 declare
     v_table text := londiste.make_fqname(i_table_name);
@@ -80,7 +82,7 @@ begin
         and not exists (select from unnest(v_words) w
                         where w in ('insert_only', 'whole_row') or starts_with(w, 'pkey='))
         and coalesce(londiste.find_column_types(v_dest), '') not like '%k%'
-        -- The first part of a merged copy has taken the key off, for a while.
+        -- The first part of a merged copy has dropped the key for the time of the copy.
         and not exists (select from londiste.table_info t
                         where t.queue_name <> i_queue_name
                             and t.dropped_ddl is not null
@@ -136,7 +138,7 @@ begin
             and coalesce(t.dest_table, t.table_name) = v_dest
             and exists (select from pgq_node.subscriber_info s where s.queue_name = t.queue_name);
         if found then
-            -- What the copy brings would be in no event of the combined queue, whose subscribers may
+            -- The rows of the copy would be in no event of the combined queue, whose subscribers may
             -- have copied the table already.
             select 405, 'Table ' || v_dest || ' is in combined queue ' || v_queue
                 || ' already, remove-table there first' into ret_code, ret_note;
@@ -185,7 +187,7 @@ begin
         dest_table = nullif(v_dest, v_table)
     where queue_name = i_queue_name and table_name = v_table;
     if v_state is null then
-        -- The worker need not look for it.
+        -- The worker need not check for it.
         perform pg_notify('londiste_tables', left(q, 1000)) from unnest(i_queue_name || v_siblings) q;
     end if;
 
@@ -194,8 +196,8 @@ begin
                         where t.queue_name = v_node.combined_queue
                             and t.table_name = v_table and t.local)
     then
-        -- What is in the combined queue is what this node keeps, whole: filters and ways of copying
-        -- are the part's own.
+        -- The combined queue contains all rows that this node keeps.  Filters and copy modes
+        -- belong to the part.
         select a.ret_code, a.ret_note into ret_code, ret_note
         from londiste.local_add_table(v_node.combined_queue, v_table,
             array(select w
@@ -253,7 +255,7 @@ returns record
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The same under the name that the events have. */
+    /* Replicates a table that has the same name in the events and in this database. */
     select a.ret_code, a.ret_note
     from londiste.local_add_table(i_queue_name, i_table_name, i_trg_args, i_table_attrs, null::text) a;
 $$;
@@ -268,7 +270,7 @@ returns record
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The same without attributes. */
+    /* Replicates a table without attributes. */
     select a.ret_code, a.ret_note
     from londiste.local_add_table(i_queue_name, i_table_name, i_trg_args, null::text, null::text) a;
 $$;
@@ -282,7 +284,7 @@ returns record
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The same with nothing special. */
+    /* Replicates a table with default options. */
     select a.ret_code, a.ret_note
     from londiste.local_add_table(i_queue_name, i_table_name, null::text[], null::text, null::text) a;
 $$;

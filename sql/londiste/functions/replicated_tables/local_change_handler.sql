@@ -10,9 +10,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives a local table new attributes and the triggers that go with them.
+ * Replaces the attributes of a local table and creates the triggers that they need.
  *
- * 200 changed; 400 no node here; 404 not local; the codes of create_trigger.
+ * ret_code -- 200 changed; 400 this database is no node of the queue; 404 not local; the codes of
+ *     create_trigger.
  */
 declare
     v_table text := londiste.make_fqname(i_table_name);

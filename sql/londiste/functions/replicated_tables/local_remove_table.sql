@@ -8,12 +8,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stops replicating a table on this node; on the root everywhere.
+ * Stops replicating a table on this node; on the root, on all nodes.
  *
- * The rows stay, except those of a copy that was under way: they are half a table.  Worker and copy
- * process hear of it at once (channel londiste_tables).
+ * The rows stay.  Exception: the rows of an unfinished copy are deleted, because the table is
+ * incomplete.  Worker and copy process are notified at once (channel londiste_tables).
  *
- * 200 removed; 400 not known, or not local.
+ * ret_code -- 200 removed; 400 unknown table, or not local.
  */
 declare
     v_table text := londiste.make_fqname(i_table_name);

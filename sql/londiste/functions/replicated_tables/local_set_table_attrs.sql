@@ -9,9 +9,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores the attributes of a local table (url-encoded); the name must be complete.
+ * Stores the attributes of a local table (url-encoded); the table name must include the schema.
  *
- * 200 stored; 404 not local.
+ * ret_code -- 200 stored; 404 not local.
  */
 begin
     update londiste.table_info

@@ -10,13 +10,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores state and copy snapshot of a table; the name must be complete.
+ * Stores state and copy snapshot of a table; the table name must include the schema.
  *
- * Statements that put back what a copy took off belong to in-copy and catching-up: while
- * there are some, another state is refused by the check on the table.  The worker hears of it at
- * once (channel londiste_tables).
+ * The statements that restore what a copy has dropped exist only in the states in-copy and
+ * catching-up.  While there are some, a check of the table refuses other states.  The worker is
+ * notified at once (channel londiste_tables).
  *
- * 200 stored; 404 not known.
+ * ret_code -- 200 stored; 404 unknown table.
  */
 begin
     update londiste.table_info

@@ -9,9 +9,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores the statements that put back what a copy takes off the table; NULL when it is back.
+ * Stores the statements that restore what a copy has dropped; NULL when all is restored.
  *
- * 200 stored; 404 not local.
+ * ret_code -- 200 stored; 404 not local.
  */
 begin
     update londiste.table_info

@@ -8,17 +8,19 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What could be added here: 'r' tables and 'S' sequences.
+ * Returns the tables ('r') and sequences ('S') that could be added on this node.
  *
- * On the root those of the database that are not in the queue, outside of the schemas of
- * the system and of replication; elsewhere those of the queue that are not local.  Not among
- * them, because they cannot be replicated: what is in a schema with a dot in its name, which has no
- * name in the queue, where the first dot splits; and what is unlogged, which a crash empties.
- * The command londiste missing names them.
- * A partitioned table stands for its partitions, until one of them is in the queue by itself: then
- * the others are listed, and it is not.
+ * On the root: those of the database that are not in the queue, except in the schemas of the system
+ * and of replication.  On other nodes: those of the queue that are not local.
  *
- * Error LD001 for an unknown queue.
+ * Objects that cannot be replicated are not listed.  A schema with a dot in its name has no name in
+ * the queue, where the first dot separates schema and name.  An unlogged table is truncated by
+ * a crash.  The command londiste missing lists these objects.
+ *
+ * A partitioned table represents its partitions.  If the queue contains one of the partitions, the
+ * other partitions are listed instead.
+ *
+ * Raises LD001 for an unknown queue.
  */
 begin
     if pgq_node.is_root_node(i_queue_name) then

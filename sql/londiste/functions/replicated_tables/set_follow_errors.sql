@@ -8,9 +8,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes what a node follows and could not add, in the place of what was noted before; how many.
+ * Stores the tables and sequences that a node could not add automatically.  Returns their number.
  *
- * i_names, i_messages -- tables and sequences by their names in the queue, and why, in one order.
+ * The new list replaces the stored one.
+ *
+ * i_names, i_messages -- names in the queue, and the reasons, in the same order.
  */
 begin
     delete from londiste.follow_error

@@ -8,7 +8,7 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The sequences of a queue, in the order of adding. */
+    /* Returns the sequences of a queue, in the order in which they were added. */
     select s.seq_name, s.last_value, s.local
     from londiste.seq_info s
     where s.queue_name = i_queue_name

@@ -8,9 +8,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets a sequence of the queue; on the root the news goes to all nodes.
+ * Removes a sequence from the queue; the root also sends the removal to all nodes.
  *
- * 200 removed; 400 not known.
+ * ret_code -- 200 removed; 400 unknown sequence.
  */
 declare
     v_seq text := londiste.make_fqname(i_seq_name);

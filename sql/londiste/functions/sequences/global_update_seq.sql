@@ -10,14 +10,15 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores a published value; where the sequence is local it is moved there, never back.
+ * Stores a published value of a sequence.  A local sequence advances to it, and never moves back.
  *
- * i_how -- what the root says of it: back (the sequence descends), cycle (it goes round), exact
- *     (the root is stopped, this is its last value), unused (the same, and the root has not handed
- *     out the value itself: it is the next one), anything else: it ascends, or is not known to
- *     do otherwise; then the sequence here, if there is one, tells.
+ * i_how -- kind of the value, from the root: back (the sequence descends), cycle (it cycles), exact
+ *     (the root has stopped; this is the last value), unused (the root has stopped; this is the
+ *     next value, not used yet).  Any other value: the sequence ascends, or its direction is
+ *     unknown.  Then the direction of the local sequence applies, if it exists.
  *
- * 200 stored; 402 on the root, which is the source of the values; 404 no node here.
+ * ret_code -- 200 stored; 402 on the root, which is the source of the values; 404 this database is
+ *     no node of the queue.
  */
 declare
     v_seq text := londiste.make_fqname(i_seq_name);
@@ -77,7 +78,7 @@ returns record
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The same where the root does not say how. */
+    /* Stores a published value of a sequence whose kind the root does not report. */
     select u.ret_code, u.ret_note
     from londiste.global_update_seq(i_queue_name, i_seq_name, i_value, null::text) u;
 $$;

@@ -8,13 +8,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Keeps a sequence of this database in step.
+ * Replicates a sequence on this node.
  *
- * On the root its value is published at once.  Elsewhere the sequence must be known in the
- * queue, and is raised to the published value.
+ * The root publishes its value at once.  On other nodes the sequence must be registered in the
+ * queue, and advances to the published value.
  *
- * 200 added; 201 was local already; 400 no such sequence or no node here; 404 not known in
- * the queue.
+ * ret_code -- 200 added; 201 was local already; 400 no such sequence, or no node of the queue; 404
+ *     not registered in the queue.
  */
 declare
     v_seq text := londiste.make_fqname(i_seq_name);

@@ -8,9 +8,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stops following a sequence here; on the root everywhere.
+ * Stops replicating a sequence on this node; on the root, on all nodes.
  *
- * 200 removed; 400 unknown on the root; 404 not local.
+ * ret_code -- 200 removed; 400 unknown on the root; 404 not local.
  */
 declare
     v_seq text := londiste.make_fqname(i_seq_name);

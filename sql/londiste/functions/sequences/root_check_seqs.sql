@@ -8,14 +8,17 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Publishes sequences that came close to their published value, i_buffer or more ahead.
+ * Publishes new values of sequences that are close to their published value.
  *
- * Subscribers are always ahead of the root (by one to three buffers of so many values), so that
- * those they hand out after a failover are new.  A buffer below 10, or NULL, means 10000.
- * _seq_ahead() says how far where the sequence ends, descends or cycles.  Only what is due is locked;
- * what another session publishes at the moment is left to it.
+ * i_buffer -- number of values by which published values are ahead, at least.  Below 10, or NULL:
+ *     10000.
  *
- * 100 done; 402 not the root; 404 no node here.
+ * Subscribers are one to three buffers ahead of the root.  So the values that they hand out after a
+ * failover are new.  _seq_ahead() computes the distance for sequences that end, descend or cycle.
+ * The function locks only sequences that are due, and skips those that another session is
+ * publishing.
+ *
+ * ret_code -- 100 done; 402 not the root; 404 this database is no node of the queue.
  */
 declare
     v_type text;
@@ -39,7 +42,7 @@ begin
         from londiste.seq_info s
         where s.queue_name = i_queue_name
             and s.local
-            -- a sequence that was dropped must not stop the others
+            -- A dropped sequence must not stop the others.
             and londiste.find_seq_oid(s.seq_name) is not null
         order by s.nr
     loop
@@ -62,6 +65,6 @@ returns record
 language sql
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The same with the buffer of 10000. */
+    /* Publishes new values of sequences with a buffer of 10000. */
     select c.ret_code, c.ret_note from londiste.root_check_seqs(i_queue_name, 10000::int8) c;
 $$;

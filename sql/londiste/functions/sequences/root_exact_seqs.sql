@@ -7,14 +7,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Publishes where every sequence of a root stands, exactly: the sequences and their last values.
+ * Publishes the exact values of all sequences of a root.  Returns the sequences and their values.
  *
- * For a switchover, after the last write: when a node has come to the next tick its sequences go
- * on where those of the root have stopped, unless another session has taken values there.  One that
- * was never used is unused there, too.  The first value taken here afterwards
- * publishes values ahead again (root_check_seqs).
+ * For a switchover, after the last write.  When a node has reached the next tick, its sequences
+ * continue where those of the root stopped, unless another session has taken values on that node.
+ * A sequence that was never used is unused on the node, too.  The first value taken on the root
+ * afterwards publishes values ahead again (root_check_seqs).
  *
- * Error LD101 where the node is no root.
+ * Raises LD101 when the node is not the root.
  */
 declare
     v_known record;

@@ -9,10 +9,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
     /*
-     * Where the sequences of this node are now, that are replicated and exist; unused: the value
-     * is the next one.
+     * Returns the current values of the replicated sequences that exist on this node.
      *
-     * For a switchover: read when nobody can write any more.
+     * unused -- true: the value was not used yet and is the next one.
+     *
+     * For a switchover: call it when no session can write any more.
      */
     select s.seq_name, v.last_value, v.unused
     from londiste.seq_info s, londiste._seq_state(s.seq_name) v

@@ -13,7 +13,7 @@ as $$
  * Returns what rebase_queues() would do, one row per queue.  Changes nothing, blocks no session.
  *
  * reason -- why the queue needs a rebase; null when its transaction ids fit this server.
- * ticks, events -- number of rows to rewrite; null where none is.
+ * ticks, events -- number of rows to rewrite; null for a queue that needs no rebase.
  */
 declare
     v_queue pgq.queue;
