@@ -3,9 +3,10 @@ returns void
 language plpgsql
 as $$
 /*
- * What write_as_owner() does after code of an owner has run in the session: settings are as they
- * were, and nothing waits that would run as the caller.  No search_path is pinned: the settings
- * that it restores have to outlive it.
+ * Restores the settings of the session after write_as_owner() has run an owner's code.
+ *
+ * It also checks that no deferred code waits that would run as the caller.  The function does not pin
+ * search_path: the restored settings must outlive it.
  */
 declare
     c_role constant text := 'session_replication_role';
@@ -16,7 +17,7 @@ begin
     reset all;
     -- The default may be anything.
     perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    -- What the session has, then what the transaction has; the search path has a value of the
+    -- The value of the session, then that of the transaction.  The search path has a value of the
     -- transaction by now, which hides the other one.
     perform set_config(n.name, n.value, false)
     from unnest(i_names, i_values) as n(name, value)

@@ -5,11 +5,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether an INSERT into a table may run functions that did not come with PostgreSQL: by triggers
- * that fire for replicated rows, constraints, defaults, indexes, rules, or types of columns.
+ * Returns whether an INSERT into a table may run functions that are not part of PostgreSQL.
  *
- * True for a partitioned table: its partitions may have any of these.  Extensions count: that a
- * function is one of theirs says nothing about what it does.
+ * Such functions may be in triggers that fire for replicated rows, constraints, defaults, indexes,
+ * rules, or types of columns.  True for a partitioned table, whose partitions may have any of these.
+ * Functions of extensions count, too, because membership does not limit what they do.
  */
 select c.relkind <> 'r' or c.relhasrules or c.relrowsecurity
     or exists (
@@ -18,7 +18,7 @@ select c.relkind <> 'r' or c.relhasrules or c.relrowsecurity
             and (t.tgenabled <> 'O'
                 or current_setting('session_replication_role') <> 'replica'))
     or exists (
-        -- What expressions depend on; functions and types of PostgreSQL itself are not in there.
+        -- What expressions depend on; functions and types of PostgreSQL itself are not listed there.
         select from (
             select 'pg_constraint'::regclass::oid as class, k.oid from pg_constraint k
             where k.conrelid = i_table and k.contype in ('c', 'x')

@@ -5,11 +5,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether tables of this owner are written as their owner: the owner could not become the caller,
- * and the caller can become the owner.
+ * Returns whether tables of this owner are written with the rights of their owner.
  *
- * False for tables of the caller and of superusers, for a caller that is no member of the owner,
- * and where the session has the setting run_as_owner off.
+ * They are when the caller can become the owner, and the owner cannot become the caller.  False for
+ * tables of the caller and of superusers, for a caller that is no member of the owner, and where
+ * the session has the setting run_as_owner off.
  */
 select not pg_has_role(i_owner, current_user, 'MEMBER')
     and pg_has_role(current_user, i_owner, 'MEMBER')

@@ -4,14 +4,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The function that runs a statement as the given role, created at the first call.
+ * Returns the function that runs a statement as the given role; the first call creates it.
  *
- * It is a security definer function of that role: inside of one PostgreSQL refuses SET ROLE and SET
- * SESSION AUTHORIZATION, so nothing that the statement calls can return to the role of the session.
- * A plain SET LOCAL ROLE would be undone by any trigger with RESET ROLE.
+ * It is a security definer function of that role.  In such a function PostgreSQL refuses SET ROLE and
+ * SET SESSION AUTHORIZATION.  So the called code cannot return to the role of the session.  With a
+ * plain SET LOCAL ROLE any trigger could do so by RESET ROLE.
  *
- * The role owns the function and could change it.  So it is in schema londiste_apply, which no role
- * but its owner may use: without USAGE no other role can name the function.  Error LD200 when the
+ * The role owns the function and could change it.  So it is in schema londiste_apply, which only the
+ * schema's owner may use: without USAGE no other role can name the function.  Raises LD200 when the
  * schema belongs to an untrusted role or has been granted to one.
  */
 declare

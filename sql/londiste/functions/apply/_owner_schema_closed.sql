@@ -5,8 +5,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Raises LD200 unless schema londiste_apply belongs to the caller or a superuser, and no other role
- * has a right on it.
+ * Raises LD200 unless only the caller or a superuser has rights on schema londiste_apply.
+ *
+ * The schema must belong to the caller or a superuser, and no other role may have a right on it.
  */
 begin
     if exists (

@@ -3,9 +3,10 @@ returns void
 language plpgsql
 as $$
 /*
- * Sets session_replication_role for the session or (i_is_local) for the transaction, also for a
- * caller that may do so by set_session_replication_role() only.  No search_path is pinned: the
- * setting has to outlive the function.
+ * Sets session_replication_role for the session or, with i_is_local, for the transaction.
+ *
+ * It works also for a caller that may do so only by set_session_replication_role().  The function
+ * does not pin search_path: the setting must outlive it.
  */
 begin
     perform pg_catalog.set_config(i_name, i_value, i_is_local);

@@ -8,8 +8,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes which way a large batch went, in the transaction that writes it; tasks that are late find
- * nothing to do from then on.
+ * Stores how a large batch was applied, in the transaction that writes it.
+ *
+ * After that, late tasks find nothing to do.
  *
  * i_way -- job, part or worker, see londiste.large_batch.
  */

@@ -7,7 +7,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes what a task has staged, in the transaction that has staged it.
+ * Stores the result of a task that has staged its slice, in the same transaction.
  */
 begin
     update londiste.large_batch_slice s

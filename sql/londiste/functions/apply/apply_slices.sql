@@ -10,7 +10,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The slices of an attempt that are staged, from the given one on, in their order.
+ * Returns the staged slices of an attempt in order, beginning with i_from_slice.
  */
 select s.slice, s.result
 from londiste.large_batch_slice s

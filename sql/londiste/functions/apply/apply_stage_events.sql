@@ -5,10 +5,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the table in which tasks of an attempt stage events as they are; its name.
+ * Creates the table in which tasks of an attempt stage unchanged events.  Returns its name.
  *
- * For programs that put events into queues.  It is swept with the attempt, and not logged.  Raises
- * if the attempt is not the current one of its queue.
+ * For programs that put events into queues.  The table is unlogged, and dropped with the attempt.
+ * Raises an error if the attempt is not the current one of its queue.
  */
 declare
     v_table text := format('londiste.%I', 'staged_events_' || i_attempt);
@@ -26,7 +26,7 @@ begin
         || ' (slice int4 not null, ev_id int8 not null, ev_time timestamptz not null,'
         || ' ev_type text, ev_data text,'
         || ' ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)';
-    -- Rows of a slice are read in their order.
+    -- Rows of a slice are read in order.
     execute 'create index on ' || v_table || ' (slice, ev_id)';
     execute 'grant select, insert on ' || v_table || ' to londiste_writer';
     return v_table;

@@ -8,11 +8,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Begins a new attempt to stage a large batch, and returns its number.
+ * Starts a new attempt to stage a large batch, and returns its number.
  *
- * Waits until every task of the attempt before has ended (lock_timeout bounds the wait) and sweeps
- * what they have left.  Tasks write into londiste.staged_NUMBER: chunks of rows as JSON.  The table
- * is not logged: after a crash of the server the session that would read it is gone as well.
+ * The function waits until every task of the previous attempt has ended (lock_timeout limits the
+ * wait), and drops what they have staged.  Tasks write into londiste.staged_NUMBER: chunks of
+ * rows as JSON.  The table is unlogged, because a crash of the server also ends the session that
+ * would read it.
  */
 declare
     v_attempt int8 := nextval('londiste.large_batch_attempt');
@@ -38,7 +39,7 @@ begin
         ' primary key (slice, chunk))',
         'staged_' || v_attempt
     );
-    -- Each chunk is read once: compressing costs more than it saves.
+    -- Each chunk is read once: compression costs more than it saves.
     execute format(
         'alter table londiste.%I alter column rows set storage external', 'staged_' || v_attempt
     );

@@ -5,9 +5,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Drops what is staged for the large batch of a queue; the number of its attempt if there was any.
+ * Drops the staged rows of a queue's large batch.  Returns the number of the attempt, if any.
  *
- * Waits for tasks that still write (lock_timeout bounds the wait).
+ * Waits for tasks that are still writing (lock_timeout limits the wait).
  */
 declare
     v_attempt int8;

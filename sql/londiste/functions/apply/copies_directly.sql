@@ -4,11 +4,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether COPY FROM STDIN may write a table as the caller: it is not written as its owner at all, or
- * nothing in it would run code of its owner.
+ * Returns whether COPY FROM STDIN may write a table with the rights of the caller.
  *
- * COPY from a client cannot run as another role.  The table is locked, so that the answer is true
- * until the transaction ends; so is its schema, so that its name stays its name.
+ * True when the table is not written with the rights of its owner, or when it runs no code of
+ * its owner.  COPY from a client cannot run as another role.  The function locks the table and its
+ * schema, so that result and name stay valid until the transaction ends.
  */
 declare
     v_class pg_class;

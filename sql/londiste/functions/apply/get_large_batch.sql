@@ -17,7 +17,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The last large batch of a queue on this node; no row when there was none.
+ * Returns the last large batch of a queue on this node; no row when there was none.
  */
 select
     b.from_tick, b.to_tick, b.events, b.threshold, b.engine, b.way, b.reason, b.started_at,

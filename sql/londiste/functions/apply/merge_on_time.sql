@@ -16,18 +16,20 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Merges one row event into a table that others write, too: the newest version stays.
+ * Merges one row event into a table with several writers; the newest version of a row stays.
  *
- * A row is written when it is not here, or when its time is later than that of the row that is; of
- * two versions of one time the one whose text is greater, so that all nodes come to the same.  A
- * DELETE takes the row away unless it was written later than the version that was deleted; where
- * the event does not tell that version's time, later than the transaction began.
+ * The row is written when it does not exist, or when its time is later than that of the existing
+ * row.  Of two versions with equal time the one with the greater text stays, so that all nodes get
+ * the same result.
+ *
+ * A DELETE deletes the row unless the row is newer than the deleted version.  If the event does not
+ * contain the time of that version, the start of the transaction counts instead.
  *
  * fn_conf -- JSON: "table", and "timefield", the column with the time.
  * ev_type, ev_data -- in the JSON form, one row.
  *
- * Returns written, deleted or older.  LD005 for a table without that column, without key, and for
- * a TRUNCATE, which has no time.
+ * Returns written, deleted or older.  Raises LD005 for a table without that column or without key,
+ * and for a TRUNCATE, which has no time.
  */
 declare
     v_conf jsonb := fn_conf::jsonb;

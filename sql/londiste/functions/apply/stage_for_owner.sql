@@ -4,11 +4,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Decides how COPY FROM STDIN writes a table; called in the transaction of the COPY.
+ * Decides how COPY FROM STDIN writes a table.  Call it in the transaction of the COPY.
  *
- * NULL: into the table itself, because copies_directly() says so.  Otherwise a statement: the COPY
- * goes into the temporary table londiste_stage, which has these columns, and write_as_owner() runs
- * the statement.
+ * Returns NULL when copies_directly() allows COPY into the table itself.  Otherwise it returns a
+ * statement: COPY writes into the temporary table londiste_stage, which has these columns, and
+ * write_as_owner() runs the statement.
  */
 declare
     v_class pg_class;

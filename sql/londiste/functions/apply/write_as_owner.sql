@@ -4,19 +4,21 @@ returns text[]
 language plpgsql
 as $$
 /*
- * Runs a statement as the owner of a table, so that triggers, checks, defaults and index expressions
- * of the table have the rights of its owner and no more.  Returns the number of rows as the only
- * element.
+ * Runs a statement with the rights of a table's owner, and returns the number of rows.
  *
- * i_data -- parameter $1 of the statement; NULL: it has none.
- * i_answer -- the statement is a query that returns one text array; that is returned.
- * i_names, i_values -- settings of the session that the owner's code must not change, and what they
- *     are outside of the transaction; NULL: the default of the session.
+ * So triggers, checks, defaults and index expressions of the table have the rights of its owner and
+ * no more.  The result is an array with the number of rows as its only element.
  *
- * Runs as the caller where _is_of_others() says so.  Runs with the rights of the caller, so it gives
- * nobody a right.  No search_path is pinned: what the function restores would not outlive it.
+ * i_data -- parameter $1 of the statement; NULL: the statement has no parameter.
+ * i_answer -- true: the statement is a query for one text array, which the function returns.
+ * i_names, i_values -- settings of the session that the owner's code must not change, with their
+ *     values outside of the transaction; NULL: the default of the session.
  *
- * Error LD300 when the owner's code has left something behind that would run as the caller later: a
+ * Where _is_of_others() returns false, the statement runs with the rights of the caller.  The
+ * function itself runs with the rights of the caller, so it gives no role a right.  It does not
+ * pin search_path: the restored settings would not outlive it.
+ *
+ * Raises LD300 when the owner's code has left something that would run as the caller later: a
  * cursor WITH HOLD, or a deferrable trigger that fires at the commit.
  */
 declare
@@ -44,7 +46,7 @@ begin
         order by n.nr);
     execute 'select ' || londiste._owner_function(v_owner) || '($1, $2, $3)'
         into v_answer using i_statement, i_data, i_answer;
-    -- Code of the owner has run: the first thing is a search path in which names mean ours again.
+    -- Code of the owner has run: set a search path first, in which names mean Londiste's objects.
     perform pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     perform londiste._after_owner(i_names, i_values, v_before);
     return v_answer;

@@ -11,9 +11,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Remembers the ranges of a table that are to be compared; what was known of it is forgotten.
+ * Stores the ranges of a table to compare, and deletes earlier results of the table.
  *
- * i_job is compare or audit.  Raises LD003 when the queue is no node here.
+ * i_job -- compare or audit.
+ *
+ * Raises LD003 when this database is no node of the queue.
  */
 begin
     perform londiste._require_node(i_queue_name);

@@ -13,10 +13,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Remembers what came out for a range; false when somebody has cut the table anew meanwhile.
+ * Stores the result of a range.  Returns false when the table has got other ranges since.
  *
- * i_tick_id -- the tick that both sides were read at.
- * i_differs -- rows that differ, 0 when both sides are equal; i_findings -- the first of them.
+ * i_tick_id -- the tick at which both sides were read.
+ * i_differs -- number of rows that differ; 0 when both sides are equal.
+ * i_findings -- the first of these rows.
  */
 begin
     update londiste.compare_range

@@ -8,7 +8,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets the ranges of a table, NULL: of all tables; how many there were.
+ * Deletes the ranges of a table; NULL: of all tables.  Returns their number.
  */
 declare
     v_count int4;

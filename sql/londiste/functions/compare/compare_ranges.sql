@@ -18,7 +18,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The ranges of a job, compare or audit, and what is known of them.
+ * Returns the ranges of a job, compare or audit, with their results.
  */
 begin
     return query

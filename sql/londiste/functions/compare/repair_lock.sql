@@ -7,7 +7,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The tick of a node's worker, which cannot get further until the transaction ends.
+ * Locks the position of a node's worker until the transaction ends, and returns its tick.
  *
  * Waits for the batch that the worker is about to commit.  Raises LD002 for an unknown consumer.
  */

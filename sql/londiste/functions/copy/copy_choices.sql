@@ -7,7 +7,7 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-/* In which way each table of a queue was copied last, or is being copied, and why. */
+/* Returns the copy mode of each table's last or current copy, and why it was chosen. */
     select c.table_name, c.mode, c.reason, c.refused
     from londiste.copy_choice c
     where c.queue_name = i_queue_name

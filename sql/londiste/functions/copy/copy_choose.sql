@@ -7,10 +7,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores in which way a table is copied, and why.
+ * Stores the copy mode of a table, and why it was chosen.
  *
- * i_refused -- the resumable way has turned out to be impossible.  That is remembered until the
- *     table is to be copied anew.
+ * i_mode -- snapshot or resumable.
+ * i_refused -- true: a resumable copy has turned out to be impossible.  This is stored until the
+ *     table has to be copied again.  Default: false.
  */
 begin
     insert into londiste.copy_choice as c (queue_name, table_name, mode, reason, refused)

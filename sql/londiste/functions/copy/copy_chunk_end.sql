@@ -8,9 +8,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes how much a chunk was and how long it took, in the transaction that has copied it.
+ * Stores size and duration of a chunk, in the transaction that has copied it.
  *
- * i_snapshot -- what the source showed to this chunk; NULL when all chunks share a snapshot.
+ * i_snapshot -- snapshot of the source for this chunk; NULL (default) when all chunks share one.
  */
 begin
     update londiste.copy_chunk c

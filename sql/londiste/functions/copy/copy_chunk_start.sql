@@ -7,10 +7,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What a task has to do with its chunk: 'copy', 'done' or 'superseded'.
+ * Returns what a task must do with its chunk: 'copy', 'done' or 'superseded'.
  *
- * Called first in the transaction that copies the chunk.  'copy' leaves the done-mark, which
- * becomes visible when the rows do; a second run of the same task waits here for the first one.
+ * The task calls it first in the transaction that copies the chunk.  With 'copy' the function writes
+ * the done-mark, which becomes visible together with the rows.  A second run of the same task waits
+ * here for the first one.
  */
 begin
     perform 1

@@ -13,9 +13,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * How long the finished chunks of the running copies took, per table.
+ * Returns the duration of the finished chunks of the running copies, per table.
  *
- * seconds is the sum; deviation the standard deviation of one, NULL for a single chunk.
+ * seconds -- sum over the chunks.
+ * deviation -- standard deviation of one chunk, in seconds; NULL for a single chunk.
  */
     select
         c.table_name,

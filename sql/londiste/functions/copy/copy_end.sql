@@ -7,10 +7,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Ends an attempt, finished or given up; false when it is not the current one.
+ * Ends an attempt, finished or given up.  Returns false when it is not the current attempt.
  *
- * Called in the transaction that stores what follows from it (the next state of the table), so
- * that of two processes with the same table only one can go on.
+ * The caller stores the next state of the table in the same transaction.  So of two processes
+ * with the same table only one can continue.
  */
 begin
     delete from londiste.copy_attempt a

@@ -7,10 +7,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Ends an attempt whose rows are not wanted; false when it is not the current one.
+ * Ends an attempt whose rows are not needed.  Returns false when it is not the current attempt.
  *
- * Of a table that keeps the rows it had (skip_truncate) the done-marks stay: copy_written() tells
- * the next attempt by them which rows have to go.
+ * For a table that keeps its existing rows (skip_truncate) the done-marks stay.  With them
+ * copy_written() finds the rows that the next attempt must delete.
  */
 begin
     if not exists (

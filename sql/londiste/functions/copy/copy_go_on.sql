@@ -7,10 +7,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The attempt that a process may go on with, and its plan; no row when there is none.
+ * Returns the attempt that a process may resume, and its plan; no row when there is none.
  *
- * A request to let go of the table is fulfilled by now and forgotten.  An attempt cannot be resumed
- * any more once somebody has written in-copy into the state of its table: that asks for a new one.
+ * The function clears a request to stop the copy.  An attempt cannot be resumed after the state of
+ * its table was set to in-copy again: that requests a new attempt.
  */
 begin
     return query

@@ -7,9 +7,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives several attempts up, those that are current, as copy_end() does it for one.
+ * Gives up several attempts that are current, as copy_end() does for one.
  *
- * Waits for their tasks; lock_timeout bounds the wait.
+ * Waits for their tasks; lock_timeout limits the wait.
  */
 declare
     v_ended text[];

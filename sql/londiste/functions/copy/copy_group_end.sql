@@ -8,11 +8,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The rows of these tables are here: their states say so from now on, and what happened since is
- * replayed by one consumer.  The names of those that were moved.
+ * Stores the next state of tables whose rows are copied.  Returns the names of the changed tables.
  *
- * Left out are tables that are not to be copied any more, whose attempt is not the current one, and
- * those without a done-mark: their rows were lost in a crash of the server.
+ * One consumer replays the changes since the copy.  The function skips tables that are not to be
+ * copied any more, and tables whose attempt is not the current one.  It also skips tables without a
+ * done-mark: their rows were lost in a crash of the server.
+ *
+ * i_to_state, i_snapshot -- next state and copy snapshot of the tables.
+ * i_consumer_name -- consumer by which they catch up.
  */
 declare
     v_moved text[];

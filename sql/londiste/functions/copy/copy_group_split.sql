@@ -7,9 +7,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * From now on some tables of a group catch up by another consumer, which stands where theirs does.
+ * Moves tables of a group to another consumer at the same position, which catches them up.
  *
- * For its copy process alone, which moves the first consumer no further meanwhile.
+ * Only the copy process of the group may call it.  It does not move the first consumer during the
+ * call.
  */
 begin
     update londiste.copy_member m

@@ -8,10 +8,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Begins new copies of several small tables, each of one chunk, as copy_start() does it for one.
+ * Starts new copies of several small tables, each of one chunk, as copy_start() does for one.
  *
- * Those that are not to be copied, that have indexes to get back, or whose row or attempt somebody
- * holds, are left out: nobody waits for one of them.  i_reasons -- why in one snapshot.
+ * i_reasons -- why each table is copied in one snapshot.
+ *
+ * The function skips tables that are not to be copied, or that have indexes to restore.  It also
+ * skips tables whose row or attempt another session has locked, so that it waits for none.
  */
 begin
     return query
@@ -57,7 +59,7 @@ begin
         plan = null
     returning c.table_name, c.attempt;
 
-    -- What is left of those that were begun: marks of older attempts, steps of copies before.
+    -- Delete what remains of earlier copies: marks of older attempts, recorded steps.
     delete from londiste.copy_chunk c
     using londiste.copy_attempt a
     where c.queue_name = i_queue_name

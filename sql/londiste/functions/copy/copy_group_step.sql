@@ -9,10 +9,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes for several tables that a step has ended, and that the next one begins, as copy_step_end()
- * and copy_step_start() do it for one.  NULL: none has ended, or none begins.
+ * Records for several tables that one step has ended and the next one starts.
  *
- * What was moved is noted with the first of the tables: it was moved once for all of them.
+ * It does for each table what copy_step_end() and copy_step_start() do for one.  Rows and bytes are
+ * recorded with the first table, because they were moved once for all tables.
+ *
+ * i_ended, i_begun -- names of the steps; NULL: no step has ended, or none starts.
  */
 begin
     perform 1

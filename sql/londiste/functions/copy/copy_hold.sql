@@ -5,9 +5,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * For the copy process that watches the load: a limit beside that of copy_throttle().
+ * Sets a rate limit in addition to copy_throttle(), for the copy process that watches the load.
  *
- * NULL for i_bytes_per_second takes it away.
+ * i_bytes_per_second -- NULL removes the limit.
  */
 begin
     update londiste.copy_control c

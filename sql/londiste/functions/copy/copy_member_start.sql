@@ -7,10 +7,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What copy_chunk_start() says of the one chunk of a table that is copied with others.
+ * Returns for the only chunk of a table in a group what copy_chunk_start() returns for a chunk.
  *
- * A table of a group may wait for its turn.  So it is 'superseded' as well when it is not to be
- * copied any more, or somebody needs it; who removes it then waits for the end of the transaction.
+ * A table of a group may wait for its turn.  So the result is 'superseded', too, when the table is
+ * not to be copied any more, or another session has locked it.  A session that removes the table
+ * waits for the end of the transaction.
  */
 begin
     perform 1

@@ -7,7 +7,7 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-/* The tables of a queue that catch up together, and by which consumer. */
+/* Returns the tables of a queue that catch up together, with their consumer. */
     select m.table_name, m.consumer_name
     from londiste.copy_member m
     where m.queue_name = i_queue_name

@@ -6,10 +6,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Why the changes of a table of this node do not tell whole rows by the primary key; NULL when they
- * do, or when they are captured on another node.
+ * Returns why events of a table do not contain whole rows and the primary key.
  *
- * i_table_name -- its name in this database.  What is captured elsewhere shows when it is replayed.
+ * NULL when they do, or when the table is captured on another node.  For a table that is captured on
+ * another node, this shows only when its events are replayed.
+ *
+ * i_table_name -- name of the table in this database.
  */
 declare
     v_relid oid := londiste.find_table_oid(i_table_name);

@@ -10,10 +10,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * How fast one task may go now: its share of the limits; NULL: no limit.
+ * Returns the current rate limit of one task.
  *
- * break_off -- its chunk is to be rolled back.  The share is what all may move together, divided by
- * the tasks that have a place now (copy_turn).
+ * bytes_per_second -- the task's share of the limits; NULL: no limit.  The share is the limit of all
+ *     copies divided by the number of tasks that hold a place now (copy_turn).
+ * break_off -- true: the task must roll its chunk back.
  */
     select
         least(c.bytes_per_second, c.held_bytes_per_second) / greatest(1, (

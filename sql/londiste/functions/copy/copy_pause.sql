@@ -5,12 +5,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Lets no chunk of a queue's copies begin any more, until copy_resume(); false: it was so already.
+ * Stops the start of new chunks of a queue's copies until copy_resume().
  *
- * Chunks that run go on to their end, which every task's transaction has in sight.
- * i_break_off -- they are rolled back within a second instead, and copied again after the pause.
+ * Returns false when the copies were paused already.
  *
- * Raises LD003 when the queue is no node here.
+ * i_break_off -- false (default): running chunks are completed.  true: running chunks are rolled
+ *     back within a second, and copied again after the pause.
+ *
+ * Raises LD003 when this database is no node of the queue.
  */
 declare
     v_paused bool;

@@ -7,10 +7,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Takes a part off the statements that put a table's structure back, because it has been run.
+ * Deletes an executed part of the statements that restore a table's structure.
  *
- * Called in the transaction that has run it, so that the part is either stored or has happened.
- * False when it is not stored (any more): then it must not have been run.
+ * Call it in the transaction that has executed the part.  So the part is either stored or executed.
+ * Returns false when the part is not stored (any more): then it must not be executed.
  */
 begin
     update londiste.table_info t

@@ -8,10 +8,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores the ranges of a copy that another process can go on with.
+ * Stores the chunks of a resumable copy.
  *
- * Called in the transaction of copy_start(), so that no chunk is copied before.  The three arrays
- * have one element per chunk.
+ * Call it in the transaction of copy_start(), so that no chunk is copied earlier.
+ *
+ * i_conditions, i_bytes, i_rows -- one element per chunk.
  */
 begin
     update londiste.copy_attempt a

@@ -18,10 +18,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The copies that run for a queue, with what their finished chunks have moved.
+ * Returns the running copies of a queue, with the amount that finished chunks have moved.
  *
- * seconds is the time since the copy began.  What is still in flight is in
- * pg_stat_progress_copy.
+ * seconds -- time since the start of the copy.
+ *
+ * For chunks that are in progress see pg_stat_progress_copy.
  */
     select
         a.table_name,

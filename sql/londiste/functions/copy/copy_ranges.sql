@@ -10,8 +10,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The chunks of a copy that can be resumed, in their order; for those that are in the table, what
- * the source had shown to them.
+ * Returns the chunks of a resumable copy, in order.
+ *
+ * is_done -- true: the rows of the chunk are in the table.
+ * snapshot -- for chunks that are done, the snapshot of the source.
  */
     select r.chunk, r.condition, r.bytes, r.rows, c.chunk is not null, c.snapshot
     from londiste.copy_range r

@@ -5,7 +5,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Lets the copies of a queue go on; false when they were not paused.
+ * Resumes the copies of a queue.  Returns false when they were not paused.
  */
 begin
     update londiste.copy_control c

@@ -7,9 +7,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Waits until no task of an attempt is running; false when the attempt is not the current one.
+ * Waits until no task of an attempt is running.
  *
- * lock_timeout bounds the wait.  The attempt and its done-marks stay: a process may go on with it.
+ * Returns false when the attempt is not the current one.  lock_timeout limits the wait.  The attempt
+ * and its done-marks stay, so that a process may resume it.
  */
 begin
     perform

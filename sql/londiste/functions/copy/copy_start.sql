@@ -8,11 +8,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Begins a new copy of a table and returns its number.
+ * Starts a new copy of a table and returns its number.
  *
- * Waits until every task of the attempt before has ended (lock_timeout bounds the wait); what
- * they wrote is there then, what they have not committed will never be.  Done-marks of older
- * attempts are gone.  A stop request is fulfilled by this and forgotten.
+ * The function waits until every task of the previous attempt has ended (lock_timeout limits the
+ * wait).  After that, rows that these tasks committed are visible; other rows of theirs never
+ * appear.  The function deletes done-marks of older attempts, and a request to stop.
  */
 declare
     v_attempt int8 := nextval('londiste.copy_attempt_id');

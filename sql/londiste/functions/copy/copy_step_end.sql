@@ -9,9 +9,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes that a step of a table's copy has ended, and what it was.
+ * Records that a step of a table's copy has ended, with its figures.
  *
- * Without effect on a step that was not begun or has ended already.
+ * i_tasks -- number of parallel tasks.
+ * i_busy -- sum of their working time, in seconds.
+ * i_rows, i_bytes -- number of rows and bytes moved.
+ *
+ * No effect on a step that was not started or has ended already.
  */
 begin
     update londiste.copy_step s

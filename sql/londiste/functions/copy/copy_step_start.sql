@@ -5,13 +5,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes that a step of a table's copy begins.
+ * Records that a step of a table's copy starts.
  *
- * A step that was begun and not ended goes on: its time counts from its first beginning.  The
- * first step, load, of another copy forgets the steps of the copy before.
+ * A step that was started and not ended continues: its time counts from its first start.  The
+ * first step, load, of a new copy deletes the recorded steps of the copy before.
  */
 begin
-    -- In this order, as who removes the table does it.
+    -- In the same order as the session that removes the table.
     perform 1
     from londiste.table_info t
     where t.queue_name = i_queue_name

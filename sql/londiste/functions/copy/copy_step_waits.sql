@@ -7,7 +7,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes what a step that is not finished waits for; NULL: it gets on.
+ * Records what an unfinished step of a copy waits for; NULL: it does not wait.
  */
 begin
     update londiste.copy_step s

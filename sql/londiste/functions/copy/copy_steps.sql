@@ -18,9 +18,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The steps of the last copy of each table of a queue, in the order in which they began.
+ * Returns the steps of the last copy of each table of a queue, in the order of their start.
  *
- * seconds of a step that is not finished: until now.
+ * seconds -- duration of the step; for an unfinished step, the time until now.
  */
     select
         s.table_name,

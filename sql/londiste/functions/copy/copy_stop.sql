@@ -5,10 +5,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Asks the copy process to let go of a table; true when a copy of it was running.
+ * Requests the copy process to stop the copy of a table.  Returns true when a copy was running.
  *
- * Returns at once and takes no lock on the table.  Its tasks end within about two seconds of the
- * commit; the copy process starts the table again after a pause when it is still to be copied.
+ * The function returns at once and takes no lock on the table.  The tasks of the copy end within
+ * about two seconds after the commit.  If the table still has to be copied, the copy process starts
+ * it again after a pause.
  */
 begin
     update londiste.copy_attempt a

@@ -5,12 +5,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Sets how much the copies of a queue may move and how many chunks they copy at a time.
+ * Limits the copies of a queue.
  *
- * NULL: no limit.  Tasks that run obey a new rate within a second, a smaller number of tasks when
- * their chunks are finished.
+ * i_bytes_per_second -- limit for all copies together, in bytes per second; NULL: no limit.
+ *     Running tasks obey a new limit within a second.
+ * i_tasks -- maximum number of chunks that are copied at the same time; NULL: no limit.  A smaller
+ *     number takes effect when running chunks are finished.
  *
- * Raises LD003 when the queue is no node here, LD005 for a limit that is none.
+ * Raises LD003 when this database is no node of the queue, LD005 for an invalid limit.
  */
 begin
     if i_bytes_per_second < 16384 or i_tasks < 1 then

@@ -9,10 +9,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether a task may begin its chunk now; called in the transaction that copies it.
+ * Returns whether a task may start its chunk now.  Call it in the transaction that copies the chunk.
  *
- * A task that may has one of the places, of which there are as many as copy_throttle() admits: an
- * advisory lock that ends with its transaction.  reason -- why not: paused or tasks.
+ * A task that may start holds one of the places that copy_throttle() allows: an advisory lock until
+ * the end of its transaction.
+ *
+ * reason -- why the task may not start: paused or tasks.
  */
 declare
     v_class int4 := hashtext('londiste copy ' || i_queue_name);

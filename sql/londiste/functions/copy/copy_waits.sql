@@ -7,7 +7,7 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-/* The tables whose copies wait for something, to go on by themselves, and what that is. */
+/* Returns the tables whose copies wait and will continue automatically, and what they wait for. */
     select s.table_name, s.waits
     from londiste.copy_step s
     where s.queue_name = i_queue_name

@@ -5,11 +5,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The transactions in which chunks of a copy that did not come to its end were written: the xmin
- * of their done-marks, and so of their rows.
+ * Returns the transactions that wrote chunks of an unfinished copy.
  *
- * Waits until no task of the current attempt is running; lock_timeout bounds the wait.  Where the
- * rows that were there stay (skip_truncate), a copy that begins again takes away these and no others.
+ * These are the values of xmin of the done-marks, and so of the copied rows.  A new copy of a table
+ * that keeps its existing rows (skip_truncate) deletes these rows and no others.
+ *
+ * Waits until no task of the current attempt is running; lock_timeout limits the wait.
  */
 begin
     perform
@@ -22,7 +23,7 @@ begin
     from londiste.copy_chunk c
     where c.queue_name = i_queue_name
         and c.table_name = i_table_name
-        -- Out of a dump all rows may have the same xmin, those that shall stay as well.
+        -- After a restore from a dump all rows may have the same xmin, including those to keep.
         and c.xmin = ((c.txid & 4294967295)::text)::xid;
 end;
 $$;

@@ -15,7 +15,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What is asked of the copies of a queue; no row when nothing ever was.
+ * Returns the pause and the limits of a queue's copies; no row when none was ever set.
  */
     select
         c.paused,

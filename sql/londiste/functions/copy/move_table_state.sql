@@ -7,12 +7,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores a table's next state, only when it is still in the state it was seen in.
+ * Stores the next state of a table if the table is still in the expected state.
  *
- * False when it is not: somebody has removed the table, or wants it copied again, and what the
- * caller was about to do has lost its ground.
+ * Returns false when it is not: another session has removed the table, or requested a new copy.
+ * Then the caller must not continue.
  *
- * Worker and copy process wait for each other: both hear of it on channel londiste_tables.
+ * Worker and copy process wait for each other; both are notified on channel londiste_tables.
  */
 begin
     update londiste.table_info t

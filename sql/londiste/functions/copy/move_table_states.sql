@@ -8,10 +8,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores the next states of several tables, as move_table_state() does it for one: each only if
- * it is still in the state it was seen in.  The names of those that were moved.
+ * Stores the next states of several tables, as move_table_state() does for one.
  *
- * i_consumer_name -- only tables that catch up by this consumer; NULL: whatever they catch up by.
+ * A table that is not in its expected state does not change.  Returns the names of the changed
+ * tables.
+ *
+ * i_consumer_name -- change only tables that catch up by this consumer; NULL (default): all.
  */
 begin
     -- Worker and copy process wait for each other.

@@ -31,8 +31,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The events that halt replication of a queue on this node, decided or not, in the order in which
- * they were met; with i_all the history, too.
+ * Returns the events that stop replication of a queue on this node, decided or not.
+ *
+ * They are in the order in which they failed first.
+ *
+ * i_all -- true: include the history.
  */
 select
     e.consumer_name, e.tick_id, e.event_id, e.row_nr, e.table_name, e.dest_table, e.kind,

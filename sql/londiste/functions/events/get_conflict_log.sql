@@ -18,7 +18,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The rows that policy log has left out, the newest first.
+ * Returns the rows that were skipped by policy log, the newest first.
+ *
+ * i_limit -- maximum number of rows.
  */
 select l.table_name, l.event_id, l.row_nr, l.kind, l.message, l.op, l.row_image, l.here_row, l.logged_at
 from londiste.apply_log l

@@ -15,7 +15,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * How often policies of tables have decided about events that did not fit.
+ * Returns how often the policies of tables have resolved conflicts, per table and kind.
  */
 select c.table_name, c.kind, c.policy, c.times, c.first_seen, c.last_seen, c.last_event
 from londiste.apply_conflict c

@@ -14,8 +14,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What a consumer has to know of events that have halted it: which it shall leave out (state
- * skip), and up to which tick it has to settle what became of them.
+ * Returns the decisions that a consumer needs about events that have stopped it.
+ *
+ * State skip means that the consumer must skip the event or row.  The consumer calls
+ * settle_apply_errors() for ticks up to the highest tick_id.
  */
 select e.event_id, e.row_nr, e.dest_table, e.tick_id, e.state
 from londiste.apply_error e

@@ -9,10 +9,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes an event that cannot be applied; called outside of the transaction that failed.
+ * Stores an event that failed to apply.  Call it outside of the failed transaction.
  *
- * An event has one row here while it halts, however often it is tried.  A decision about it stays.
- * An event that had halted the consumer before, and does not any more, is history.
+ * Each failed event has one row, however often the consumer retries it.  A decision about it stays.
+ * An event that stopped the consumer earlier, and does not any more, becomes history.
  */
 begin
     update londiste.apply_error e

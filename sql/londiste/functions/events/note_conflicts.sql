@@ -5,11 +5,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Counts what policies of tables have decided, in the transaction of the batch; policy log keeps the
- * rows, too.
+ * Counts the conflicts that policies of tables resolved, in the transaction of the batch.
+ *
+ * For policy log the function also stores the rows.
  *
  * i_conflicts -- a list of objects with table, kind, policy, event, row_nr, message, op, image, here.
- * i_keep -- so many rows of each table are kept, the newest.
+ * i_keep -- maximum number of stored rows per table; the newest rows stay.
  */
 begin
     insert into londiste.apply_conflict as c

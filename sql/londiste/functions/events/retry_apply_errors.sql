@@ -9,9 +9,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Wakes the worker, which waits in front of an event, so that it tries again now.
+ * Wakes the worker that waits before a failed event, so that it retries now.
  *
- * 200 it was woken; 304 nothing halts replication here.
+ * ret_code -- 200 the worker was woken; 304 no event stops replication on this node.
  */
 declare
     v_count int4;

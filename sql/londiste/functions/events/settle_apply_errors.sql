@@ -7,13 +7,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * A consumer is behind this tick: what had halted it before is history.  Called in the transaction
- * that moves the position.
+ * Moves failed events up to a tick to the history.  Returns their number.
  *
- * i_skipped, i_rows -- the events and rows that the batch has left out, as it knew of them.
- *     Whatever else was decided meanwhile came too late: it was applied.
+ * The consumer calls it in the transaction that moves its position after this tick.
  *
- * Returns the number of events.
+ * i_skipped, i_rows -- the events and rows that the batch has skipped.  Any other decision came too
+ *     late: the event was applied.
  */
 declare
     v_count int4;

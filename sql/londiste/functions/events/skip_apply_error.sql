@@ -13,13 +13,15 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * A person wants one event, or one row of a packed one, left out on this node.  The worker does it
- * with its next attempt at the batch.
+ * Marks a failed event, or one row of a packed event, to be skipped on this node.
  *
- * i_by -- who says so, besides the role; i_reason -- why.
+ * The worker skips it with its next attempt at the batch.
  *
- * 200 noted; 304 it was decided already; 403 it cannot be left out; 404 it does not halt replication
- * here, or no node here.
+ * i_by -- name of the operator, in addition to the role.
+ * i_reason -- why the event is skipped.
+ *
+ * ret_code -- 200 marked; 304 decided already; 403 the event cannot be skipped; 404 the event does
+ *     not stop replication on this node, or this database is no node of the queue.
  */
 declare
     v_error londiste.apply_error;

@@ -7,10 +7,9 @@ as $$
 /*
  * Runs the periodic maintenance of the schema londiste.  Always returns 0: no further call is due.
  *
- * * It deletes records of scripts that ran more than three months ago.
- * * It recreates captures whose tables have changed, where that locks no table.
- * * It records partitions that were detached or dropped without an event.
- * * It records replicated tables that DDL has rewritten.
+ * It deletes records of scripts that ran more than three months ago.  It recreates captures whose
+ * tables have changed, where that locks no table.  It records partitions whose rows changed without
+ * an event, and replicated tables that DDL has rewritten.
  */
 begin
     delete from londiste.applied_execute
