@@ -1,4 +1,4 @@
--- Batches whose events are handed out and settled one by one.
+-- Batches whose events are delivered and settled one by one.
 create table pgq_coop.delivery (
     batch_id int8 not null,
     content_id int8 not null,

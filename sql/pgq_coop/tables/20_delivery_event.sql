@@ -1,5 +1,5 @@
 -- The events of these batches that are not settled yet.  A copy: event tables have no index on
--- ids, and each look into them would cost as much as the whole batch.
+-- ids, and each search in them would cost as much as the whole batch.
 create table pgq_coop.delivery_event (
     content_id int8 not null,
     ev_id int8 not null,

@@ -1,4 +1,4 @@
--- Consumers that ever had a row in the other tables.  Its lock is held by who makes their first row.
+-- Consumers that ever had a row in the other tables.  A session locks it to insert their first row.
 create table pgq_ext.mover (
     consumer_id text not null,
     subconsumer_id text not null,

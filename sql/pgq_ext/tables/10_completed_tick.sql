@@ -3,7 +3,7 @@ create table pgq_ext.completed_tick (
     consumer_id text not null,
     subconsumer_id text not null,
     last_tick_id int8 not null,
-    -- Grows with every move, so that the index leads to the newest row and passes by the versions
+    -- Grows with every move, so that the index leads to the newest row and past the versions
     -- that an old snapshot keeps: see docs/design/positions.md.
     move_nr int8 not null,
     constraint completed_tick_pkey primary key (consumer_id, subconsumer_id, move_nr)

@@ -1,4 +1,4 @@
--- Events of an unfinished batch that a consumer has dealt with one by one.
+-- Events of an unfinished batch that a consumer has processed one by one.
 create table pgq_ext.completed_event (
     consumer_id text not null,
     subconsumer_id text not null,

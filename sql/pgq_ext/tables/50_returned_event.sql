@@ -1,4 +1,4 @@
--- Events of the newest applied batch that were not processed: the queue gets them back.
+-- Events of the newest applied batch that were not processed and go back to the queue.
 create table pgq_ext.returned_event (
     consumer_id text not null,
     subconsumer_id text not null,

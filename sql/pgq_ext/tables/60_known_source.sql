@@ -1,4 +1,4 @@
--- The queue that a position belongs to, so that another one with the same numbers is told from it.
+-- The queue of a position, to distinguish it from another queue with the same numbers.
 create table pgq_ext.known_source (
     consumer_id text not null,
     subconsumer_id text not null,
@@ -7,7 +7,7 @@ create table pgq_ext.known_source (
     registration int4,
     tick_id int8 not null,
     tick_time timestamptz not null,
-    -- Grows with every move, so that the index leads to the newest row and passes by the versions
+    -- Grows with every move, so that the index leads to the newest row and past the versions
     -- that an old snapshot keeps: see docs/design/positions.md.
     move_nr int8 not null,
     constraint known_source_pkey primary key (consumer_id, subconsumer_id, move_nr)

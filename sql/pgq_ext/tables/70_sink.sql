@@ -1,4 +1,4 @@
--- Who writes here in epochs from outside, a streaming query or a job, and the last epoch that is in.
+-- External writers in epochs, streaming queries or jobs, with the last written epoch.
 create table pgq_ext.sink (
     sink_id text not null,
     query_id text,

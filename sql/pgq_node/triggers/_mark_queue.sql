@@ -5,8 +5,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Keeps pgq.queue.queue_replicated: a queue that is a node takes from producers who are no
- * administrators only events that replication does not apply.
+ * Maintains pgq.queue.queue_replicated, which is true for a queue that is a node of a cascade.
+ *
+ * From producers without administrator rights such a queue accepts only events that replication
+ * does not apply.
  */
 declare
     v_name text := case tg_op when 'DELETE' then old.queue_name else new.queue_name end;
@@ -24,13 +26,13 @@ begin
 end;
 $$;
 
--- Always: workers and commands write with the replica role, in which other triggers are silent.
+-- Always: workers and commands write with the replica role, which disables other triggers.
 create or replace trigger node_info_marks_queue
     after insert or delete on pgq_node.node_info
     for each row execute function pgq_node._mark_queue();
 alter table pgq_node.node_info enable always trigger node_info_marks_queue;
 
--- Consumers of nodes that were there before: it is not known whose they are.
+-- Consumers of existing nodes: their owners are unknown.
 insert into pgq.consumer_owner (own_queue, own_consumer, own_role, own_exclusive)
 select q.queue_id, c.co_id, 'pgq_admin', true
 from pgq_node.node_info as n
@@ -43,7 +45,7 @@ where c.co_name = '.global_watermark'
         where s.queue_name = n.queue_name and c.co_name in (s.worker_name, s.watermark_name))
 on conflict on constraint own_pkey do nothing;
 
--- Nodes that were there before.
+-- Nodes that existed before.
 do $$
 declare
     v_queue pgq.queue;

@@ -7,8 +7,9 @@ as $$
 /*
  * Closes a worker's batch.  Returns 1.
  *
- * A batch that is not open is a warning and 0: it was finished before, or another worker has
- * taken it over.  Who processes events and finishes in one transaction has to roll back then.
+ * For a batch that is not open the function raises a warning and returns 0: the batch was finished
+ * before, or another worker has taken it over.  A worker that processes events and finishes the
+ * batch in one transaction must roll it back then.
  */
 declare
     v_own record;

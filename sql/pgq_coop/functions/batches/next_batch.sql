@@ -26,7 +26,9 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The same, and takes over the batch of a worker that gave no sign of life for i_dead_interval.
+ * Opens the worker's next batch, or takes over the batch of a dead worker, and returns its id.
+ *
+ * i_dead_interval -- a worker without a sign of life for this time is dead.
  */
     select pgq_coop.next_batch_custom(
         i_queue_name, i_consumer_name, i_subconsumer_name, null::interval, null::int4, null::interval, i_dead_interval

@@ -13,17 +13,18 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Opens the worker's next batch and returns its id; null when there is none yet.
+ * Opens the worker's next batch, of a given minimum size, and returns its id; null if there is none.
  *
- * Registers main consumer and worker when they are not there.  An open batch is answered again,
- * which also tells the others that the worker lives.  Batches may be finished in any order.
+ * The function registers main consumer and worker when they are not registered.  If the worker has an
+ * open batch, the function returns it again, which is also a sign of life.  Batches may be finished
+ * in any order.
  *
  * i_min_lag, i_min_count, i_min_interval -- as for pgq.next_batch_custom().
- * i_dead_interval -- another worker that gave no sign of life for so long is unregistered, and
- *     its batch becomes this worker's, with a new id: what the dead one does with the old id,
- *     should it live after all, is not found any more.  Null takes nothing over.
+ * i_dead_interval -- another worker without a sign of life for this time is unregistered.  Its batch
+ *     goes to this worker with a new id, so calls of the dead worker with the old id have no
+ *     effect.  Null: take over no batch.
  *
- * One batch is given at a time: the caller should commit before it works on it.
+ * Only one worker at a time gets a batch: commit before working on it.
  */
 declare
     v_main record;
@@ -65,8 +66,8 @@ begin
     end if;
 
     if i_dead_interval is not null then
-        -- Those with a batch first.  A row that is locked is being used by a worker that lives, and
-        -- one that was locked a moment ago may have a newer position.
+        -- Those with a batch first.  A locked row is in use by a live worker.  A row that was locked
+        -- a moment ago may have a newer position.
         for v_seen in
             select s.sub_queue, s.sub_consumer
             from pgq.subscription s
@@ -91,7 +92,7 @@ begin
                 v_batch_id := nextval('pgq.batch_id_seq');
                 v_last_tick := v_other.sub_last_tick;
                 v_next_tick := v_other.sub_next_tick;
-                -- What the dead one has settled stays settled, the rest is handed out anew.
+                -- Events that the dead worker has settled stay settled; the others are delivered again.
                 update pgq_coop.delivery
                 set batch_id = v_batch_id,
                     receiver = null,
@@ -108,7 +109,7 @@ begin
             i_queue_name, i_consumer_name, i_min_lag, i_min_count, i_min_interval
         ) as b;
         if v_batch_id is not null then
-            -- The position goes on at once, and the batch changes hands.
+            -- The position moves at once, and the batch changes its worker.
             perform pgq._put_position(
                 pgq._lock_subscription(v_main.sub_queue, v_main.sub_consumer),
                 v_next_tick, null::int8, null::int8, clock_timestamp()
@@ -116,7 +117,7 @@ begin
         end if;
     end if;
 
-    -- A worker that waits for work says that it lives, but not with a write per call.  One whose
+    -- A worker that waits for work reports a sign of life, but not with a write per call.  One whose
     -- batch was finished with pgq.finish_batch() gives up the position it got.
     if v_batch_id is not null
         or v_own.sub_last_tick is not null
@@ -144,7 +145,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The same without taking anything over.
+ * Opens the worker's next batch, of a given minimum size, without taking over a batch.
  */
     select pgq_coop.next_batch_custom(
         i_queue_name,

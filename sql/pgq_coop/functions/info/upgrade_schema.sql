@@ -4,8 +4,9 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Number of changes made: always 0.  Tables are changed by the installer's upgrade files; the
- * function stays for programs that call it after an installation.
+ * Returns the number of changes made: always 0.  The installer's upgrade files change tables.
+ *
+ * The function remains for programs that call it after an installation.
  */
     select 0;
 $$;

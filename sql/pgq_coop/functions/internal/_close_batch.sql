@@ -8,7 +8,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Closes the batch of a worker that _lock_batch() has locked; it is idle then.
+ * Closes the batch of a worker that _lock_batch() has locked; the worker is idle then.
  */
 begin
     perform pgq._put_position(

@@ -4,7 +4,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets what receive() keeps about a batch, if anything.
+ * Deletes what receive() has stored about a batch, if anything.
  */
     with gone as (
         delete from pgq_coop.delivery where batch_id = i_batch_id returning content_id

@@ -9,9 +9,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The subscription of the worker that has a batch open, locked; all null if there is none.
+ * Locks and returns the subscription of the worker that has a batch open; all null if there is none.
  *
- * Waits for a takeover that is under way, and then finds nothing.  Nobody takes over a batch
+ * Waits for a takeover in progress, and then finds nothing.  No worker takes over a batch
  * whose worker holds this lock.
  */
 declare

@@ -12,14 +12,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The subscription of a main consumer, locked to the end of the transaction; all null if none.
+ * Locks the subscription of a main consumer until the transaction ends; all null if there is none.
  *
- * Whoever gives or takes batches of this consumer's workers holds this lock.
+ * A session that opens or takes over batches of this consumer's workers holds this lock.
  */
 declare
     v_place record;
 begin
-    -- Found first and locked then: in one query the plan could lock more than it answers.
+    -- Found first and locked then: in one query the plan could lock more than it returns.
     select s.sub_queue, s.sub_consumer
     into v_place
     from pgq.queue q

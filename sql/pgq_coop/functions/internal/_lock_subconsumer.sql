@@ -13,8 +13,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The subscription with a number and a name, locked to the end of the transaction; all null if
- * there is none.
+ * Locks the subscription with a number and a name until the transaction ends; all null if none.
  */
 declare
     v_consumer_id int4;

@@ -5,11 +5,11 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = on
 as $$
 /*
- * Copies the events of an open batch to where they are handed out from.
+ * Copies the events of an open batch to the table from which receive() delivers them.
  */
 begin
-    -- What is left of batches that ended otherwise, as when their consumer was unregistered.
-    -- No batch is opened twice, so nobody needs it; what another session removes is skipped.
+    -- What remains of batches that ended otherwise, as when their consumer was unregistered.
+    -- No batch is opened twice, so it is not needed; rows that another session deletes are skipped.
     with gone as (
         delete from pgq_coop.delivery
         where batch_id in (
@@ -23,7 +23,7 @@ begin
     delete from pgq_coop.delivery_event e using gone where e.content_id = gone.content_id;
 
     insert into pgq_coop.delivery (batch_id, content_id) values (i_batch_id, i_batch_id);
-    -- An id twice is an event and its retry, after the consumer was moved back; one will do.
+    -- An id twice is an event and its retry, after the consumer was moved back; one is enough.
     insert into pgq_coop.delivery_event (
         content_id, ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
         ev_extra1, ev_extra2, ev_extra3, ev_extra4

@@ -4,8 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Deletes the subscription of a worker, and its name when no other queue has it and it is not
- * paused: a paused worker that is taken for dead is still paused when it comes back.
+ * Deletes the subscription of a worker, and its name if it is unused.
+ *
+ * The name stays when another queue has it, or when the worker is paused: a paused worker that was
+ * taken for dead is still paused when it returns.
  */
 begin
     delete from pgq.registration
@@ -17,7 +19,7 @@ begin
             and not exists (select 1 from pgq.paused_consumer p where p.pc_consumer = c.co_id);
     exception
         when foreign_key_violation then
-            -- Registered elsewhere at this moment: the name stays.
+            -- Registered with another queue at this moment: the name stays.
             null;
     end;
 end;

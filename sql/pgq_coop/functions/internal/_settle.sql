@@ -13,9 +13,9 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * Takes events off a batch that is locked, and closes it when none is left; how many it took.
+ * Settles events of a locked batch, and closes the batch after the last one.  Returns their number.
  *
- * Events that are not waiting are a warning.
+ * Raises a warning for events that are not waiting.
  */
 declare
     v_content_id int8;
@@ -23,7 +23,7 @@ declare
     v_rest int8[];
     v_waiting int8;
 begin
-    -- A plan made while the table was empty must not stay a scan of all of it: enable_seqscan.
+    -- A plan from a time when the table was empty must not keep scanning all of it: enable_seqscan.
     select content_id into v_content_id from pgq_coop.delivery where batch_id = i_batch_id;
     with settled as (
         delete from pgq_coop.delivery_event
@@ -43,7 +43,7 @@ begin
             || case when cardinality(v_rest) > 10 then ', ...' else '' end;
     end if;
 
-    -- From the end: events are mostly settled in order, and dead rows in front may be many.
+    -- From the end: events are mostly settled in order, and dead rows before them may be many.
     select ev_id
     into v_waiting
     from pgq_coop.delivery_event

@@ -9,7 +9,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes that a worker lives, unless that was noted a short while ago: not a write per call.
+ * Stores a sign of life of a worker, unless one was stored a short while ago.
  */
 declare
     v_sub pgq.registration;

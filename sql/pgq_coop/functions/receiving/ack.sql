@@ -4,12 +4,14 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Settles an event that receive() has handed out: it is processed.  Returns 1.
+ * Settles an event of receive() as processed.  Returns 1.
  *
- * The last event of the batch finishes it.  0 and a warning: the batch is finished, another
- * worker has taken it over and will do the event again, or the event was settled before.  Who
- * processes and acknowledges in one transaction has to roll back on 0; every event has its effect
- * exactly once then.
+ * The last event of the batch finishes it.
+ *
+ * With a warning the function returns 0 in these cases: the batch is finished; another worker has
+ * taken it over and will process the event again; the event was settled before.  A worker that
+ * processes and acknowledges in one transaction must roll it back on 0.  Then every event takes
+ * effect exactly once.
  */
     select pgq_coop.ack_events(i_batch_id, array[i_event_id]);
 $$;

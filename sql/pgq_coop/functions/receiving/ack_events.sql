@@ -5,7 +5,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Settles several events of a batch at once; returns how many.  See ack().
+ * Settles several events of a batch at once.  Returns their number.  See ack().
  */
 declare
     v_own record;

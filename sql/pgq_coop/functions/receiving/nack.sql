@@ -11,14 +11,16 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Settles an event that receive() has handed out: it could not be processed.  Returns 'retry'
- * when it comes again to one of the workers after so many seconds, behind events that are newer
- * now; 'failed' when that were too many attempts and it is with the failed events.
+ * Settles an event of receive() as not processed.  Returns 'retry' or 'failed'.
  *
- * i_max_attempts, i_reason -- as for pgq.event_retry_or_fail().
+ * 'retry' means that one of the workers gets the event again, after events that are newer now.
+ * 'failed' means that the number of attempts is reached, and the event is among the failed events.
  *
- * Null and a warning as for the 0 of ack().  Reads the batch once, so a call costs more the more
- * events the batch has.
+ * i_retry_seconds -- delay of the next delivery in seconds.
+ * i_reason, i_max_attempts -- as for pgq.event_retry_or_fail().
+ *
+ * With a warning the function returns null in the cases in which ack() returns 0.  Each call reads the
+ * batch once, so its cost grows with the number of events in the batch.
  */
 declare
     v_own record;

@@ -25,24 +25,25 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * Hands out up to i_max_events events to a worker, who settles each with ack() or nack().
+ * Delivers up to i_max_events events to a worker, which settles each with ack() or nack().
  *
- * They come from the worker's open batch in the order of their ids, or from the next batch when
- * none is open; no row when there is nothing new, or when all events of the batch are handed out
- * and some are not settled.  The last settled event finishes the batch.
+ * The events come from the worker's open batch in the order of their ids, or from the next batch when
+ * none is open.  The function returns no row when there is nothing new, or when all remaining events
+ * of the batch are delivered and not settled yet.  The last settled event finishes the batch.
  *
- * Every event is handed out at least once: what is not settled comes again after the worker
- * died, to the new session of this worker, or to the worker that takes the batch over.  The same
- * receiver gets it once; pgq_coop.receive_again() makes an exception.
+ * Every event is delivered at least once.  If a worker dies, its unsettled events are delivered again:
+ * to the new session of this worker, or to the worker that takes the batch over.  The same
+ * receiver gets an event once, except after pgq_coop.receive_again().
  *
- * i_dead_interval -- take over the batch of a worker that gave no sign of life for so long;
- *     receive(), ack() and nack() are signs of life, and so is an open transaction that called
- *     one of them.  Its settled events stay settled.
- * i_receiver -- who the receiver is, as a text that is new in each life of the worker; null for
- *     this database session.  Needed behind a pooler that changes sessions between transactions.
+ * i_dead_interval -- take over the batch of a worker without a sign of life for this time; null
+ *     (default): never.  Calls of receive(), ack() and nack() are signs of life, and so is an open
+ *     transaction with one of them.  Settled events stay settled.
+ * i_receiver -- name of the receiver, a new text for each start of the worker; null (default): this
+ *     database session.  Needed with a pooler that changes sessions between transactions.
  *
- * A batch is copied when it is opened here, one row per event; after that a call costs what it
- * hands out.  Commit before working: other workers wait while this transaction opens a batch.
+ * The function copies a batch when it opens it, one row per event.  After that the cost of a call
+ * depends only on the number of events it returns.  Commit before working: other workers wait while
+ * this transaction opens a batch.
  */
 declare
     v_place record;
@@ -66,10 +67,10 @@ begin
         end if;
     end if;
 
-    -- Plans made while the tables were empty must not stay scans of all of them: enable_seqscan.
-    -- Empty batches are finished on the way, in a number that keeps the transaction short.
+    -- Plans from a time when the tables were empty must not keep scanning all of them: enable_seqscan.
+    -- Empty batches are finished at once, in a number that keeps the transaction short.
     for _ in 1 .. 1000 loop
-        -- Without a lock on the main consumer: while a batch is open workers do not meet there.
+        -- Without a lock on the main consumer: while a batch is open, workers do not meet there.
         -- An idle worker is not locked here, because next_batch() locks the main one first.
         select s.sub_queue, s.sub_id, s.sub_consumer
         into v_place

@@ -5,9 +5,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes receive() hand out again all events of a batch that are not settled.  Returns 1.
+ * Makes receive() deliver all unsettled events of a batch again.  Returns 1.
  *
- * For a worker that lost what it got.  A batch that is not open is a warning and 0.
+ * For a worker that has lost its events.  For a batch that is not open the function raises a warning
+ * and returns 0.
  */
 declare
     v_own record;

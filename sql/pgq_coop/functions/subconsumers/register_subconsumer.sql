@@ -9,11 +9,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Registers a subconsumer, and its main consumer if that is not there, at the end of the queue.
+ * Registers a subconsumer (worker) at the end of the queue, and its main consumer if needed.
  *
  * Returns 1, or 0 when it was registered already; then nothing changes.
  *
- * It is a consumer named main.sub whose subscription has the number (sub_id) of the main one.
+ * A subconsumer is a consumer with the name main.sub.  Its subscription has the number (sub_id) of
+ * the main consumer.
  */
 declare
     v_name text := i_consumer_name || '.' || i_subconsumer_name;

@@ -10,11 +10,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Removes a subconsumer; the main consumer and the other workers stay.  Returns 1, 0 if unknown.
+ * Removes a subconsumer; the main consumer and the other workers stay.
  *
- * i_batch_handling -- when the worker has a batch open: 0 refuses; 1 closes the batch, and nobody
- *     gets its events again.  To have them processed let another worker take the batch over:
- *     pgq_coop.next_batch() with a dead interval.
+ * Returns 1, or 0 when the subconsumer is unknown.
+ *
+ * i_batch_handling -- for a worker with an open batch: 0 refuses; 1 closes the batch, and its events
+ *     are not delivered again.  To have them processed, another worker can take the batch over
+ *     first: pgq_coop.next_batch() with a dead interval.
  */
 declare
     v_main record;

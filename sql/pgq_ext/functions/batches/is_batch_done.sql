@@ -12,7 +12,7 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Whether this is the batch that set_batch_done() noted last.  Batches before it are forgotten.
+ * Returns whether this is the batch that set_batch_done() stored last.  Earlier batches are forgotten.
  */
 begin
     return coalesce(
@@ -34,7 +34,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The same for a consumer without workers.
+ * Returns whether this is the last stored batch of a consumer without workers.
  */
     select pgq_ext.is_batch_done(a_consumer, '', a_batch_id);
 $$;

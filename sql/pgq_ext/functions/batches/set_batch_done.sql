@@ -12,12 +12,12 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Notes that a batch is applied; false when it was noted already, then nothing has to be done.
+ * Stores that a batch is applied.  Returns false when it was stored already.
  *
- * Call it in the transaction that applies the batch, and roll that back on false: of two that
- * apply the same batch one gets true, the other waits for it and gets false.
+ * Call it in the transaction that applies the batch, and roll that transaction back on false.  Of two
+ * transactions that apply the same batch one gets true.  The other waits for it and gets false.
  *
- * Stores ids above 0 only; for others the answer is true, always.
+ * The function stores only ids above 0; for other ids it always returns true.
  */
 declare
     v_nr int8;
@@ -49,7 +49,7 @@ begin
             )
             values (a_consumer, a_subconsumer, a_batch_id, v_first);
         end if;
-        -- Not found: another transaction has moved it meanwhile, perhaps to this batch.
+        -- Not found: another transaction has moved it since, perhaps to this batch.
         exit when found;
     end loop;
     return true;
@@ -62,7 +62,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The same for a consumer without workers.
+ * Stores that a batch is applied, for a consumer without workers.
  */
     select pgq_ext.set_batch_done(a_consumer, '', a_batch_id);
 $$;

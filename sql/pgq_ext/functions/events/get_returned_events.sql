@@ -16,7 +16,7 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * The events of an applied batch that go back to the queue, by id.
+ * Returns the events of an applied batch that go back to the queue, by id.
  */
     select r.event_id, r.retry_seconds, r.max_attempts, r.reason
     from pgq_ext.returned_event r

@@ -13,7 +13,7 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Whether set_event_done() has noted this event of this batch.
+ * Returns whether set_event_done() has stored this event of this batch.
  */
 begin
     return exists (
@@ -37,7 +37,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The same for a consumer without workers.
+ * Returns whether an event is stored as processed, for a consumer without workers.
  */
     select pgq_ext.is_event_done(a_consumer, '', a_batch_id, a_event_id);
 $$;

@@ -13,10 +13,10 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Notes that an event is dealt with; false when it was noted already.
+ * Stores that an event is processed.  Returns false when it was stored already.
  *
- * Remembers the events of one batch: the first event of another batch forgets them.  Call it in
- * the transaction that deals with the event, or after a side effect that cannot be undone.
+ * The function keeps the events of one batch: the first event of another batch deletes them.  Call
+ * it in the transaction that processes the event, or after a side effect that cannot be undone.
  */
 declare
     v_nr int8;
@@ -39,7 +39,7 @@ begin
             set cur_batch_id = a_batch_id, move_nr = v_nr + 1
             where consumer_id = a_consumer and subconsumer_id = a_subconsumer and move_nr = v_nr;
             if found then
-                -- By the number of the batch: the index leads past dead events of others.
+                -- By the number of the batch: the index leads past dead events of other batches.
                 delete from pgq_ext.completed_event
                 where consumer_id = a_consumer
                     and subconsumer_id = a_subconsumer
@@ -74,7 +74,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The same for a consumer without workers.
+ * Stores that an event is processed, for a consumer without workers.
  */
     select pgq_ext.set_event_done(a_consumer, '', a_batch_id, a_event_id);
 $$;

@@ -16,14 +16,16 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Notes that an event was not processed with its batch and goes back to the queue.
+ * Stores that an event was not processed with its batch and goes back to the queue.
  *
- * Call it in the transaction that applies the batch, so that a consumer that dies before it has
- * told the queue can do so when it comes back (get_returned_events).  False when the event was
- * noted already; then nothing changes.  Events of other batches of the consumer are forgotten.
+ * Call it in the transaction that applies the batch.  If the consumer dies before it has reported the
+ * event to the queue, it can do so after its restart (get_returned_events).  Returns false when
+ * the event was stored already; then nothing changes.  Events of other batches of the consumer are
+ * deleted.
  *
- * a_retry_seconds -- deliver it again after this time; null for a dead letter.
- * a_max_attempts -- deliveries after which it is a dead letter instead; null for no limit.
+ * a_retry_seconds -- delay of the next delivery in seconds; null: the event becomes a dead letter.
+ * a_max_attempts -- number of deliveries after which it becomes a dead letter instead; null: no limit.
+ * a_reason -- the reason for the dead letter.
  */
 declare
     v_batch int8;
@@ -31,8 +33,8 @@ begin
     perform pgq_ext._require_values(
         a_consumer, a_subconsumer, a_batch_id::text, a_event_id::text
     );
-    -- The events that are there are of one batch.  The index finds it from its upper end, where
-    -- the newest batch is, without a look at the dead ones of batches before.
+    -- The stored events are of one batch.  The index finds it from its upper end, where
+    -- the newest batch is, without reading the dead ones of earlier batches.
     select batch_id into v_batch
     from pgq_ext.returned_event
     where consumer_id = a_consumer and subconsumer_id = a_subconsumer

@@ -5,7 +5,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The release of the schema.
+ * Returns the release of the schema.
  */
     select '4.1.0'::text;
 $$;

@@ -4,13 +4,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The number to begin with for a consumer that has no row yet; nobody else gets one meanwhile.
+ * Returns the first number for a consumer without a row, and locks it against other sessions.
  *
- * Look again after it: in read committed another transaction may have made the row.  In a
- * stricter isolation level that is a serialization failure here.
+ * Check again after the call: in read committed another transaction may have inserted the row.  A
+ * stricter isolation level raises a serialization failure here.
  *
  * Rows are unique by consumer and number, not by consumer alone: such an index would lead every
- * move past all dead versions.  So this is what makes the first row the only one.  The clock
+ * move past all dead versions.  So this function makes the first row unique.  The clock
  * gives a number above all that were used before the row was deleted.
  */
 declare

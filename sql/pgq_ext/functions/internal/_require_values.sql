@@ -5,7 +5,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Raises when one of the values is null: what is done can be noted for names and numbers only.
+ * Raises an error when one of the values is null: names and numbers are required.
  */
 begin
     if array_position(a_values, null) is not null then

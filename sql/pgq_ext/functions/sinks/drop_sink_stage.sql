@@ -5,9 +5,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Drops a table of staged rows; one that is gone is no error.
+ * Drops a table of staged rows; a table that does not exist is no error.
  *
- * Waits for tasks that still write into it (lock_timeout bounds the wait).
+ * Waits for tasks that are still writing into it (lock_timeout limits the wait).
  */
 begin
     delete from pgq_ext.sink_stage where stage_id = a_stage;

@@ -5,10 +5,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets a sink, so that another query may take its name; false when there is none.
+ * Deletes a sink, so that another query may use its name.  Returns false when there is none.
  *
- * Its query must not run any more: it would be taken for a new one, and its last epoch written
- * again if it comes again.
+ * Stop its query first.  Otherwise the query counts as a new one, and may write its last epoch
+ * again.
  */
 begin
     delete from pgq_ext.sink where sink_id = a_sink;

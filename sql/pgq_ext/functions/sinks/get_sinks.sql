@@ -8,7 +8,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The sinks that have written something, with their last epoch.
+ * Returns the sinks that have written something, with their last epoch.
  */
     select s.sink_id, s.target, s.query_id, s.epoch, s.row_count, s.done_at
     from pgq_ext.sink s

@@ -5,7 +5,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether a sink has written an epoch: for a job, which has only one, that it is done.
+ * Returns whether a sink has written an epoch.  A job has only one epoch, so the job is done.
  */
     select exists (
         select from pgq_ext.sink where sink_id = a_sink and epoch is not null

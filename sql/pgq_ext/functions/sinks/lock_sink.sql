@@ -12,10 +12,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What a sink has written last, all null when nothing; nobody else writes until the transaction ends.
+ * Locks a sink until the transaction ends, and returns what it has written last.
  *
- * Called first in the transaction that writes an epoch.  Of two with the same name the second waits
- * here for the first, and then sees its epoch.
+ * All columns are null when it has written nothing.  Call it first in the transaction that writes
+ * an epoch.  A second transaction with the same name waits here, and then sees the first one's
+ * epoch.
  */
 begin
     perform pgq_ext._require_values(a_sink, a_target);

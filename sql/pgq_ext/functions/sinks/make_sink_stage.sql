@@ -5,12 +5,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the table in which the tasks of an attempt stage their rows, unless it is there; returns
- * the number in its name, pgq_ext.staged_NUMBER.
+ * Creates the table in which the tasks of an attempt stage their rows, unless it exists.
  *
- * Call it in a transaction of its own: other tasks wait for its end.  The table has the columns
- * part (uuid, of one run of a task), chunk (int4, from 0 on) and rows (text).  It is not logged: a
- * crash of the server empties it, so whoever reads it has to know how much is in it.
+ * Returns the number in its name, pgq_ext.staged_NUMBER.  Call it in a transaction of its own: other
+ * tasks wait for the end of the transaction.
+ *
+ * The table has the columns part (uuid, of one run of a task), chunk (int4, from 0) and rows (text).
+ * It is unlogged: a crash of the server truncates it.  So the reader has to know how many rows to
+ * expect.
  */
 declare
     v_stage int8;
@@ -30,7 +32,7 @@ begin
         ' (part uuid not null, chunk int4 not null, rows text not null, primary key (part, chunk))',
         'staged_' || v_stage
     );
-    -- Each chunk is read once: compressing costs more than it saves.
+    -- Each chunk is read once: compression costs more than it saves.
     execute format(
         'alter table pgq_ext.%I alter column rows set storage external', 'staged_' || v_stage
     );

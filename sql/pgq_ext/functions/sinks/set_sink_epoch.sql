@@ -7,9 +7,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes that this transaction writes an epoch of a sink, which lock_sink() has locked.
+ * Stores that this transaction writes an epoch of a sink, which lock_sink() has locked.
  *
- * a_query -- whose epoch it is; a_rows -- number of its rows.
+ * a_query -- id of the query to which the epoch belongs.
+ * a_rows -- number of rows of the epoch.
  */
 begin
     perform pgq_ext._require_values(a_sink, a_query, a_epoch::text, a_rows::text);

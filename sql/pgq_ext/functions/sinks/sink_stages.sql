@@ -6,8 +6,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Numbers of the tables in which rows are staged that nobody needs, once the epoch of a sink is
- * written or given up: its own, and those of any that are older than three days.
+ * Returns the numbers of tables with staged rows that are not needed any more.
+ *
+ * Call it when the epoch of a sink is written or given up.  The result contains the tables of this
+ * sink, and tables of any sink that are older than three days.
  */
     select stage_id
     from pgq_ext.sink_stage

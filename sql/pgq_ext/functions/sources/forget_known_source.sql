@@ -8,9 +8,9 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Forgets which queue a consumer's position belongs to: 1, or 0 when nothing was noted.
+ * Deletes which queue a consumer's position belongs to.  Returns 1, or 0 when nothing was stored.
  *
- * The position is then taken for one of the queue as it is found next.
+ * After that the position counts for the queue that the consumer finds next.
  */
 declare
     v_count int4;

@@ -17,7 +17,7 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * What is noted of the queue that a consumer's position belongs to; no row when nothing is.
+ * Returns what is stored about the queue of a consumer's position; no row when nothing is stored.
  */
     select k.queue_name, k.generation, k.registration, k.tick_id, k.tick_time
     from pgq_ext.known_source k

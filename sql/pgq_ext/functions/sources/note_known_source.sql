@@ -16,10 +16,12 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Notes the queue that a consumer's position belongs to, and the tick it has come to.
+ * Stores the queue to which a consumer's position belongs, and the tick that it has reached.
  *
- * Call it in the transaction that moves the position.  generation and registration are what
- * pgq.position_facts() answers in the queue's database; null: leave what is noted.
+ * Call it in the transaction that moves the position.
+ *
+ * a_generation, a_registration -- results of pgq.position_facts() in the queue's database; null:
+ *     keep the stored values.
  */
 declare
     v_nr int8;
@@ -54,7 +56,7 @@ begin
                 a_tick_time, v_first
             );
         end if;
-        -- Not found: another transaction has moved it meanwhile.
+        -- Not found: another transaction has moved it since.
         exit when found;
     end loop;
 end;

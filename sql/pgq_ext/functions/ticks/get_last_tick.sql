@@ -8,7 +8,7 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * The tick up to which a consumer has applied everything here; null when nothing is noted.
+ * Returns the tick up to which a consumer has applied everything in this database; null for none.
  */
 begin
     return (
@@ -27,7 +27,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The same for a consumer without workers.
+ * Returns the tick up to which a consumer without workers has applied everything; null for none.
  */
     select pgq_ext.get_last_tick(a_consumer, '');
 $$;

@@ -12,10 +12,11 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Notes the tick up to which a consumer has applied everything; null forgets it.  Returns 1.
+ * Stores the tick up to which a consumer has applied everything.  Returns 1.
  *
- * Call it in the transaction that applies the batch which ends at the tick.  It takes every
- * tick, also one that lies behind.
+ * a_tick_id -- null deletes the position.  The function accepts every tick, also an earlier one.
+ *
+ * Call it in the transaction that applies the batch which ends at the tick.
  */
 declare
     v_nr int8;
@@ -46,7 +47,7 @@ begin
             )
             values (a_consumer, a_subconsumer, a_tick_id, v_first);
         end if;
-        -- Not found: another transaction has moved it meanwhile.
+        -- Not found: another transaction has moved it since.
         exit when found;
     end loop;
     return 1;
@@ -59,7 +60,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The same for a consumer without workers.
+ * Stores the tick up to which a consumer without workers has applied everything.  Returns 1.
  */
     select pgq_ext.set_last_tick(a_consumer, '', a_tick_id);
 $$;

@@ -10,9 +10,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Tells a cascaded consumer to read from another node; it acknowledges by setting uptodate.
+ * Switches a cascaded consumer to another provider.  The consumer confirms it by uptodate = true.
  *
- * 200 stored; 404 unknown node or consumer.
+ * ret_code -- 200 stored; 404 unknown node or consumer.
  */
 begin
     perform 1 from pgq_node.node_location l
@@ -31,7 +31,7 @@ begin
             || coalesce(i_consumer_name, 'NULL') into ret_code, ret_note;
         return;
     end if;
-    -- Whoever leads it there has decided about a position that was lost.
+    -- The operator who switches the consumer has decided about a lost position.
     perform pgq.forget_lost_position(i_queue_name, i_consumer_name);
     select 200, 'Consumer provider node set to: ' || i_new_provider into ret_code, ret_note;
 end;

@@ -10,9 +10,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Takes a holder's request back, or with NULL those of all; expired ones go as well.
+ * Deletes the hold of a holder on a consumer, and expired holds.
  *
- * 200 done; 301 there was none.
+ * i_holder -- NULL: the holds of all holders.
+ *
+ * ret_code -- 200 deleted; 301 there was none.
  */
 declare
     v_mine boolean := false;

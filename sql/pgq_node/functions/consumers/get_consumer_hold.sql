@@ -9,8 +9,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
     /*
-     * The lowest tick that anybody asks the consumer not to pass, and until when; NULL and
-     * NULL when nobody does.  Volatile on purpose: the clock decides, not the snapshot.
+     * Returns the lowest tick at which a consumer must pause, and until when; NULL and NULL for none.
+     *
+     * Volatile on purpose: the clock decides, not the snapshot.
      */
     select h.tick_id, h.hold_until
     from (select 1) one

@@ -12,7 +12,7 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    /* All cascaded consumers of this node, by name. */
+    /* Returns all cascaded consumers of this node, by name. */
     select s.consumer_name, s.provider_node, s.last_tick_id, s.paused, s.uptodate, s.cur_error
     from pgq_node.local_state s
     where s.queue_name = i_queue_name

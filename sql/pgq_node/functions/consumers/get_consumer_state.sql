@@ -18,9 +18,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Position and flags of one cascaded consumer of this node.
+ * Returns position and flags of one cascaded consumer of this node.
  *
- * 100 found; 404 no node here, unknown consumer, or provider without location.
+ * ret_code -- 100 found; 404 this database is no node of the queue, unknown consumer, or provider
+ *     without location.
  */
 begin
     select n.node_type, n.node_name into node_type, node_name

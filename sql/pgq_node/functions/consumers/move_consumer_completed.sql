@@ -11,13 +11,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Moves the position of a consumer from one tick to the next, and only from there.
+ * Moves the position of a consumer from one tick to another if it is at the first one.
  *
- * Two processes that work for the same consumer cannot both move it: the second waits
- * for the row, finds the tick changed and has to roll its data back.  Forgets the last
- * error.
+ * Two processes that work for the same consumer cannot both move it.  The second process waits for
+ * the row, finds another tick, and must roll its data back.  The function clears the last error.
  *
- * 200 moved; 404 unknown consumer; 409 it stands at another tick.
+ * ret_code -- 200 moved; 404 unknown consumer; 409 the consumer is at another tick.
  */
 declare
     v_tick int8;

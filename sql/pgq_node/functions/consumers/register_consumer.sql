@@ -11,11 +11,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives a cascaded consumer a position in this database.
+ * Registers a cascaded consumer with its position in this database.
  *
- * An existing one gets the new provider and the new position.
+ * An existing consumer gets the new provider and the new position.
  *
- * 200 new; 201 existed; 404 no node here, or provider not known.
+ * ret_code -- 200 new; 201 existed; 404 this database is no node of the queue, or unknown provider.
  */
 declare
     v_new boolean;
@@ -40,7 +40,7 @@ begin
     on conflict (queue_name, consumer_name) do update
         set provider_node = excluded.provider_node,
             last_tick_id = excluded.last_tick_id
-    -- xmax tells a fresh row from an updated one.
+    -- xmax distinguishes a new row from an updated one.
     returning s.xmax = 0 into v_new;
     if v_new then
         select 200, 'Consumer registered on node: ' || i_consumer_name into ret_code, ret_note;

@@ -10,9 +10,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Sets the position of a consumer, wherever it was before, and forgets its last error.
+ * Sets the position of a consumer to a tick, whatever it was before, and clears its last error.
  *
- * 100 stored; 404 unknown consumer.
+ * ret_code -- 100 stored; 404 unknown consumer.
  */
 begin
     update pgq_node.local_state

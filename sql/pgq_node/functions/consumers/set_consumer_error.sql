@@ -10,9 +10,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Remembers the last failure of a consumer, for status; NULL forgets it.
+ * Stores the last error of a consumer, for status; NULL clears it.
  *
- * 100 stored; 101 unknown consumer, ignored.
+ * ret_code -- 100 stored; 101 unknown consumer, ignored.
  */
 begin
     update pgq_node.local_state

@@ -12,17 +12,19 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Asks a consumer not to pass a tick for some seconds.
+ * Pauses a consumer at a tick for some time.
  *
- * A holder has one request per consumer; a second call replaces the first.
+ * i_tick_id -- the consumer may reach this tick, and moves no further.
+ * i_seconds -- duration of the hold in seconds.
+ * i_holder -- name of the holder, which has one hold per consumer; a second call replaces it.
  *
- * 200 stored; 404 unknown consumer; 405 the consumer has passed the tick already.
+ * ret_code -- 200 stored; 404 unknown consumer; 405 the consumer is after the tick already.
  */
 declare
     v_tick int8;
 begin
-    -- FOR SHARE waits for a transaction that is moving the position right now, so the
-    -- answer is about a position that stays until the hold is visible.
+    -- FOR SHARE waits for a transaction that is moving the position now.  So the result
+    -- refers to a position that stays until the hold is visible.
     select s.last_tick_id into v_tick
     from pgq_node.local_state s
     where s.queue_name = i_queue_name and s.consumer_name = i_consumer_name

@@ -10,9 +10,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Asks a consumer to stand still or to go on; it acknowledges by setting uptodate.
+ * Pauses or resumes a consumer.  The consumer confirms it by uptodate = true.
  *
- * 200 stored; 201 already so (uptodate keeps its value); 404 unknown consumer.
+ * ret_code -- 200 stored; 201 no change (uptodate keeps its value); 404 unknown consumer.
  */
 declare
     v_paused boolean;

@@ -10,9 +10,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The consumer says that it has seen the last change of its provider and pause flag.
+ * Stores that a consumer has seen the last change of its provider and of its pause flag.
  *
- * 200 stored; 404 unknown consumer.
+ * ret_code -- 200 stored; 404 unknown consumer.
  */
 begin
     update pgq_node.local_state

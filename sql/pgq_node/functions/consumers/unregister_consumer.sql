@@ -9,9 +9,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Takes the position of a cascaded consumer out of this database.
+ * Deletes the position of a cascaded consumer from this database.
  *
- * 200 done, also when there was none; 404 no node here.
+ * ret_code -- 200 deleted, or there was none; 404 this database is no node of the queue.
  */
 begin
     perform 1 from pgq_node.node_info n where n.queue_name = i_queue_name;

@@ -9,7 +9,7 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The nodes of a queue, by name; no row for an unknown queue. */
+    /* Returns the nodes of a queue, by name; no row for an unknown queue. */
     select l.node_name, l.node_location, l.dead
     from pgq_node.node_location l
     where l.queue_name = i_queue_name

@@ -11,12 +11,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Stores where a node lives and whether it is given up.
+ * Stores the location of a node and whether the node is marked as failed.
  *
- * NULL as location keeps the known one, and does nothing for an unknown node.  On the root
- * a change goes to all nodes as event pgq.location-info.
+ * i_node_location -- connection string; NULL keeps the known location, and has no effect for an
+ *     unknown node.
  *
- * 200 always.
+ * The root sends a change to all nodes as event pgq.location-info.
+ *
+ * ret_code -- always 200.
  */
 declare
     v_changed boolean;

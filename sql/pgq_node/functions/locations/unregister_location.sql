@@ -9,12 +9,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets where a node lives, and its subscription here with the consumers of its copies.
+ * Deletes the location of a node, with its subscription to this node and the consumers of its copies.
  *
- * On the root the news goes to all nodes as event pgq.unregister-location, also when the
- * location is unknown here: other nodes may still have it.
+ * The root sends the change to all nodes as event pgq.unregister-location.  It does so even when
+ * the location is unknown on the root, because other nodes may still have it.
  *
- * 200 done; 301 not found; 403 the location of this node or of a provider of it.
+ * ret_code -- 200 deleted; 301 not found; 403 the location of this node or of a provider of it.
  */
 begin
     perform 1 from pgq_node.node_info n

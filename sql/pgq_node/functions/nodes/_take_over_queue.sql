@@ -4,11 +4,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes a queue that producers have written to ready to be a root: events of before are not applied
- * by subscribers, whoever wrote them.  Returns why it cannot be, or null.
+ * Prepares an existing queue with events for a root.  Returns why that is impossible, or null.
  *
- * Waits for transactions that have written events (lock_timeout bounds the wait), and makes a tick
- * behind them, from which subscribers begin.
+ * Subscribers do not apply the earlier events, whichever role wrote them.  The function waits for
+ * transactions that have written events (lock_timeout limits the wait).  After them it creates a
+ * tick, from which subscribers start.
  */
 declare
     v_queue pgq.queue;

@@ -14,14 +14,16 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes this database a node of the queue: queue, markers, position of the worker.
+ * Makes this database a node of the queue: creates queue, markers and position of the worker.
  *
- * The locations of the node and of its provider must be registered before.  A branch or
- * leaf starts at i_global_watermark, a tick its provider still has.  A root may have a queue that
- * was there before: nobody applies the events that it has (_take_over_queue).
+ * The locations of the node and of its provider must be registered before.
  *
- * 200 created; 401 already a node, or arguments that do not fit the type; 404 location
- * not registered.
+ * i_global_watermark -- start position of a branch or leaf: a tick that its provider still has.
+ *
+ * A root may have an existing queue: no node applies the events in it (_take_over_queue).
+ *
+ * ret_code -- 200 created; 401 already a node, or arguments that do not fit the type; 404 location
+ *     not registered.
  */
 declare
     v_tick int8;
@@ -92,7 +94,7 @@ begin
         select c.last_tick into v_tick
         from pgq.get_consumer_info(i_queue_name, '.global_watermark') c;
     elsif i_node_type = 'branch' then
-        -- A queue that lived before has ticks of its own: the same numbers would mean
+        -- An existing queue has its own ticks: the same numbers would mean
         -- other events than on the provider.
         if pgq.create_queue(i_queue_name) = 0 then
             select 401, 'Queue already exists: ' || i_queue_name into ret_code, ret_note;
@@ -112,7 +114,7 @@ begin
     end if;
 
     perform pgq_node._keep_consumer(i_queue_name, '.global_watermark');
-    -- Of a node that was here before; this one takes its provider as it is.
+    -- Positions of an earlier node in this database; the new node accepts its provider as it is.
     perform pgq.forget_known_sources(i_queue_name, null::text);
     insert into pgq_node.node_info
         (queue_name, node_type, node_name, worker_name, combined_queue)

@@ -9,10 +9,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets a node.  On the node itself its queue goes with it, and with the node row
- * everything that refers to it (replicated tables, their triggers).
+ * Deletes a node from this database.
  *
- * 200 dropped; 405 the node is the provider of this one, or queues here merge into its queue.
+ * On the node itself the function drops its queue and everything that refers to the node row
+ * (replicated tables, their triggers).
+ *
+ * ret_code -- 200 dropped; 405 the node is the provider of this one, or local queues merge into its
+ *     queue.
  */
 declare
     v_local text;

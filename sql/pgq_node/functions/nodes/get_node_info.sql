@@ -23,14 +23,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What this database is in the queue, and how far it is.
+ * Returns type, provider, worker and positions of this database as a node of the queue.
  *
- * local_watermark -- what this node and everything that reads from it have finished: on
- *     root and branch the lowest position of all consumers except '.global_watermark',
- *     on a leaf the position of its worker.
+ * local_watermark -- tick that this node and all nodes below it have finished.  On root and branch:
+ *     the lowest position of all consumers except '.global_watermark'.  On a leaf: the position of
+ *     its worker.
  * worker_last_tick -- on a root its newest tick.
  *
- * 100 found; 404 no node here (all other columns NULL).
+ * ret_code -- 100 found; 404 this database is no node of the queue (all other columns NULL).
  */
 declare
     v_top int8;

@@ -23,12 +23,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Everything a worker needs to know before its next batch, in one call.
+ * Returns all that a worker needs before its next batch, in one call.
  *
- * completed_tick -- everything up to it is in this database.
- * local_queue_top -- newest tick of the queue kept here; NULL on a leaf.
+ * completed_tick -- tick up to which all events are applied in this database.
+ * local_queue_top -- newest tick of the local queue; NULL on a leaf.
  *
- * 100 found; 404 no node here (all other columns NULL).
+ * ret_code -- 100 found; 404 this database is no node of the queue (all other columns NULL).
  */
 begin
     select i.ret_code, i.ret_note, i.node_type, i.node_name, i.provider_node,

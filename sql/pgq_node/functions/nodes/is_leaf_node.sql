@@ -6,7 +6,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * True when this database is a leaf of the queue.  Unknown queue: error LD001.
+ * Returns whether this database is a leaf of the queue.  Raises LD001 for an unknown queue.
  */
 declare
     v_answer boolean;

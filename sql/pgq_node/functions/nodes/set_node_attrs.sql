@@ -11,7 +11,7 @@ as $$
 /*
  * Replaces the attributes of the local node (url-encoded key=value pairs).
  *
- * 200 stored; 404 no node here.
+ * ret_code -- 200 stored; 404 this database is no node of the queue.
  */
 begin
     update pgq_node.node_info

@@ -4,6 +4,6 @@ language sql
 immutable
 set search_path = pg_catalog, pg_temp
 as $$
-    /* Version of the SQL in this schema. */
+    /* Returns the version of the SQL in this schema. */
     select '4.0.0'::text;
 $$;

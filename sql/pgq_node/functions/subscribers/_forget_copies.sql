@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Removes the consumers of copies of a node that reads from this one, before the node is forgotten.
+ * Unregisters the consumers of a subscriber's copies before the subscriber is deleted.
  *
- * They are called like its worker with .copy. and a table behind it.  A node that is gone does not
- * remove them, and they would keep the events of the queue.
+ * Their names are the name of its worker, .copy. and a table.  A failed node cannot unregister them,
+ * and they would keep the events of the queue.
  */
 declare
     v_consumer text;

@@ -4,9 +4,10 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Keeps a consumer by which a node reads, or is waited for, to administrators and to the role that registers the node.
+ * Reserves the consumer of a node to administrators and to the role that registers the node.
  *
- * Who registered the consumer's name before is not its owner any more, unless he is the one.
+ * The consumer is the worker of the node, or its marker.  An earlier owner of the name loses it,
+ * unless it is the same role.
  */
     insert into pgq.consumer_owner as o (own_queue, own_consumer, own_role, own_exclusive)
     select q.queue_id, c.co_id, pgq._caller(), true

@@ -9,7 +9,7 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The nodes that read from this one, by name, and what they have reported. */
+    /* Returns the nodes that read from this node, by name, with the watermark that they reported. */
     select s.subscriber_node, s.worker_name, t.sub_last_tick
     from pgq_node.subscriber_info s
         left join pgq.queue q on q.queue_name = s.queue_name

@@ -12,14 +12,17 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Lets another node read from this one.
+ * Registers another node as a subscriber of this node.
  *
- * Its worker starts at i_custom_tick_id, or at the global watermark, which is the oldest
- * tick that every node still has.  A marker consumer '.<node>.watermark' keeps everything
- * from there on until the subscriber reports progress.
+ * i_custom_tick_id -- start position of the subscriber's worker; NULL: the global watermark, the
+ *     oldest tick that every node still has.
  *
- * 200 registered, also when it was before (the position is set again); 401 a leaf has no
- * subscribers; 404 no node here, or location of the subscriber not registered.
+ * A marker consumer '.<node>.watermark' keeps all later events until the subscriber reports
+ * progress.
+ *
+ * ret_code -- 200 registered, also when it was before (the position is set again); 401 a leaf has no
+ *     subscribers; 404 this database is no node of the queue, or location of the subscriber not
+ *     registered.
  */
 declare
     v_type text;
@@ -49,7 +52,7 @@ begin
     select c.last_tick into global_watermark
     from pgq.get_consumer_info(i_queue_name, '.global_watermark') c;
 
-    -- Of a consumer that is there, whoever it belongs to.
+    -- The rights on an existing consumer, whichever role owns it.
     perform pgq._require_owner(q.queue_id, c.co_id, 'move')
     from pgq.queue as q
         join pgq.registration as r on r.sub_queue = q.queue_id

@@ -9,9 +9,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Ends the subscription of another node: its consumer and its marker go.
+ * Removes a subscriber of this node, with its consumer and its marker.
  *
- * 200 done; 304 it was no subscriber.
+ * ret_code -- 200 removed; 304 it was no subscriber.
  */
 declare
     v_worker text;

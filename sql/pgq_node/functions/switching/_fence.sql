@@ -5,12 +5,15 @@ set search_path = pg_catalog, pg_temp
 set client_min_messages = warning
 as $$
 /*
- * Has the event tables of a queue refuse or take rows of ordinary sessions; a worker's, with
- * session_replication_role = replica, are taken in either case.
+ * Makes the event tables of a queue refuse or accept rows of ordinary sessions.
  *
- * A producer that looked at the queue before it was closed, and then waited for the lock of whoever
- * closed it, inserts afterwards.  It meets the trigger: a statement sees the triggers that a table
- * has once it has the lock.
+ * i_close -- true: refuse; false: accept.
+ *
+ * Rows of a worker's session, with session_replication_role = replica, are accepted in either case.
+ *
+ * A producer may have checked the queue before it was closed, and then have waited for the lock of
+ * the session that closed it.  It inserts afterwards and meets the trigger: a statement sees the
+ * triggers that a table has once the statement has the lock.
  */
 declare
     v_queue pgq.queue;

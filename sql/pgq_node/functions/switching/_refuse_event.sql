@@ -5,7 +5,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * On event tables of a queue that this node does not write any more: the error of insert_event().
+ * Raises the error of insert_event(), on event tables of a queue that this node does not write.
  */
 begin
     perform pgq._raise_insert_disabled(tg_argv[0]);

@@ -5,12 +5,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether this node is a root that takes events, and takes them until this transaction ends: whoever
- * closes it waits for that.
+ * Returns whether this node is a root that accepts events, and locks it in that state.
  *
- * For what the root's worker has to say in the queue.  Its session may write into a queue that is
- * closed, and an event behind the last tick would be on this node only, and on those that read
- * from it.
+ * A session that closes the root waits for the end of this transaction.
+ *
+ * For messages of the root's worker.  Its session may write into a closed queue.  An event after
+ * the last tick would exist only on this node, and on nodes that read from it.
  */
 begin
     perform 1

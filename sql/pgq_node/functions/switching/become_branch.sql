@@ -10,9 +10,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes a root that close_root() has closed a branch below the new root.
+ * Makes a root that close_root() has closed a branch of the new root.
  *
- * 200 branch now; 201 it was; 404 no node here, or unknown provider; 405 it is not closed by this change.
+ * ret_code -- 200 is a branch now; 201 was one already; 404 this database is no node of the queue,
+ *     or unknown provider; 405 the root was not closed by this operation.
  */
 declare
     v_node pgq_node.node_info;

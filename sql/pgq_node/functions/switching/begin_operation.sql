@@ -17,19 +17,21 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes that a change of the cascade is under way at this node, or finds it again.
+ * Starts a change of the cascade on this node, or resumes it after an interruption.
  *
- * i_token -- of the change; null takes the one that is noted, or makes one.
- * i_from_node -- provider of the node that moves, i_resume -- whether its worker is to run at the end.
- * token -- what to note on the other nodes.
- * last_tick -- on a root that the change has closed already.
+ * i_token -- token of the operation; null: the stored one, or a new one.
+ * i_from_node -- provider of the node that moves.
+ * i_resume -- whether the worker of that node must run at the end.
+ * token -- the token for the other nodes.
+ * last_tick -- last tick of a root that the operation has closed already.
  *
- * 200 begun; 201 under way already, the same one; 404 no node here; 405 another one is under way.
+ * ret_code -- 200 started; 201 the same operation is in progress; 404 this database is no node of
+ *     the queue; 405 another operation is in progress.
  */
 declare
     v_row pgq_node.operation;
 begin
-    -- Two that begin at a time come one after the other.
+    -- Two operations that start at the same time wait for each other.
     perform 1 from pgq_node.node_info n where n.queue_name = i_queue_name for no key update;
     if not found then
         select 404, 'Unknown queue: ' || coalesce(i_queue_name, 'NULL') into ret_code, ret_note;

@@ -9,14 +9,15 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets a change at the node that was to become the root, so that it cannot any more.
+ * Cancels an operation on the node that was to become the root, so that it cannot any more.
  *
- * 200 forgotten, or it was; 404 no node here; 405 the node is the root by this change.
+ * ret_code -- 200 cancelled, now or before; 404 this database is no node of the queue; 405 the
+ *     operation has already made the node the root.
  */
 declare
     v_type text;
 begin
-    -- promote_node() holds the note until it has committed.
+    -- promote_node() locks the row of the operation until it has committed.
     perform 1
     from pgq_node.operation o
     where o.queue_name = i_queue_name and o.token = i_token

@@ -10,16 +10,17 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Ends writing on a root: waits for the transactions that have written, makes the last tick, and
- * refuses events from then on.  One transaction does it all or nothing.
+ * Closes a root: waits for writing transactions, creates the last tick, then refuses events.
  *
- * Belongs into a transaction of its own with a short lock_timeout, and is to be tried again after a
- * pause: while it waits for a transaction that has written, others that want to write wait behind it.
+ * One transaction does all steps or none.  Call it in a transaction of its own with a short
+ * lock_timeout, and retry after a pause.  While it waits for a transaction that has written, other
+ * writers wait after it.
  *
- * i_token -- of the change of the cascade (begin_operation) that does it.
- * last_tick -- behind it this node has no event.
+ * i_token -- token of the operation (begin_operation) that closes the root.
+ * last_tick -- this node has no event after this tick.
  *
- * 200 closed; 201 it was; 301 not a root; 404 no node here; 405 no such change is under way.
+ * ret_code -- 200 closed; 201 was closed already; 301 not a root; 404 this database is no node of
+ *     the queue; 405 no such operation is in progress.
  */
 declare
     v_type text;
@@ -53,7 +54,7 @@ begin
     select * into v_queue from pgq.queue where queue_name = i_queue_name;
     -- Before the row of the queue: producers that are counted lock it, and hold their event tables.
     execute format('lock table %s in exclusive mode', pgq.quote_fqname(v_queue.queue_data_pfx));
-    -- A root that was fenced (fence_root) makes this last tick all the same.
+    -- A fenced root (fence_root) creates this last tick as well.
     update pgq.queue
     set queue_external_ticker = false
     where queue_id = v_queue.queue_id and queue_external_ticker;

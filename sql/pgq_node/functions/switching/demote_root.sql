@@ -11,12 +11,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the root a branch in three transactions, for programs of others; ours call close_root().
+ * Makes the root a branch in three transactions, for other programs; Londiste uses close_root().
  *
- * Step 1: no new events and ticks.  Step 2: waits for those who write, and makes the last tick,
- * which is last_tick in step 2 and 3.  Step 3: a branch that reads from i_new_provider.
+ * i_step -- 1: refuse new events and ticks.  2: wait for writers and create the last tick.  3: become
+ *     a branch that reads from i_new_provider.
+ * last_tick -- in steps 2 and 3 the last tick.
  *
- * 200 done; 301 not a root; 404 no node here, or unknown provider.
+ * ret_code -- 200 done; 301 not a root; 404 this database is no node of the queue, or unknown
+ *     provider.
  */
 declare
     v_node pgq_node.node_info;

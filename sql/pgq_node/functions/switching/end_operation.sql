@@ -9,9 +9,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Forgets the change of the cascade with this token: it is finished or undone here.
+ * Deletes the operation with this token: it is finished or undone on this node.
  *
- * 200 forgotten; 301 it is not under way here.
+ * ret_code -- 200 deleted; 301 it is not in progress on this node.
  */
 begin
     delete from pgq_node.operation o where o.queue_name = i_queue_name and o.token = i_token;

@@ -8,11 +8,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Has a root refuse events because another node has become the root while this one was away.
+ * Fences a failed root: it refuses events because another node has become the root.
  *
- * It stays a root, and keeps the events that nobody has read: see the command resurrect.
+ * The node stays a root, and keeps the events that no other node has read: see the command
+ * resurrect.
  *
- * 200 closed; 201 it was; 301 not a root; 404 no node here.
+ * ret_code -- 200 fenced; 201 was fenced already; 301 not a root; 404 this database is no node of
+ *     the queue.
  */
 declare
     v_type text;

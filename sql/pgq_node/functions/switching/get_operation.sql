@@ -15,7 +15,7 @@ stable
 security definer
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The change of the cascade that is under way at this node; no row when there is none. */
+    /* Returns the operation that is in progress on this node; no row when there is none. */
     select o.token, o.operation, o.node_name, o.new_node, o.from_node, o.resume,
         o.last_tick, o.operator, o.started_at
     from pgq_node.operation o

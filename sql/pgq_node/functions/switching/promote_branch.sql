@@ -8,11 +8,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes a branch the root: it takes events and makes ticks from now on.
+ * Makes a branch the root: it accepts events and creates ticks from now on.
  *
- * Nobody may write on another root of the queue: see promote_node().
+ * The caller must make sure that no producer writes on another root of the queue: see promote_node().
  *
- * 200 root now; 301 not a branch; 404 no node here.
+ * ret_code -- 200 is the root now; 301 not a branch; 404 this database is no node of the queue.
  */
 declare
     v_node pgq_node.node_info;
@@ -41,8 +41,9 @@ begin
     where t.tick_queue = v_queue.queue_id
     order by t.tick_id desc
     limit 1;
-    -- New events and ticks come behind those of elsewhere.  Where a process died before the tick of the
-    -- events that it had written, the events tell; to read them takes long, so only there.
+    -- New events and ticks must come after those of the old root.  If a process died before the tick
+    -- of the events that it had written, only the events show their ids.  Reading them takes long, so
+    -- only in that case.
     if exists (
         select from pgq_node.local_state s
         where s.queue_name = i_queue_name and s.consumer_name = v_node.worker_name

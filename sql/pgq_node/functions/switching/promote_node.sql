@@ -10,14 +10,15 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes a branch the root, as part of a change of the cascade that is still under way here.
+ * Makes a branch the root, as part of an operation that is still in progress on this node.
  *
- * i_tick_id -- tick that the branch must have reached, in tables and queue: the last one of the
- *     old root.  Where that is lost, a worker that was killed behind its commit cannot ask when the
- *     tick was: then it is made here.
+ * i_tick_id -- tick that the branch must have reached, in tables and queue: the last one of the old
+ *     root.  If the old root has failed, a worker that was killed after its commit cannot ask for the
+ *     time of the tick.  Then this function creates the tick.
  *
- * 200 root now; 201 it was made by this change before; 301 not a branch; 404 no node here; 405 the
- * change is not under way here, or the branch is not at that tick.
+ * ret_code -- 200 is the root now; 201 this operation made it the root before; 301 not a branch; 404
+ *     this database is no node of the queue; 405 the operation is not in progress on this node, or
+ *     the branch is not at that tick.
  */
 declare
     v_type text;
@@ -40,7 +41,7 @@ begin
         select 404, 'Unknown queue: ' || coalesce(i_queue_name, 'NULL') into ret_code, ret_note;
         return;
     end if;
-    -- Held to the end: whoever ends the change comes before or after all of this.
+    -- Locked to the end: a session that ends the operation comes before or after all of this.
     select o.operation into v_kind
     from pgq_node.operation o
     where o.queue_name = i_queue_name and o.token = i_token
@@ -55,7 +56,7 @@ begin
     end if;
     if v_type = 'branch' and v_kind = 'takeover' and v_tick = i_tick_id and v_top < v_tick then
         select * into v_queue from pgq.queue where queue_name = i_queue_name;
-        -- Its events were written in one transaction, which came after the tick before.
+        -- Its events were written in one transaction, after the tick before.
         execute format('select max(ev_id) from %s where ev_txid >= (select'
             || ' txid_snapshot_xmin(t.tick_snapshot) from pgq.tick t'
             || ' where t.tick_queue = $1 and t.tick_id = $2)', pgq.quote_fqname(v_queue.queue_data_pfx))
@@ -71,7 +72,7 @@ begin
             v_tick, v_top, i_tick_id) into ret_code, ret_note;
         return;
     end if;
-    -- What follows needs it, and the old root may not be there to ask.
+    -- The next steps need it, and the old root may be unreachable.
     update pgq_node.operation o
     set last_tick = i_tick_id
     where o.queue_name = i_queue_name;

@@ -10,13 +10,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives a node another name in this database: in its locations, as this node, as a provider and as
- * a subscriber, with the marker that keeps events for it.
+ * Renames a node in this database.
  *
- * Belongs on every node of the queue.  On the root the news goes into the queue as well, for nodes
- * that read the old name there later.
+ * The function changes the locations, the local node, providers and subscribers, with the marker that
+ * keeps events for the subscriber.  Call it on every node of the queue.  The root also writes the
+ * change into the queue, for nodes that read the old name later.
  *
- * 200 renamed; 201 it was; 301 not known here by the old name; 404 no node here; 405 the new name is taken.
+ * ret_code -- 200 renamed; 201 was renamed already; 301 the old name is unknown on this node; 404
+ *     this database is no node of the queue; 405 the new name is in use.
  */
 declare
     v_location pgq_node.node_location;
@@ -51,7 +52,7 @@ begin
             select from pgq_node.subscriber_info s
             where s.queue_name = i_queue_name and s.subscriber_node = i_old_name);
     if found then
-        -- News of before, read after the node was renamed here.
+        -- Older messages, read after the node was renamed on this node.
         perform pgq_node.unregister_location(i_queue_name, i_old_name);
         select 201, 'Node is renamed: ' || i_old_name || ' to ' || i_new_name into ret_code, ret_note;
         return;

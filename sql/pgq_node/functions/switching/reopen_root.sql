@@ -9,12 +9,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Undoes close_root(): the root takes events and ticks again, and the change is forgotten.
+ * Undoes close_root(): the root accepts events and ticks again, and the operation is deleted.
  *
- * Whoever calls it has made sure that no other node has become the root, and that none can: the
- * change is ended there, so promote_node() refuses its token.
+ * The caller must make sure that no other node has become the root, and that none can.  For that it
+ * ends the operation on the other node, so that promote_node() refuses its token.
  *
- * 200 open; 201 it was; 301 not a root any more; 404 no node here; 405 another change is under way.
+ * ret_code -- 200 open; 201 was open already; 301 not a root any more; 404 this database is no node
+ *     of the queue; 405 another operation is in progress.
  */
 declare
     v_type text;

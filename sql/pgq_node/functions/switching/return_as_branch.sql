@@ -12,20 +12,23 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes a lost root that has come back a branch: behind the last tick that the others have, its queue
- * is emptied, and its worker goes on from there at another provider.
+ * Rejoins a failed root as a branch.
  *
- * The root is closed (close_root) by the same change.  What its events did to the tables is the
- * caller's to undo, in the same transaction or before.
+ * The function deletes the events of its queue after the last common tick.  Its worker continues from
+ * there at another provider.
  *
- * i_tick_id -- the last tick that this node and the others have in common.
- * i_subscribers -- nodes that still read from here, none of them behind that tick; other
- *     subscriptions end, with the consumers of their copies.
+ * The same operation must have closed the root (close_root).  The caller must undo the effects of the
+ * deleted events on the tables, in the same transaction or before.
  *
- * Other consumers that are behind the tick are put back to it.
+ * i_tick_id -- the last tick that this node and the other nodes have in common.
+ * i_subscribers -- nodes that still read from this node, all at or before that tick.  The function
+ *     ends other subscriptions, with the consumers of their copies.
  *
- * 200 branch now; 201 it was; 404 no node here, unknown provider, or no such tick; 405 it is not
- * closed by this change, or a subscriber is behind the tick.
+ * Other consumers that are after the tick are moved back to it.
+ *
+ * ret_code -- 200 is a branch now; 201 was one already; 404 this database is no node of the queue,
+ *     unknown provider, or no such tick; 405 the root was not closed by this operation, or a
+ *     subscriber is after the tick.
  */
 declare
     v_node pgq_node.node_info;
@@ -57,7 +60,7 @@ begin
         select 404, 'Unknown node: ' || coalesce(i_new_provider, 'NULL') into ret_code, ret_note;
         return;
     end if;
-    -- Nobody ticks here; rotation keeps out.
+    -- No session creates ticks now; rotation is blocked.
     select * into v_queue from pgq.queue where queue_name = i_queue_name for no key update;
     select t.tick_snapshot::text::pg_snapshot into v_snapshot
     from pgq.tick t
@@ -114,7 +117,7 @@ begin
         cur_error = null,
         uptodate = false
     where queue_name = i_queue_name and consumer_name = v_node.worker_name;
-    -- Of other consumers, too: ticks of the same numbers will come from elsewhere.
+    -- Of other consumers, too: ticks with the same numbers will come from the new provider.
     perform pgq.forget_known_sources(i_queue_name, null::text);
     select 200, format('Root is branch below %s, at tick %s', i_new_provider, i_tick_id)
         into ret_code, ret_note;

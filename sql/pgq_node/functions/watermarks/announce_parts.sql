@@ -8,11 +8,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Where a combined queue is root: says how far each of its parts is, at this place of the queue
- * (events pgq.tick-id).  So stand-by nodes know it of parts from which nothing comes, too.  Whatever
- * moves a part afterwards says so itself: see insert_part_tick().
+ * Writes the position of each part into a combined queue, on its root (events pgq.tick-id).
  *
- * 200 said; 301 not a root; 404 no node here.
+ * So stand-by nodes know the position of parts without events, too.  Later changes of a position
+ * are written by insert_part_tick().
+ *
+ * ret_code -- 200 written; 301 not a root; 404 this database is no node of the queue.
  */
 declare
     v_type text;
@@ -32,8 +33,8 @@ begin
         select 301, 'Node is not root: ' || v_type into ret_code, ret_note;
         return;
     end if;
-    -- As workers do it: first the event tables, then the position.  With the row locked no worker has
-    -- written the tick behind this one with a lower number.
+    -- As workers do: first the event tables, then the position.  With the row locked no worker has
+    -- written the tick after this one with a lower number.
     execute format('lock table %s in row exclusive mode', pgq.quote_fqname(v_pfx));
     for v_part in
         select s.queue_name, s.last_tick_id

@@ -10,13 +10,16 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Where a combined queue is root: the worker of a part says, as the last thing in the transaction of
- * its batch, that everything up to this tick of the part is in the combined queue (event pgq.tick-id).
+ * Writes into a combined queue the tick up to which it contains a part (event pgq.tick-id).
  *
- * Whoever closes the root waits for this transaction, or comes first; then the answer is 405, and the
- * transaction must be rolled back: nobody would read what it has written.
+ * On the root of the combined queue, the worker of the part calls it as the last step in the
+ * transaction of its batch.
  *
- * 200 written; 404 no node here; 405 the combined queue is no root that takes events.
+ * A session that closes the root waits for this transaction, or comes first.  Then ret_code is 405 and
+ * the transaction must be rolled back, because no node would read its events.
+ *
+ * ret_code -- 200 written; 404 this database is no node of the queue; 405 the combined queue is no
+ *     root that accepts events.
  */
 declare
     v_type text;
@@ -30,7 +33,7 @@ begin
     end if;
     perform pgq._insert_event(i_combined_queue_name, 'pgq.tick-id', i_tick_id::text,
         i_part_queue_name, null::text, null::text, null::text);
-    -- The event tables are locked by the line above, so what is seen now stays so.
+    -- The line above locks the event tables, so the result stays valid.
     select n.node_type, q.queue_disable_insert into v_type, v_closed
     from pgq_node.node_info n join pgq.queue q on q.queue_name = n.queue_name
     where n.queue_name = i_combined_queue_name;

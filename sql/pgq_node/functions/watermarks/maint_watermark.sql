@@ -5,10 +5,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Publishes the global watermark of a root whose marker is five minutes behind or more, so
- * that it moves even where no worker runs on the root.
+ * Publishes the global watermark of a root whose marker lags by five minutes or more.
  *
- * Always 0: the ticker need not call again.
+ * So it moves even if no worker runs on the root.  Always returns 0: no further call is due.
  */
 begin
     perform 1

@@ -9,13 +9,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Moves the marker of what every node has finished; it never goes back.
+ * Moves the global watermark, the tick that all nodes have finished.  It never moves back.
  *
- * Root: NULL stands for its own local watermark; the new value goes to all nodes as event
- * pgq.global-watermark and becomes the position of the root's worker.  Branch: a tick that
- * does not exist here is skipped.  Leaf: nothing to do.  Nor on a root that is closed.
+ * On the root, NULL means its own local watermark.  The root sends the new value to all nodes as
+ * event pgq.global-watermark, and its worker moves there.  A branch skips a tick that does not
+ * exist on it.  On a leaf and on a closed root the function has no effect.
  *
- * 200 done or skipped; 100 leaf, ignored; 404 no node here; 500 branch without a value.
+ * ret_code -- 200 moved or skipped; 100 leaf, ignored; 404 this database is no node of the queue; 500
+ *     branch without a value.
  */
 declare
     v_type text;

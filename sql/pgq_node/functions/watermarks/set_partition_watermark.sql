@@ -10,11 +10,13 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Where a combined queue is a branch: its worker says up to which tick of a part queue everything
- * has come through the combined queue, and the part's own worker may read up to there.
+ * Moves a part on a branch of its combined queue to a tick.
  *
- * 200 moved; 201 the combined queue is no branch here, or the part no leaf that merges into it;
- * 401 the part has no worker.
+ * The worker of the combined queue calls it when all events of the part up to the tick have arrived
+ * through the combined queue.  The part's own worker may read up to there.
+ *
+ * ret_code -- 200 moved; 201 the combined queue is no branch on this node, or the part no leaf that
+ *     merges into it; 401 the part has no worker.
  */
 declare
     v_worker text;

@@ -10,9 +10,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * A subscriber reports what it and everything below it have finished.
+ * Stores the tick that a subscriber and all nodes below it have finished.
  *
- * 200 moved; 100 as before; 404 not a subscriber; 405 backwards.
+ * ret_code -- 200 moved; 100 unchanged; 404 not a subscriber; 405 backwards.
  */
 declare
     v_marker text;
@@ -22,7 +22,7 @@ begin
     from pgq_node.subscriber_info s,
         lateral pgq.get_consumer_info(s.queue_name, s.watermark_name) i
     where s.queue_name = i_queue_name and s.subscriber_node = i_node_name
-    -- A subscriber that goes meanwhile would leave a marker behind that nobody moves.
+    -- A subscriber that is removed at this time would leave a marker that no session moves.
     for key share of s;
     if not found then
         select 404, 'Node not subscribed to queue: ' || coalesce(i_queue_name, 'NULL') || '/'
