@@ -6,6 +6,6 @@ create or replace trigger table_info_copy_again
 create or replace trigger table_info_copy_gone
     after delete on londiste.table_info
     for each row execute function londiste._forget_copy();
--- The worker writes with the replica role, in which other triggers are silent.
+-- The worker writes with the replica role, which disables other triggers.
 alter table londiste.table_info enable always trigger table_info_copy_again;
 alter table londiste.table_info enable always trigger table_info_copy_gone;

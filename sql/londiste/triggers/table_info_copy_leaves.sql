@@ -6,6 +6,6 @@ create or replace trigger table_info_copy_leaves
 create or replace trigger table_info_copy_left
     after delete on londiste.table_info
     for each row execute function londiste._leave_group();
--- The worker and the copy process write with the replica role, in which other triggers are silent.
+-- The worker and the copy process write with the replica role, which disables other triggers.
 alter table londiste.table_info enable always trigger table_info_copy_leaves;
 alter table londiste.table_info enable always trigger table_info_copy_left;

@@ -5,9 +5,9 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * A search_path with each schema quoted as needed; "$user" and empty places are left out.
+ * Returns a search_path with each schema quoted as needed, without "$user" and empty entries.
  *
- * Raises LD005 for what is no list of names: the text goes into statements.
+ * Raises LD005 for a text that is no list of names, because the result goes into statements.
  */
 declare
     v_name constant text := '\s*("(?:[^"]|"")+"|[^\s",;''()]+)\s*';

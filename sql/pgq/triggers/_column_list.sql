@@ -5,11 +5,12 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The columns that a list like "a, b c" names: white space separates names as commas do.
+ * Returns the columns that a list like "a, b c" names: white space separates names as commas do.
  *
- * i_parts -- what stands between the commas.  i_columns -- the columns of the table: a part that
- * is one of them is a name, blanks and all, any other part is its words.  NULL: both, for lists
- * where a name too many does no harm.
+ * i_parts -- the texts between the commas.
+ * i_columns -- the columns of the table.  A part that is one of them, blanks included, is one name.
+ *     Any other part is split into words.  NULL: both readings, for lists where an additional name
+ *     has no effect.
  */
 begin
     return coalesce((

@@ -5,11 +5,11 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * An expression of a trigger, with the columns that it names written as fields of the row i_row.
+ * Returns an expression of a trigger in which column names are fields of the row i_row.
  *
- * Each word that is a column, exactly as written, becomes one: user and order too, and Kind, before
- * SQL gives these words a meaning of its own.  What is no name stays: literals, comments, names in
- * double quotes, functions, types after ::, parts of qualified names.
+ * Each word that is a column, exactly as written, becomes a field.  This includes user, order and
+ * Kind, before SQL gives these words its own meaning.  Everything else stays: literals, comments,
+ * names in double quotes, functions, types after ::, parts of qualified names.
  */
 declare
     -- A word consists of what is neither space nor an ASCII sign; a bracket or a dot after it

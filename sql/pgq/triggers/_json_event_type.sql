@@ -9,7 +9,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * ev_type of the JSON format: {"op":"INSERT","table":["public","fruit"],"pkey":["id"]}
+ * Returns ev_type of the JSON format: {"op":"INSERT","table":["public","fruit"],"pkey":["id"]}
  *
  * PL/pgSQL although one query, because its plan is kept between calls.
  */

@@ -5,7 +5,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The columns of the primary key in the order of the key; empty without one.
+ * Returns the columns of the primary key in the order of the key; empty without one.
  *
  * PL/pgSQL although one query, because its plan is kept between calls.
  */

@@ -24,15 +24,17 @@ set standard_conforming_strings = on
 set quote_all_identifiers = off
 as $$
 /*
- * Makes the event of one change and inserts it: what the three change-log triggers share.
+ * Inserts the event of one change, for the three change-log triggers.
  *
- * i_format is sql, url or json, i_path the session's search_path, for expressions that have
- * none of their own; the rest is what a trigger function knows.  False when the change itself has
- * to be suppressed (SKIP).
+ * i_format -- sql, url or json.
+ * i_path -- the session's search_path, for expressions that have none of their own.
+ *
+ * The other arguments are those of a trigger function.  Returns false when the change itself must be
+ * suppressed (SKIP).
  *
  * The order is part of the interface: deny, default fields with their errors, magic columns,
  * ev_*= expressions, when=, insert.  The settings are pinned because captured text must not
- * depend on the session that happens to write.
+ * depend on the session that writes.
  */
 declare
     v_args record;
@@ -108,7 +110,7 @@ begin
             hint = 'create the trigger again with columns of the table';
     end if;
 
-    -- The key stays in the row even when ignore= names it: without it nobody can apply it.
+    -- The key stays in the row even when ignore= names it: without it no node can apply the row.
     select array_agg(f.name order by f.place)
         into v_shown
     from unnest(v_names) with ordinality as f (name, place)

@@ -5,7 +5,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The values of the wanted names, in the order of i_wanted; NULL when there are no values.
+ * Returns the values of the wanted names, in the order of i_wanted; NULL when there are no values.
  *
  * PL/pgSQL although one query, because its plan is kept between calls.
  */

@@ -10,13 +10,14 @@ language sql
 stable
 as $$
 /*
- * The columns of a table in order, with two patterns for format(): how to get the value's
- * text as its output function writes it, and how to hand it to row_to_json().
+ * Returns the columns of a table in order, with two patterns for format().
+ *
+ * The patterns give the value's text as its output function writes it, and its form for row_to_json().
  *
  * Output functions, not casts to text: bool::text is 'true' and not 't', inet::text adds
  * the mask, char(n)::text drops the padding.  Types that row_to_json() would write as JSON
  * of their own and thereby change (numeric, float, json, arrays, records) go in as text.
- * Virtual generated columns are left out: a trigger does not see them.
+ * Virtual generated columns are excluded: a trigger does not see them.
  *
  * Neither search_path nor volatile, so that it is inlined; all names are qualified.
  */

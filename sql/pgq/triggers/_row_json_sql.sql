@@ -5,8 +5,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The query that takes a row of the table as $1 and returns its JSON object.  i_names says
- * which columns take part; their order is that of the table.
+ * Returns the query that takes a row of the table as $1 and returns its JSON object.
+ *
+ * i_names -- columns of the object; their order is that of the table.
  *
  * PL/pgSQL although one query, because its plan is kept between calls.
  */

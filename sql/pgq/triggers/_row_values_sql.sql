@@ -4,8 +4,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Names of the columns of a table, and the query that takes one of its rows as $1 and
- * returns the text of their values as one array, in the same order.
+ * Returns the column names of a table, and the query that returns the texts of a row's values.
+ *
+ * The query takes a row as $1 and returns one array, in the same order as the names.
  *
  * PL/pgSQL although one query, because its plan is kept between calls.
  */

@@ -5,8 +5,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether two rows of a table have equal keys by what their types call equal: 1.0 and 1.00, or a
- * and A of citext.  By their texts where a type has no order.
+ * Returns whether two rows of a table have equal keys, as their types define equality.
+ *
+ * So 1.0 and 1.00 are equal, or a and A of citext.  Types without an order are compared by text.
  */
 declare
     v_same bool;

@@ -9,11 +9,13 @@ language plpgsql
 immutable
 as $$
 /*
- * The part of an INSERT, UPDATE or DELETE that follows the name of the table.
+ * Returns the part of an INSERT, UPDATE or DELETE that follows the name of the table.
  *
- * Names are in the order of i_names, that of the table.  i_new and i_old are the values of i_names.  Key columns are never set: they are equal, though
- * their texts may differ.  An UPDATE that changes nothing else sets the first one to itself,
- * because there is no empty SET.
+ * i_names -- column names in the order of the table.
+ * i_new, i_old -- the values of i_names.
+ *
+ * Key columns are never set: they are equal, though their texts may differ.  An UPDATE that changes
+ * nothing else sets the first one to itself, because there is no empty SET.
  *
  * No search_path of its own: _log_change(), which calls it, has pinned one.
  */

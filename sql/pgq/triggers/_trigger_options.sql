@@ -15,9 +15,9 @@ language plpgsql
 immutable
 as $$
 /*
- * The arguments of a change-log trigger, checked.
+ * Returns the checked arguments of a change-log trigger.
  *
- * key_columns, condition and path are NULL when not given; key_columns is what stands between the
+ * key_columns, condition and path are NULL when not given; key_columns contains the texts between the
  * commas.  fields holds six expressions or NULLs: for ev_type, ev_data, ev_extra1 … ev_extra4.
  *
  * No search_path of its own: _log_change(), which calls it, has pinned one.

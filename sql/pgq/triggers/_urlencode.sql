@@ -5,7 +5,9 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Url-encodes a text: A-Z a-z 0-9 _ . - stay, a blank becomes '+', every other byte of its
+ * Returns a text url-encoded.
+ *
+ * A-Z a-z 0-9 _ . - stay, a blank becomes '+', every other byte of its
  * UTF-8 form becomes % and two lower-case hex digits.
  */
 declare
@@ -15,7 +17,7 @@ begin
     if i_text !~ '[^A-Za-z0-9_.-]' then
         return i_text;
     end if;
-    -- These three first: what the loop puts in consists of them and of safe characters.
+    -- These three first: the loop inserts only these and safe characters.
     v_text := replace(replace(replace(i_text, '%', '%25'), '+', '%2b'), ' ', '+');
     for v_char in
         select distinct c.value collate "C"

@@ -5,7 +5,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * name=value&name=value in the given order; NULL is a name without '='.
+ * Returns name=value&name=value in the given order; NULL is a name without '='.
  *
  * PL/pgSQL although one query, because its plan is kept between calls.
  */

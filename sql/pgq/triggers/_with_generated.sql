@@ -5,7 +5,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The new row of a BEFORE UPDATE trigger with its generated columns as they were.
+ * Returns the new row of a BEFORE UPDATE trigger with the old values of its generated columns.
  *
  * They are not computed yet; PL/pgSQL shows NULL, and triggers in C the old value.
  */

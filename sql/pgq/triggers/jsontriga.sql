@@ -3,17 +3,18 @@ returns trigger
 language plpgsql
 as $$
 /*
- * Logs row changes as JSON objects.
+ * Captures row changes as JSON objects.  A trigger function.
  *
- * ev_type {"op":"INSERT","table":["public","fruit"],"pkey":["id"]}, ev_data the whole row.
- * Only bool, int2, int4 and int8 are JSON values of their own, all else is a string.
+ * ev_type -- {"op":"INSERT","table":["public","fruit"],"pkey":["id"]}
+ * ev_data -- the whole row.  Only bool, int2, int4 and int8 are JSON values of their own; all other
+ *     values are strings.
  *
- * Arguments: queue name, then any of SKIP, backup, deny, ignore=…, pkey=…, when=…,
+ * Trigger arguments: queue name, then any of SKIP, backup, deny, ignore=…, pkey=…, when=…,
  * ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, search_path=…
  *
- * Has no search_path of its own, to learn that of the session, which expressions are for; so all
- * names here are qualified.  Runs with the rights of the writer: expressions in arguments are
- * text of the table's owner, nobody lends them rights.
+ * The function does not pin search_path, so that expressions use the session's; all names in the
+ * function are qualified.  It runs with the rights of the writer.  Expressions in arguments are text
+ * of the table's owner, and get no further rights.
  */
 begin
     if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.<>) 'local'

@@ -3,18 +3,19 @@ returns trigger
 language plpgsql
 as $$
 /*
- * Logs row changes as fragments of SQL; the reader adds verb and table.
+ * Captures row changes as fragments of SQL; the reader adds verb and table.  A trigger function.
  *
- * ev_type I, U, D or R (truncate); ev_data as in
- *     (id,name) values ('1','kiwi')      name='plum' where id='1'      id='1'
+ * ev_type -- I, U, D or R (truncate).
+ * ev_data -- (id,name) values ('1','kiwi')  or  name='plum' where id='1'  or  id='1'
+ *
  * An update names changed columns only.
  *
- * Arguments: queue name, then any of SKIP, backup, deny, ignore=…, pkey=…, when=…,
+ * Trigger arguments: queue name, then any of SKIP, backup, deny, ignore=…, pkey=…, when=…,
  * ev_type=…, ev_data=…, ev_extra1=… to ev_extra4=…, search_path=…
  *
- * Has no search_path of its own, to learn that of the session, which expressions are for; so all
- * names here are qualified.  Runs with the rights of the writer: expressions in arguments are
- * text of the table's owner, nobody lends them rights.
+ * The function does not pin search_path, so that expressions use the session's; all names in the
+ * function are qualified.  It runs with the rights of the writer.  Expressions in arguments are text
+ * of the table's owner, and get no further rights.
  */
 begin
     if pg_catalog.current_setting('session_replication_role') operator(pg_catalog.<>) 'local'

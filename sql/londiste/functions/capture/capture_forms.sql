@@ -9,11 +9,12 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The tables with our own capture for a queue (NULL: for any): each one's form, row or statement, and
- * why it has that one.
+ * Returns the tables with a native capture, with their capture mode (form) and its reason.
  *
- * The form is the one that the capture has.  Where the table has changed and another one would
- * be right now, the reason says so; refresh_capture() makes it.
+ * i_queue_name -- NULL: all queues.
+ * form -- row or statement: the present capture mode.
+ * reason -- why the table has it.  If the table has changed and another mode would be right now, the
+ *     reason says so; refresh_capture() switches to it.
  */
 select c.table_name,
     v.form,

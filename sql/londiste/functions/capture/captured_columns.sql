@@ -6,9 +6,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The columns that the events of a table tell, in their order; NULL when our own capture is not on it.
+ * Returns the columns in the events of a table, in order; NULL without a native capture.
  *
- * i_table_name -- its name in this database.
+ * i_table_name -- name of the table in this database.
  */
 select array(
     select a.attname::text

@@ -7,11 +7,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives the capture of a table another form (row, statement or auto); false when it has been
- * asked for that one before.
+ * Changes the capture mode of a table.  Returns false when the table is set to this mode already.
  *
- * i_table_name is the table in this database.  Other options and the name in events stay.
- * Locks the table against writers and readers for a moment: set lock_timeout.
+ * i_table_name -- name of the table in this database.
+ * i_form -- row, statement or auto.
+ *
+ * Other options and the name in events stay.  The function locks the table against writers and
+ * readers for a moment: set lock_timeout.
  */
 declare
     v_capture record;
@@ -29,7 +31,7 @@ begin
             hint = format('give it our own capture: select londiste.create_capture(%L, %L)',
                 i_queue_name, i_table_name);
     end if;
-    -- What is no form is refused also where nothing would change.
+    -- An unknown form is refused also where nothing would change.
     perform londiste._capture_options(array['form=' || coalesce(i_form, '')]);
     if v_capture.form = i_form then
         return false;

@@ -8,14 +8,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Captures every change of a table into a queue; returns the name of its (first) trigger.
+ * Creates the native capture of a table into a queue.  Returns the name of its (first) trigger.
  *
- * i_table_name is the table in this database, i_event_table the name its events carry when
- * that is another one.  i_options: pkey=a,b  ignore=a,b  when=EXPR  ev_extra2=EXPR (to
- * ev_extra4)  backup  ops=IUD (a subset)  form=auto (or row, statement)  search_path=a,b (for expressions)  deny.  With deny the table refuses writes instead.
+ * i_table_name -- name of the table in this database.
+ * i_options -- pkey=a,b  ignore=a,b  when=EXPR  ev_extra2=EXPR (to ev_extra4)  backup  ops=IUD (a
+ *     subset)  form=auto (or row, statement)  search_path=a,b (for expressions)  deny.  With deny
+ *     the table refuses writes instead.
+ * i_event_table -- name of the table in its events; null (default): the name in this database.
  *
- * What there was before under the same names is replaced.  The caller must own the table and
- * may create functions in schema londiste_capture.
+ * The function replaces an existing capture with the same names.  The caller must own the table and
+ * have the right to create functions in schema londiste_capture.
  */
 declare
     v_event_table text := londiste._full_name(coalesce(i_event_table, i_table_name));
@@ -70,7 +72,7 @@ begin
     loop
         execute format('create %s %I %s execute function %s(%s)',
             case when v_trigger.deferred then 'constraint trigger' else 'trigger' end, v_trigger.name, format(v_trigger.definition, v_relid::regclass), v_function, v_arguments);
-        -- Who only may create triggers cannot: then its condition keeps it from firing, at a look for each row.
+        -- A role that may only create triggers cannot: then its condition keeps it from firing, checked per row.
         if not v_trigger.fires
             and pg_has_role((select c.relowner from pg_class as c where c.oid = v_relid), 'usage')
         then

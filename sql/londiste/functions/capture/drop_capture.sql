@@ -5,11 +5,11 @@ set search_path = pg_catalog, pg_temp
 set client_min_messages = warning
 as $$
 /*
- * Ends the capture of a table: drops our triggers of that queue and the generated function.
+ * Drops the native capture of a table: the triggers of that queue and the generated function.
  *
- * Returns the number of triggers dropped, 0 when there were none.  The table may be gone
- * already; then only the function is left to drop.  It may have another name by now: its
- * triggers still call the function with the old one.
+ * Returns the number of dropped triggers, 0 when there were none.  If the table does not exist any
+ * more, the function drops only the generated function.  If the table was renamed, its triggers
+ * still call the function with the old name.
  */
 declare
     v_relid oid := londiste._capture_relation(i_table_name);
@@ -19,7 +19,7 @@ declare
     v_functions oid[] := '{}';
     v_count int4 := 0;
 begin
-    -- Maintenance may be making the function anew.
+    -- Maintenance may be recreating the function.
     perform londiste._lock_capture(v_relid);
     for v_trigger in
         select t.tgname, t.tgrelid::regclass as relation, t.tgfoid as function_id
@@ -44,7 +44,7 @@ begin
         v_functions := v_functions || v_trigger.function_id;
         v_count := v_count + 1;
     end loop;
-    -- Functions made when the table had another name.
+    -- Functions from the time when the table had another name.
     for v_left in
         select p.oid::regprocedure as signature
         from pg_proc as p
@@ -56,7 +56,7 @@ begin
     loop
         execute format('drop function %s', v_left.signature);
     end loop;
-    -- In schema londiste: made by an older version.
+    -- In schema londiste: created by an older version.
     for v_left in
         select p.oid::regprocedure as signature
         from pg_proc as p

@@ -7,10 +7,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Why nothing that is written to a table comes into the queue any more; NULL while it does.
+ * Returns why changes of a table no longer reach the queue; NULL while they do.
  *
- * i_table_name -- its name in this database.  NULL also for tables that never had our own capture:
- * the function of a capture outlives its triggers, and tells.
+ * i_table_name -- name of the table in this database.
+ *
+ * NULL also for tables that never had a native capture.  The function of a capture outlives its
+ * triggers, which shows that a capture is lost.
  */
 select
     case
@@ -31,7 +33,7 @@ where p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
             and g.tgfoid = p.oid
             and g.tgname = londiste.trigger_name(i_queue_name)
             and g.tgenabled in ('O', 'A')
-            -- The statement form has a trigger for each kind of change.
+            -- The statement form has a trigger for each operation.
             and not exists (
                 select from (values ('I', 4), ('D', 8), ('U', 16)) as k (letter, bit)
                 where position(k.letter in

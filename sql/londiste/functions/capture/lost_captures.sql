@@ -9,10 +9,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The local tables of a queue that had our own capture and have it no more: nothing that is
- * written to the table of that name comes into the queue.
+ * Returns the local tables of a queue that have lost their native capture.
  *
- * Tables that were added without triggers are not among these.
+ * No change of the table with that name reaches the queue.  Tables that were added without triggers
+ * are not listed.
  */
 select t.table_name, l.reason
 from londiste.table_info as t

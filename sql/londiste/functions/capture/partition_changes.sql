@@ -11,10 +11,12 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Partitions of captured tables whose rows have changed without an event: attached or detached with rows, or
- * emptied before their TRUNCATE was captured.
+ * Returns partitions of captured tables whose rows have changed without an event.
  *
- * Maintenance of the ticker finds them.  settle_partitions() when the subscribers are right again.
+ * They were attached or detached with rows, or truncated before their TRUNCATE was captured.
+ *
+ * The ticker's maintenance finds them.  Call settle_partitions() when the subscribers have the right
+ * rows again.
  */
 select k.table_name, k.partition, k.wrong, k.first_seen
 from londiste.capture_partition as k

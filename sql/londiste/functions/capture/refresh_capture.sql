@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the capture of a table anew after the table has changed; true when it was stale.
+ * Recreates the capture of a table after the table has changed.  Returns true when it was stale.
  *
- * Best called in the transaction of the ALTER TABLE.  Until then changes are captured in full,
- * only slower.  Options and the name in events stay as they were.
+ * Call it in the transaction of the ALTER TABLE if possible.  Until then all changes are captured,
+ * only slower.  Options and the name in events stay.
  */
 declare
     v_capture record;

@@ -9,7 +9,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Local tables of a queue that have another name in this database now, and that name.
+ * Returns the local tables of a queue that were renamed in this database, with the new name.
  *
  * The triggers of a capture follow the table, and its events carry the old name.
  */

@@ -5,8 +5,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The subscribers have the rows of a partitioned table's partitions again: forgets what partition_changes() shows
- * of it; how many.
+ * Clears the entries of a table in partition_changes().  Returns their number.
+ *
+ * Call it when the subscribers have the rows of the table's partitions again.
  */
 declare
     v_count int4;

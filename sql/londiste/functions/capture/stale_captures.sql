@@ -8,11 +8,13 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The captures of a queue (NULL: of all) that are not what would be made for their tables now.
+ * Returns the captures of a queue that differ from what would be created for their tables now.
  *
- * All but the last kind still work: a changed table is captured by statements made anew for
- * every session, and one that an older version of this schema has captured, as that version did it.
- * The last kind are functions left behind by DROP TABLE.
+ * i_queue_name -- NULL: all queues.
+ *
+ * All kinds except the last still work.  Changed tables are captured by statements that each session
+ * builds again.  Captures of an older version of this schema work as that version did.  The last
+ * kind are functions that remained after DROP TABLE.
  */
 select c.table_name,
     'the table or this schema has changed: select londiste.refresh_capture('

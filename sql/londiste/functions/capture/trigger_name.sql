@@ -5,8 +5,9 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The name of our trigger on every table of a queue: _londiste_<queue>, with a kind
- * ('truncate', 'update') _londiste_<queue>_<kind>.
+ * Returns the name of Londiste's trigger on the tables of a queue.
+ *
+ * It is _londiste_<queue>, or with a kind ('truncate', 'update') _londiste_<queue>_<kind>.
  */
 select londiste._short_name('_londiste_' || i_queue_name
     || case i_kind when '' then '' else '_' || i_kind end);

@@ -4,8 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives a partition what others may do with its parent, its owner, and its row security: policies
- * stay with the parent, so that nobody passes them by.
+ * Copies owner, grants and row security of a table to its partition.
+ *
+ * The policies stay with the parent, so that no role can bypass them by reading the partition.
  */
 declare
     v_to text := londiste._qualified_name(i_to);

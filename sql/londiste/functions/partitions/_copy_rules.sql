@@ -3,7 +3,7 @@ returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-/* Gives a partition the rules of its parent, enabled as there. */
+/* Copies the rules of a table to its partition, enabled as on the parent. */
 declare
     v_rule record;
     v_head text;

@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives a partition the triggers of its parent, enabled as there.
+ * Copies the triggers of a table to its partition, enabled as on the parent.
  *
- * Those of replication say in their events which table they speak of: the parent, because no
- * subscriber knows the partition.
+ * The events of replication triggers carry the name of the parent, because no subscriber knows
+ * the partition.
  */
 declare
     v_trigger record;
@@ -21,7 +21,7 @@ begin
     for v_trigger in
         select c.args from londiste._captures(null::text) c where c.relid = i_from
     loop
-        -- A parent that had no partition before may be captured a statement at a time, rows of
+        -- A parent that had no partition before may be captured by statement, rows of
         -- partitions included, which would then be captured twice.
         perform londiste.refresh_capture(v_trigger.args[1], londiste._plain_name(i_from));
         perform londiste.create_capture(v_trigger.args[1], v_name, v_trigger.args[3:], v_trigger.args[2]);
@@ -54,7 +54,7 @@ begin
             v_definition := left(v_definition, -1) || format(', %L)',
                 'ev_extra1=' || quote_literal(londiste._plain_name(i_from)));
         elsif v_trigger.empties then
-            -- Its event would empty the table elsewhere, with all other partitions.
+            -- Its event would truncate the table on other nodes, with all other partitions.
             v_definition := left(v_definition, -1) || ', ''deny'')';
         end if;
         execute v_definition;

@@ -4,7 +4,11 @@ language plpgsql
 immutable
 set search_path = pg_catalog, pg_temp
 as $$
-/* The unit of a period: year, month, day or hour; knows yearly, monthly, daily, hourly too. */
+/*
+ * Returns the unit of a period: year, month, day or hour.
+ *
+ * It accepts yearly, monthly, daily, hourly, too.
+ */
 begin
     case lower(i_period)
         when 'year', 'yearly' then return 'year';

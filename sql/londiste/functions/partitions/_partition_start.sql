@@ -5,8 +5,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * When the period of a partition begins, as its name says: <parent>_YYYY[_MM[_DD[_HH]]]; NULL
- * when the name has no such ending.
+ * Returns the start of a partition's period, from its name.
+ *
+ * The name has the form <parent>_YYYY[_MM[_DD[_HH]]]; NULL when the name has no such ending.
  */
 declare
     v_period text := londiste._partition_period(i_period);

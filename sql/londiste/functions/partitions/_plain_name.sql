@@ -4,7 +4,7 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-/* The name of a table as queues carry it: schema.table, without quotes. */
+/* Returns the name of a table as queues carry it: schema.table, without quotes. */
 select format('%s.%s', n.nspname, c.relname)
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.oid = i_relid;

@@ -11,20 +11,22 @@ set search_path = pg_catalog, pg_temp
 set datestyle = 'ISO, YMD'
 as $$
 /*
- * Makes the partition of a table that holds one period; 1 when it was made, 0 when it was there.
+ * Creates the partition of a table for one period.  Returns 1, or 0 when it exists already.
  *
  * The partition has the parent's columns, defaults, constraints, indexes, owner, grants, rules
- * and triggers, each trigger and rule enabled as there.  Triggers of replication are made so that
- * their events carry the parent's name.  Of a partitioned table it becomes a partition, of
- * another one an inheritor; then a check keeps rows of other periods out.
+ * and triggers.  Each trigger and rule is enabled as on the parent.  Events of replication triggers
+ * carry the parent's name.
  *
- * i_pkeys -- columns of the key, as a list with commas, for a parent without one; may be empty.
- * i_part_field -- the column that has the time; empty: no check.
+ * For a partitioned table the function creates a partition.  For another table it creates an
+ * inheriting table with a check that rejects rows of other periods.
+ *
+ * i_pkeys -- columns of the key, separated by commas, for a parent without one; may be empty.
+ * i_part_field -- the column that contains the time; empty: no check.
  * i_part_time -- any moment of the period; its bounds are those of the session's time zone.
  * i_part_period -- year, month, day or hour (or yearly, monthly, daily, hourly).
  *
- * Callers of the whole database take turns, until they commit.  Raises LD004 when there is no
- * such parent, LD005 for an unknown period and for a partitioned parent without i_part_field.
+ * Callers in one database wait for each other until they commit.  Raises LD004 when the parent does
+ * not exist, LD005 for an unknown period and for a partitioned parent without i_part_field.
  */
 declare
     v_parent_name text := londiste.make_fqname(i_table);
@@ -76,11 +78,11 @@ begin
              from unnest(string_to_array(i_pkeys, ',')) with ordinality k (name, nr)));
     end if;
     if v_parent.relkind = 'p' then
-        -- ATTACH lets others use the parent; PARTITION OF in CREATE TABLE would not.
+        -- ATTACH lets other sessions use the parent; PARTITION OF in CREATE TABLE would not.
         execute format('alter table %s attach partition %s for values from (%L) to (%L)',
             v_relid::regclass, v_part, v_start, v_end);
     else
-        -- Not INHERITS in CREATE TABLE, which does not go together with generated columns.
+        -- Not INHERITS in CREATE TABLE, which does not support generated columns.
         execute format('alter table %s inherit %s', v_part, v_relid::regclass);
         -- A partitioned table gives its partitions their triggers itself.
         perform londiste._copy_triggers(v_relid, v_part::regclass);

@@ -7,10 +7,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Drops what list_obsolete_partitions() names, and names it.
+ * Drops the partitions that list_obsolete_partitions() returns, and returns their names.
  *
- * Takes ACCESS EXCLUSIVE on each, and on a parent that is partitioned: callers set lock_timeout.
- * What others have made of a partition, a view for example, keeps it: that is an error.
+ * Takes ACCESS EXCLUSIVE on each partition, and on a partitioned parent: callers set lock_timeout.
+ * A dependent object, a view for example, keeps the partition and is an error.
  */
 declare
     v_part text;

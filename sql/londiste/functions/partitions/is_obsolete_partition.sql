@@ -8,10 +8,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * True when the youngest row that a partition can have is older than the retention period.
+ * Returns whether all rows of a partition are older than the retention period.
  *
- * The name tells the period: <parent>_YYYY[_MM[_DD[_HH]]], in the session's time zone.  False
- * when it has no such ending, or no retention period is given.
+ * The function reads the period from the name: <parent>_YYYY[_MM[_DD[_HH]]], in the session's time
+ * zone.  The result is false when the name has no such ending, or the retention period is null.
  *
  * i_partition_period -- year, month, day or hour (or yearly, monthly, daily, hourly).
  */

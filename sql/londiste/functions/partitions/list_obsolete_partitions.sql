@@ -8,10 +8,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The partitions of a table that is_obsolete_partition() finds obsolete, oldest first.
+ * Returns the partitions of a table for which is_obsolete_partition() is true, oldest first.
  *
- * Partitions are the tables of the parent's schema with its name and a date behind it.  Those
- * that are part of another table, and those that are replicated themselves, are none.
+ * Partitions are the tables in the parent's schema whose name is the parent's name and a date.
+ * Excluded are tables that belong to another table, and tables that are replicated themselves.
  */
 select p.name
 from londiste.split_fqname(i_parent_table) s

@@ -4,7 +4,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes what a table in sync is now: earlier rewrites of it do not count any more.
+ * Stores the current version of a table in sync, and clears its earlier rewrites.
  */
 insert into londiste.table_version as v
     (queue_name, table_name, relid, filenode, columns, last_column, rewritten_at)

@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes again which version each replicated table has; returns how many have changed.
+ * Stores the current version of each replicated table.  Returns the number of changed tables.
  *
- * i_accept -- the change is one of a script that all nodes run.  Else a rewrite is remembered until
- * the table is copied, or accept_rewrite() is called.
+ * i_accept -- true: the change is part of a script that runs on all nodes.  false: a rewrite is kept
+ *     until the table is copied, or accept_rewrite() is called.
  */
 declare
     v_table record;
@@ -25,7 +25,7 @@ begin
         where v.queue_name = v_table.queue_name and v.table_name = v_table.table_name;
         v_count := v_count + 1;
     end loop;
-    -- Of before this was noted, or created again under the same name.
+    -- From before versions were stored, or created again under the same name.
     perform londiste._note_version(t.queue_name, t.table_name)
     from londiste.table_info t
     where t.local

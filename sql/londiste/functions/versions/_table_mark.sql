@@ -10,10 +10,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * By what DDL that changes rows is found: file and columns of a table.
+ * Returns the fingerprint of a table that shows DDL which changes rows: its file and columns.
  *
- * The file changes with TRUNCATE, VACUUM FULL and a rewriting ALTER TABLE, the row versions of the
- * columns with ALTER TABLE alone: both together are a rewrite.
+ * The file changes with TRUNCATE, VACUUM FULL and a rewriting ALTER TABLE.  The row versions of the
+ * columns change only with ALTER TABLE.  If both have changed, the table was rewritten.
  *
  * last_filled -- the newest column whose value in old rows is stored in the catalog: it was added
  *     with a default, and no row was written.

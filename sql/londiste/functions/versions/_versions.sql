@@ -11,10 +11,12 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Replicated tables in sync whose noted version is known, and what became of them since.
+ * Returns the replicated tables in sync with a stored version, and their changes since.
  *
- * i_queue_name -- NULL: of all queues.  changed -- the version is another one now; rewritten -- by
- * DDL that changed rows, since it was noted; rewritten_at -- that was found earlier.
+ * i_queue_name -- NULL: all queues.
+ * changed -- the version differs from the stored one.
+ * rewritten -- DDL has changed rows since the version was stored.
+ * rewritten_at -- time at which an earlier rewrite was found.
  */
 select v.queue_name, v.table_name,
     (m.filenode, m.columns) is distinct from (v.filenode, v.columns),
@@ -22,7 +24,7 @@ select v.queue_name, v.table_name,
     v.rewritten_at
 from londiste.table_version v
     join londiste.table_info t using (queue_name, table_name)
-    -- A table that was dropped and created again has a finding of its own.
+    -- A table that was dropped and created again is reported separately.
     join pg_class c on c.oid = v.relid
     cross join lateral londiste._table_mark(v.relid) m
 where v.queue_name = coalesce(i_queue_name, v.queue_name)

@@ -8,9 +8,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Takes a table off the list of rewritten_tables(): its rows were compared, or copied elsewhere.
+ * Removes a table from rewritten_tables(): its rows were compared, or copied to the other nodes.
  *
- * 200 done; 404 no such table in sync.
+ * ret_code -- 200 removed; 404 no such table in sync.
  */
 declare
     v_table text := londiste.make_fqname(i_table_name);

@@ -9,7 +9,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Tables of a queue whose rows DDL has changed on this node without events, and when that was found.
+ * Returns the tables of a queue whose rows DDL has changed on this node without events.
+ *
+ * since -- time at which the change was found.
  *
  * ALTER TABLE … TYPE … USING and ADD COLUMN … DEFAULT write values that no trigger sees.  Scripts of
  * londiste execute run on all nodes and are not listed.

@@ -5,7 +5,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes the version of a table that has come into sync; forgets that of one that is to be copied.
+ * Stores the version of a table that is in sync now; deletes that of a table to be copied.
  */
 begin
     if new.local and new.merge_state = 'ok' then
