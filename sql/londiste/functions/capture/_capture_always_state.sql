@@ -5,12 +5,13 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether every change is to be logged as the state of its key: the only unique indexes on the
- * key are checked late, so that two rows may have one key for a while.
+ * Returns whether every change must be logged as the state of its key.
  *
- * Then the order of the changes says nothing: a row may be deleted after another one with its key
- * was inserted.  What the table has at the last change of a key is right.  A key without any unique
- * index would be looked for in the whole table, so there only changes of keys are logged so.
+ * That is so when the only unique indexes on the key are checked late, so that two rows may have one
+ * key for a while.  Then the order of the changes is not meaningful: a row may be deleted after
+ * another one with its key was inserted.  The row of the table at the last change of a key is right.
+ * Without any unique index a key would be searched in the whole table.  So there only changes of keys
+ * are logged as states.
  */
 select londiste._capture_deferrable(i_relid, i_key) and exists (
     select from pg_index as i

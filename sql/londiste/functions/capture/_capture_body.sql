@@ -5,10 +5,12 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The body of the function that captures a table, in the form that is right for it; i_args are the
- * trigger's arguments, i_owner owns the function.
+ * Returns the body of the function that captures a table, in the capture mode that fits the table.
  *
- * A pure function of the catalog, so comparing its answer with the body in the database tells
+ * i_args -- the trigger's arguments.
+ * i_owner -- owner of the function.
+ *
+ * A pure function of the catalog.  So a comparison of its result with the body in the database shows
  * whether the table has changed.
  */
 declare

@@ -9,8 +9,9 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The PL/pgSQL statement that calls a function with the queue and each row of a SELECT of so
- * many arguments.
+ * Returns the PL/pgSQL statement that calls a function with the queue and each row of a SELECT.
+ *
+ * i_arguments -- number of columns of the SELECT.
  */
 select format('perform %s(%L::pg_catalog.text, %s) from (%s) as e (%s);',
     i_function, i_queue_name,

@@ -5,11 +5,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether foreign keys with ON DELETE or ON UPDATE actions write to the table: what they change joins the
- * rows of the outer query.
+ * Returns whether foreign keys with ON DELETE or ON UPDATE actions write to the table.
  *
- * The server then runs the statement triggers once more at the end and forgets their places before, so
- * a DELETE is told behind an INSERT that came after it.
+ * Their changes join the rows of the outer query.  The server then runs the statement triggers once
+ * more at the end and forgets their positions before.  So a DELETE is captured after an INSERT that
+ * came later.
  */
 select exists (
     select from pg_constraint as k

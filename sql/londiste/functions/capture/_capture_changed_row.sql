@@ -19,11 +19,13 @@ set standard_conforming_strings = on
 set quote_all_identifiers = off
 as $$
 /*
- * Captures a row of a table that has changed since its capture was made.
+ * Captures a row of a table that has changed since its capture was created.
  *
- * i_pieces is what _capture_now() returned for ($1) and ($2).  Its statements are executed for each row: slower, but
- * no change is lost and no writer fails until the capture is made anew.  All settings are pinned, because the
- * capture pins what it needed for the columns there were; the path is the one of the user's expressions.
+ * i_pieces -- the result of _capture_now() for ($1) and ($2).
+ *
+ * Its statements are executed for each row.  This is slower, but no change is lost and no writer
+ * fails until the capture is recreated.  All settings are pinned, because the capture pins those for
+ * its old columns; the path is the one of the user's expressions.
  */
 declare
     v_pieces record;

@@ -9,11 +9,12 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The statement that captures the transition tables of any statement on a table: an event or a state per row,
- * for the columns there are now.
+ * Returns the statement that captures the transition tables of any statement on a table.
  *
- * Used when the table has changed since its capture was made, or when keys have changed and states cannot
- * be looked up.  i_pieces is what _capture_now() returned for n and o.  It compares keys as sets.
+ * It logs an event or a state per row, for the current columns.  Used when the table has changed since
+ * its capture was created, or when keys have changed and states cannot be looked up.
+ *
+ * i_pieces -- the result of _capture_now() for n and o.  It compares keys as sets.
  */
 declare
     v_pieces record;
@@ -53,7 +54,7 @@ begin
                 'true');
         end if;
         if i_op = 'DELETE' and v_may_look then
-            -- Another part of the same query may have inserted a key again, and have been told before:
+            -- Another part of the same query may have inserted a key again, and its event may come first:
             -- as in _capture_statement_body().
             return format(v_log, v_from, v_pieces.state_of_old, v_pieces.again) || ' union all '
                 || format(v_event, v_from, v_pieces.on_gone, 'not ' || v_pieces.again);

@@ -5,9 +5,9 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * A column's name for PL/pgSQL text, always in quotes.
+ * Returns a column's name for PL/pgSQL text, always in quotes.
  *
- * quote_ident() leaves words bare that SQL does not reserve but PL/pgSQL does: new.by would
+ * quote_ident() leaves words unquoted that SQL does not reserve but PL/pgSQL does: new.by would
  * be an error in every write to the table.
  */
 select '"' || replace(i_name, '"', '""') || '"';

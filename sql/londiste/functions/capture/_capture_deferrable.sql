@@ -5,10 +5,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether two rows can have the same key in the middle of a statement: no unique index on just
- * these columns is checked row by row.
+ * Returns whether two rows can have the same key in the middle of a statement.
  *
- * Then the rows of an UPDATE can swap keys, and the order of its row triggers says nothing.
+ * That is so when no unique index on just these columns is checked row by row.  Then the rows of an
+ * UPDATE can swap keys, and the order of its row triggers is not meaningful.
  */
 select i_key <> '{}' and not exists (
     select

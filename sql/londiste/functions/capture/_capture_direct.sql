@@ -5,9 +5,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether the function of a capture may write into the event tables itself: it runs as an owner
- * who may insert there, and the queue says by a sequence which one takes events
- * (_capture_way).  Otherwise it goes through pgq.insert_event().
+ * Returns whether the function of a capture may write into the event tables directly.
+ *
+ * It may when it runs as an owner who may insert there, and the queue shows by a sequence which
+ * table takes events (_capture_way).  Otherwise it calls pgq.insert_event().
  */
 select num_nulls((o.options).condition) = 1
     and num_nonnulls(variadic (o.options).extras) = 0

@@ -17,13 +17,15 @@ set standard_conforming_strings = on
 set quote_all_identifiers = off
 as $$
 /*
- * Captures a TRUNCATE as far as it is one of a partition; true when nothing else is to be told of it.
+ * Captures a TRUNCATE that belongs to a partition.  Returns true when no other event is needed.
  *
- * Called by the triggers of a partitioned table and of its partitions.  A partition that is emptied by itself
- * has a DELETE for each of its rows told before, because other nodes may have other partitions, or none.
- * With the whole table (the server fires the triggers of all its partitions then) one event says so.
+ * Called by the triggers of a partitioned table and of its partitions.  A partition that is truncated
+ * alone has a DELETE for each of its rows logged before, because other nodes may have other
+ * partitions, or none.  If the whole table is truncated, the server fires the triggers of all its
+ * partitions, and one event reports it.
  *
- * i_captured -- the table that the calling function was made for, as a number, which is another one after a restore.
+ * i_captured -- oid of the table for which the calling function was created.  The oid differs after
+ *     a restore.
  */
 declare
     v_root oid;
@@ -31,7 +33,7 @@ declare
     v_options record := londiste._capture_options(i_args[3:]);
     v_pieces record;
 begin
-    -- The table whose partition it is now: one that was detached has kept the trigger.
+    -- The table whose partition it is now: a detached partition has kept the trigger.
     select t.tgrelid into v_root
     from pg_partition_ancestors(i_relid) as a (relid)
         join pg_trigger as t on t.tgrelid = a.relid
@@ -39,7 +41,8 @@ begin
         and t.tgparentid = 0
         and londiste._trigger_args(t.tgargs) = i_args;
     if not found then
-        -- Above READ COMMITTED the snapshot may be older than the capture.  The ancestors are always those of now.
+        -- Above READ COMMITTED the snapshot may be older than the capture.  The ancestors are always the
+        -- current ones.
         select a.relid into v_root
         from pg_partition_ancestors(i_relid) as a (relid)
         where a.relid = i_captured;
@@ -56,7 +59,7 @@ begin
         return true;
     end if;
     if not starts_with(current_setting('transaction_isolation'), 'read ') then
-        -- TRUNCATE takes rows with it that this snapshot does not show, so nobody could tell them.
+        -- TRUNCATE removes rows, too, that this snapshot does not show, so no event could contain them.
         raise exception using
             errcode = 'LD100',
             message = format('TRUNCATE of partition %s cannot be replicated at isolation level %s',

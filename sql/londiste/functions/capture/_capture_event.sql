@@ -14,10 +14,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The expressions for the fields of one event, and whether it is logged at all.
+ * Returns the expressions for the fields of one event, and whether it is logged at all.
  *
- * i_row stands for the row that the event tells, i_old for its state before (NULL when the
- * event has none).  i_options is what _capture_options() returned.
+ * i_row -- the row of the event.
+ * i_old -- its state before; NULL when the event has none.
+ * i_options -- the result of _capture_options().
  */
 declare
     v_without text[] := array(

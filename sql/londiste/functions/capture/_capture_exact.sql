@@ -5,8 +5,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether equal keys have equal texts: not so for numeric (1.0 and 1.00), char(n), interval, text
- * under a collation that is not deterministic, and all types nothing is known of.
+ * Returns whether equal keys have equal texts.
+ *
+ * False for numeric (1.0 and 1.00), char(n), interval, text under a collation that is not
+ * deterministic, and all unknown types.
  */
 select not exists (
     select

@@ -8,8 +8,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The expression that gives the text of an expression of the user, which sees the columns of
- * the row by their bare names: any word that is a column as written (pgq._expression_sql()).
+ * Returns the expression that gives the text of a user's expression.
+ *
+ * The user's expression sees the columns of the row by their bare names: any word that is a column as
+ * written (pgq._expression_sql()).
  */
 select '(select case pg_catalog.num_nulls(x.value) when 0 then pg_catalog.format(''%s'', x.value) end'
     || ' from (select (select ' || pgq._expression_sql(i_expression, array_agg(c.name), i_row) || E'\n) from (select '

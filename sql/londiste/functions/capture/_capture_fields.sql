@@ -16,11 +16,12 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The expressions for the fields of one event, the FROM item they need, and whether it is logged.
+ * Returns the expressions for the fields of one event, their FROM item, and whether it is logged.
  *
- * i_row stands for the row that the event tells, i_old for its state before (NULL when the
- * event has none), i_names are the columns of the image.  i_options is what _capture_options()
- * returned.
+ * i_row -- the row of the event.
+ * i_old -- its state before; NULL when the event has none.
+ * i_names -- the columns of the image.
+ * i_options -- the result of _capture_options().
  */
 declare
     v_extras text[] := array['null', londiste._capture_key(i_relid, i_row, i_key), 'null'];

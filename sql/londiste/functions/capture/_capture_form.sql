@@ -16,9 +16,10 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The form of a table's capture, row or statement, and why.
+ * Returns the capture mode of a table, row or statement, and why.
  *
- * i_asked -- auto, row or statement: the statement form is used where it is safe, unless the row form is asked for.
+ * i_asked -- auto, row or statement: the statement form is used where it is safe, unless the row form
+ *     is requested.
  * i_key_is_plain -- the texts of the key depend on no setting of a session.
  * i_inherits -- other tables inherit from it, or it from another.
  * i_sees_all -- no policy hides rows from the owner of the capture.

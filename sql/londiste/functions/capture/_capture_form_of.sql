@@ -9,7 +9,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The form that the capture of a table is to have, when i_owner owns its function, and why.
+ * Returns the capture mode of a table whose capture function i_owner owns, and why.
  */
 select f.form, f.reason
 from pg_class as c

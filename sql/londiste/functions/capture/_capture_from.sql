@@ -5,8 +5,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The captured table as a FROM item: a partitioned one with its partitions, any other without
- * the tables that inherit from it, because their changes are not its changes.
+ * Returns the captured table as a FROM item.
+ *
+ * A partitioned table comes with its partitions.  Any other comes without the tables that inherit
+ * from it, because their changes are not its changes.
  */
 select case c.relkind when 'p' then '' else 'only ' end || c.oid::regclass
 from pg_class as c

@@ -5,10 +5,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The expression that makes the JSON object of a row; i_row stands for the row in it.
+ * Returns the expression that builds the JSON object of a row, for which i_row stands.
  *
  * Columns that row_to_json() writes without loss go in as they are, the others as the text
- * of their output function.  Generated columns and those of i_without stay out.
+ * of their output function.  Generated columns and those of i_without are excluded.
  */
 select coalesce(
     '(select pg_catalog.row_to_json(r.*)::pg_catalog.text from (select '

@@ -5,10 +5,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The expression that makes the key text of a row: two are equal if and only if the texts of
- * the key columns are.
+ * Returns the expression that builds the key text of a row.
  *
- * One integer column: its digits.  Else the JSON array of the texts.  'null' without a key.
+ * Two key texts are equal if and only if the texts of the key columns are.  One integer column: its
+ * digits.  Otherwise the JSON array of the texts.  'null' without a key.
  */
 select coalesce(
     case

@@ -9,7 +9,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The condition that an UPDATE changed the text of the key, never null.
+ * Returns the condition that an UPDATE changed the text of the key, never null.
  *
  * Most types compare by their text: 1.0 and 1.00 are equal keys, but the row has changed, and
  * only delete and insert carry that to the other side.

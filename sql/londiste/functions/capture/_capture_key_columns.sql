@@ -5,8 +5,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The key that a capture uses: the one of the option pkey=, as long as these columns are there,
- * else the primary key; empty without one.
+ * Returns the key columns of a capture.
+ *
+ * The key is the one of the option pkey=, while these columns exist; otherwise the primary key; empty
+ * without one.
  */
 declare
     v_given text[] := (londiste._capture_options(i_args[3:])).key_columns;
@@ -23,7 +25,7 @@ begin
     if pg_trigger_depth() = 0 then
         return pgq._key_columns(i_relid);
     end if;
-    -- The names that the columns have now, as in _row_columns().
+    -- The current names of the columns, as in _row_columns().
     return (
         select case when count(*) = count(c.name) then coalesce(array_agg(c.name order by k.place), '{}') else '{}' end
         from pg_index as i

@@ -5,11 +5,12 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The condition that the first nine rows of old_rows have, in their order, the keys of the first nine of
- * new_rows: nobody has changed a key where there are no more.
+ * Returns the condition that the first nine rows of old_rows and new_rows have equal keys in order.
  *
- * Keys are compared by their text, as in _capture_key_changed(), and exactly.  An array is cheaper than any
- * aggregate, and a LIMIT keeps it small whatever the statement.
+ * If there are no more rows, no key has changed.
+ *
+ * Keys are compared by their text, as in _capture_key_changed(), and exactly.  An array is cheaper
+ * than any aggregate, and a LIMIT keeps it small whatever the statement.
  */
 select string_agg(
     format('array(select %s from old_rows as o limit 9) operator(pg_catalog.=)'

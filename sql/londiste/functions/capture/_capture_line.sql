@@ -9,14 +9,12 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The expression for the image of a row, and the subquery of a FROM clause that it needs ('' for
- * none).
+ * Returns the expression for the image of a row, and the subquery in FROM that it needs ('' for none).
  *
- * A row that row_to_json() writes without loss is given to it as it is: new and old in a row trigger, n and o
- * for a row of a transition table.  Otherwise the subquery
- * r has the columns, those that would suffer as text; in FROM it costs less than inside the
- * expression.  Partitions may have their columns in another order, so their rows always go
- * through it.
+ * A row that row_to_json() writes without loss is given to it as it is: new and old in a row trigger,
+ * n and o for a row of a transition table.  Otherwise the subquery r has the columns, those that
+ * would change as text; in FROM it costs less than inside the expression.  Partitions may have their
+ * columns in another order, so their rows always go through it.
  */
 declare
     v_plain bool;
@@ -24,7 +22,7 @@ begin
     select bool_and(c.as_json = '%1$s' and c.generated = '')
             and array_agg(c.name order by c.pos) = i_names
             and bool_and(r.relkind = 'r')
-            -- a virtual generated column is none of _row_columns(), but would be in the JSON
+            -- A virtual generated column is none of _row_columns(), but would be in the JSON.
             and not exists (
                 select from pg_attribute as a
                 where a.attrelid = i_relid and a.attnum > 0 and not a.attisdropped

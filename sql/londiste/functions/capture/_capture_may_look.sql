@@ -4,10 +4,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether this role sees every row of a table, so that a row it does not find is not there, and can
- * look without running code of the table's owner (_reads_run_code).
+ * Returns whether this role sees every row of a table, and can read it without running its code.
  *
- * Asked before the statement that looks is planned: planning runs such code already.
+ * Then a row that it does not find does not exist, and reading runs no code of the table's owner
+ * (_reads_run_code).  Called before the statement that reads is planned, because planning runs such
+ * code already.
  */
 declare
     v_name text := i_relid::regclass;
@@ -25,7 +26,7 @@ begin
         return true;
     end if;
     if v_table.is_parent then
-        -- Who writes to a partition has not locked it: it could get another name, and a view this one.
+        -- A writer to a partition has not locked its parent: it could be renamed, and a view get its name.
         execute format('lock table only %s in access share mode', v_name);
         if i_relid::regclass::text <> v_name then
             return false;

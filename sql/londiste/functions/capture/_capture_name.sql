@@ -5,10 +5,10 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The name of the generated trigger function for a table in a queue.
+ * Returns the name of the generated trigger function for a table in a queue.
  *
  * Always with a hash, because the parts can contain the separator: queue a_b and schema c
- * must not meet queue a and schema b_c.
+ * must not get the name of queue a and schema b_c.
  */
 declare
     v_table text := londiste._full_name(i_table_name);

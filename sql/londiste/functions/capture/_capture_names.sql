@@ -5,8 +5,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The columns of a row image, in order: all but those of i_without and generated ones; a generated
- * column of the key stays, for the row is found by it.
+ * Returns the columns of a row image, in order: all but those of i_without and generated ones.
+ *
+ * A generated column of the key stays, because the row is found by it.
  */
 select array(
     select c.name

@@ -2,7 +2,7 @@ create or replace function londiste._capture_needs_key(i_op text, i_args text[])
 returns void
 language plpgsql
 as $$
-/* Refuses an UPDATE or DELETE that no other node could find the row for. */
+/* Refuses an UPDATE or DELETE whose row no other node could find. */
 begin
     raise exception using
         errcode = 'LD100',

@@ -9,11 +9,12 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What captures a table that has changed since its capture was made: _capture_pieces() and what else
- * depends on the catalog, as JSON.
+ * Returns what captures a table that has changed since its capture was created, as JSON.
  *
- * A lie on purpose, as in _capture_signature(): made when the plan is made, once for a session and a change of
- * the table, for it takes as long as a thousand rows.
+ * It contains _capture_pieces() and all else that depends on the catalog.
+ *
+ * Declared immutable although it is not, as in _capture_signature().  It is evaluated when the plan is
+ * made, once for a session and a change of the table, because it takes as long as a thousand rows.
  */
 declare
     v_pieces record := londiste._capture_pieces(i_relid, i_args, i_new, i_old);

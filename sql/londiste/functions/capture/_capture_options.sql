@@ -14,12 +14,12 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The options of create_capture(), checked.
+ * Returns the checked options of create_capture().
  *
- * key_columns and condition are NULL when not given; key_columns is what stands between the commas,
- * see _capture_key_columns(); extras holds three expressions or
- * NULLs, for ev_extra2 to ev_extra4; ops is a subset of IUD in this order; form is auto, row or
- * statement: row with whole_row, which is for tables without a key; path is what search_path= says.
+ * key_columns and condition are NULL when not given; key_columns contains the texts between the
+ * commas, see _capture_key_columns().  extras holds three expressions or NULLs, for ev_extra2 to
+ * ev_extra4.  ops is a subset of IUD in this order.  form is auto, row or statement: row with
+ * whole_row, which is for tables without a key.  path is the value of search_path=.
  */
 declare
     whole_row bool := false;
@@ -69,7 +69,7 @@ begin
         end if;
     end loop;
     if whole_row then
-        -- Old and new row of an update are told one behind the other.
+        -- An update is logged as two events: the old row, then the new row.
         form := 'row';
     end if;
 end;

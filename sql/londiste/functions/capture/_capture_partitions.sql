@@ -8,10 +8,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Puts the triggers that tell of TRUNCATE on the partitions of a captured table that have none yet; how many.
+ * Creates the TRUNCATE triggers on partitions of a captured table that have none.
+ *
+ * Returns their number.
  *
  * i_function -- the quoted name of the capture's function.
- * i_wait -- wait for who uses a partition; otherwise it is left for another time, and so is one of another owner.
+ * i_wait -- true: wait for sessions that use a partition.  false: skip such a partition for now, and
+ *     a partition of another owner.
  *
  * The server gives a new partition the triggers for rows, and no others.
  */
@@ -32,7 +35,7 @@ begin
                 select from pg_trigger as t
                 where t.tgrelid = c.oid
                     and t.tgname = v_name
-                    -- One that was detached from another table of the queue has kept its trigger.
+                    -- A partition that was detached from another table of the queue has kept its trigger.
                     and londiste._trigger_args(t.tgargs) = i_args)
         order by c.oid
     loop
@@ -46,7 +49,7 @@ begin
                 from unnest(i_args) with ordinality as a (value, place)));
             v_count := v_count + 1;
         exception when lock_not_available then
-            -- With NOWAIT only: maintenance comes again.
+            -- With NOWAIT only: the next maintenance tries again.
             if i_wait then
                 raise;
             end if;

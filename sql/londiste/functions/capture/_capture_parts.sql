@@ -16,11 +16,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The statements that capture a table, made from its columns as they are now.
+ * Returns the statements that capture a table, built from its current columns.
  *
- * i_args are the arguments of the trigger: queue, table name for the events, options.  i_new
- * and i_old are what stands for the rows: new and old in a trigger function, ($1) and ($2)
- * for EXECUTE.
+ * i_args -- arguments of the trigger: queue, table name for the events, options.
+ * i_new, i_old -- the texts that stand for the rows: new and old in a trigger function, ($1) and ($2)
+ *     for EXECUTE.
  *
  * on_… are SELECTs that insert events, on_statement for the UPDATE of a whole statement by
  * its transition tables new_rows and old_rows; key_changed and update_silent are boolean
@@ -108,8 +108,8 @@ begin
     v_before := londiste._capture_event(i_relid, v_options, key_columns, 'o', null::text);
     v_plain := londiste._capture_event(i_relid, v_options, key_columns, 'n', null::text);
     v_event := londiste._capture_event(i_relid, v_options, key_columns, 'n', 'o');
-    -- Which old row became which new one is unknown and of no importance: keys that are gone
-    -- are deleted, keys that are still there are updated, the others are inserted.
+    -- Which old row became which new one is unknown and does not matter: keys that disappeared
+    -- are deleted, keys that still exist are updated, the others are inserted.
     on_statement := format('select pgq.insert_event(%L, e.type, e.data, %L, e.extra2, e.extra3,'
             || ' e.extra4) from (select 1 as step, %L as type, %s as data, %s::text as extra2,'
             || ' %s::text as extra3, %s::text as extra4 from old_rows as o'

@@ -25,21 +25,22 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The pieces of SQL that capture rows of a table one by one, made from its columns as they are.
+ * Returns the pieces of SQL that capture rows of a table one by one, built from its current columns.
  *
- * i_args are the arguments of the trigger: queue, table name for the events, options.  i_new
- * and i_old are what stands for the rows: new and old in a trigger function, ($1) and ($2)
- * for EXECUTE.
+ * i_args -- arguments of the trigger: queue, table name for the events, options.
+ * i_new, i_old -- the texts that stand for the rows: new and old in a trigger function, ($1) and ($2)
+ *     for EXECUTE.
  *
  * on_gone is a DELETE with the key columns only.  line, line_source and line_key are image, FROM
- * item and key of a new row for a packed event, gone… those of a deleted one, pack_types the types
- * of packed INSERT, UPDATE and DELETE.
+ * item and key of a new row for a packed event, gone… those of a deleted one.  pack_types are the
+ * types of packed INSERT, UPDATE and DELETE.
  *
- * on_… are SELECTs of the fields ev_type, ev_data, ev_extra1 … ev_extra4 of one event or none;
+ * on_… are SELECTs of the fields ev_type, ev_data, ev_extra1 … ev_extra4 of one event or none.
  * state_of_… are SELECTs of the arguments of _log_state() after the queue, for the keys of the
- * two rows; key_changed and update_silent are boolean expressions.  Without a key only
- * on_insert and on_truncate are not NULL, and with the option whole_row on_delete, with the whole
- * row: an update is then told as a delete and an insert.
+ * two rows.  key_changed and update_silent are boolean expressions.
+ *
+ * Without a key only on_insert and on_truncate are not NULL.  With the option whole_row on_delete is
+ * not NULL either and contains the whole row: an update is then logged as a delete and an insert.
  */
 declare
     v_whole bool := 'whole_row' = any (i_args[3:]);
@@ -119,16 +120,17 @@ begin
         v_fields.image, v_table, v_fields.extra3,
         coalesce(' from ' || nullif(v_fields.source, ''), ''));
 
-    -- With the key of a row of before that another transaction deletes, or has deleted behind our snapshot.
+    -- With the key of an earlier row that another transaction deletes, or has deleted after our snapshot.
     v_choice := case when londiste._capture_always_state(i_relid, key_columns)
         then ' order by londiste._written_here(t.xmin) desc' else '' end;
-    -- A snapshot of the transaction may show a row that somebody else has deleted since.  With a unique index that is
-    -- checked row by row, nobody else has a row of a key that this transaction has changed.
+    -- A snapshot of the transaction may show a row that another session has deleted since.  With a
+    -- unique index that is checked row by row, no other session has a row of a key that this
+    -- transaction has changed.
     v_there := case when not londiste._capture_deferrable(i_relid, key_columns)
         then format(' and (%s or londiste._written_here(t.xmin))', v_alone)
         else '' end;
     v_now := londiste._capture_fields(i_relid, v_options, key_columns, 't', null::text, v_names);
-    -- In the list, and volatile, so that only the row is looked at that has been chosen.
+    -- In the list, and volatile, so that only the chosen row is read.
     v_image := case when v_choice = '' then v_now.image
         else format('case when %s or londiste._row_there(t.xmin, t.xmax) then %s end', v_alone, v_now.image) end;
     v_key := londiste._capture_fields(i_relid, v_options, key_columns, 't', null::text, key_columns);
@@ -164,7 +166,7 @@ begin
             || coalesce(' where case when s.image is null then ' || v_fields.logged
                 || ' else s.logged end', '');
         if not londiste._capture_exact(i_relid, key_columns) then
-            -- The row that is there may have the key in another text: the old one goes first.
+            -- The existing row may have the key in another text: it is deleted first.
             v_statement := format('select %L::pg_catalog.text, %L::pg_catalog.text,'
                     || ' null::pg_catalog.text, (select %s%s), %L::pg_catalog.text,'
                     || ' %s, %s, %s%s union all'

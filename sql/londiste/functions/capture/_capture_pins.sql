@@ -9,11 +9,13 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What pins settings inside a trigger function: its variable, what it begins with, the statement that
- * ends it early, and what it ends with.  i_settings are SET clauses of _capture_settings().
+ * Returns what pins settings inside a trigger function.
  *
- * A SET clause takes more than a microsecond a call, a look at the setting a tenth of that, and most
- * sessions have what is needed.  An error takes the settings back with everything else of its
+ * The parts are its variable, its beginning, the statement that ends it early, and its end.
+ * i_settings are SET clauses of _capture_settings().
+ *
+ * A SET clause takes more than a microsecond a call, a check of the setting a tenth of that, and most
+ * sessions have the needed values.  An error restores the settings with all else of its
  * transaction or subtransaction.  With search_path among them they stay SET clauses.
  */
 declare

@@ -5,8 +5,9 @@ stable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The table of that (unquoted) name, plain or partitioned; NULL when there is none.  Only
- * the first dot splits.
+ * Returns the oid of the table with this (unquoted) name, plain or partitioned; NULL for none.
+ *
+ * Only the first dot separates schema and name.
  */
 select c.oid
 from (select londiste._full_name(i_table_name)) as f (name)

@@ -5,11 +5,13 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The body of the function that captures a table row by row; i_args are the trigger's arguments,
- * i_direct says that it may write into the event tables itself.
+ * Returns the body of the function that captures a table row by row.
  *
- * A pure function of the catalog, so comparing its answer with the body in the database tells
- * whether the table has changed.  The body holds static SQL for the columns there are now.
+ * i_args -- the trigger's arguments.
+ * i_direct -- true: the function may write into the event tables directly.
+ *
+ * A pure function of the catalog.  So a comparison of its result with the body in the database shows
+ * whether the table has changed.  The body contains static SQL for the current columns.
  * Everything in it is qualified, operators too: it may run under any search_path.
  */
 declare

@@ -9,11 +9,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The condition that two rows have the same key, in a form that an index on the key serves.
+ * Returns the condition that two rows have the same key, in a form that an index on the key supports.
  *
- * The same is what the unique index takes for it: 1.0 and 1.00, though their texts differ, because
- * that is what the other side finds a row by.  Types without such an index are compared by text.
- * NULL is the same as nothing.  All operators are qualified, because the condition may run under
+ * Keys are equal if the unique index takes them for equal: 1.0 and 1.00, though their texts differ,
+ * because the subscriber finds a row by that.  Types without such an index are compared by text.
+ * NULL equals NULL.  All operators are qualified, because the condition may run under
  * any search_path.
  */
 select string_agg(

@@ -5,11 +5,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The settings that the function of a capture has to pin, as SET clauses in order.
+ * Returns the settings that the function of a capture must pin, as SET clauses in order.
  *
- * Captured text must not depend on the session that happens to write.  Each setting takes a good
- * part of a microsecond for every row, so only those are pinned that the column types need.  The text of
- * types that are not known here, and expressions of the user, may depend on anything.
+ * Captured text must not depend on the session that writes.  Each setting costs a good part of a
+ * microsecond for every row, so only those that the column types need are pinned.  The text of
+ * unknown types, and expressions of the user, may depend on any setting.
  */
 declare
     v_options record := londiste._capture_options(i_args[3:]);

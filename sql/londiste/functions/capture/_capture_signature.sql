@@ -6,12 +6,14 @@ set search_path = pg_catalog, pg_temp
 set quote_all_identifiers = off
 as $$
 /*
- * Changes when the table, a column of it, a column's type or the key changes, and when other tables begin to inherit from it.
+ * Returns a value that changes with the table, its columns, their types, the key and inheritance.
  *
- * A lie on purpose: called with a regclass constant, an immutable function is evaluated when
- * the plan is made, and every ALTER TABLE makes plans that mention the table invalid.  So a
- * generated trigger function compares signatures for nothing per row.  Inside a trigger it tells what the
- * server knows of the table, though the transaction be older (_row_columns).
+ * It also changes when other tables begin to inherit from the table.
+ *
+ * Declared immutable although it is not: called with a regclass constant, an immutable function is
+ * evaluated when the plan is made, and every ALTER TABLE makes plans that mention the table invalid.
+ * So a generated trigger function compares signatures without cost per row.  Inside a trigger it
+ * returns what the server knows of the table, even if the transaction is older (_row_columns).
  */
 select md5(concat_ws(' ', i_relid::regclass::text, londiste._capture_key_columns(i_relid, '{}'::text[])::text,
     (

@@ -8,12 +8,14 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The body of the function that captures a table by whole statements; i_args are the trigger's
- * arguments, i_direct says that it may write into the event tables itself.
+ * Returns the body of the function that captures a table by whole statements.
  *
- * The first eight rows of a statement become events of their own, the others go into packed ones.
- * Static SQL, and everything qualified, as in _capture_row_body(): variables too where columns of the table are
- * visible, for a column may have the name of a variable.
+ * i_args -- the trigger's arguments.
+ * i_direct -- true: the function may write into the event tables directly.
+ *
+ * The first eight rows of a statement become single events, the others go into packed ones.
+ * The SQL is static and everything in it is qualified, as in _capture_row_body().  Where columns of
+ * the table are visible, variables are qualified, too, because a column may have the same name.
  */
 declare
     v_pieces record := londiste._capture_pieces(i_relid, i_args, 'n', 'o');

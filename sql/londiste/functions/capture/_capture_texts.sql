@@ -4,7 +4,7 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-/* The expression that makes an array of the texts of some columns, in the order of i_names. */
+/* Returns the expression that builds an array of the texts of some columns, in the order of i_names. */
 select 'array['
     || coalesce(
         string_agg(

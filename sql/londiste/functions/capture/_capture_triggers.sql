@@ -12,17 +12,17 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The triggers of a capture in its form: names, and definitions with %s for the table.
+ * Returns the triggers of a capture in its mode: names, and definitions with %s for the table.
  *
- * The first one has the plain name, which stands for the capture.  In the row form it is the one for the rows, in
- * the statement form that of the first kind of changes.
+ * The first one has the plain name, which stands for the capture.  In the row form it is the one for
+ * the rows, in the statement form that of the first operation.
  *
- * deferred -- one that fires for rows before the commit, behind the check of their keys: the server fires those of a
- * row in the order of their names, and its own begin with a capital letter, ours with an underscore.
- *
- * fires -- false for one that is to be disabled.  What is written through a parent passes triggers for statements by.
- * The server lets no table become a partition or inherit that has a trigger for rows with a transition table,
- * even if it never fires: better than changes that nobody tells.
+ * deferred -- true: the trigger fires for rows before the commit, after the check of their keys.  The
+ *     server fires the triggers of a row in the order of their names; its own begin with a capital
+ *     letter, Londiste's with an underscore.
+ * fires -- false for a trigger to be disabled.  Writes through a parent do not fire statement
+ *     triggers.  The server lets no table become a partition or inherit that has a row trigger with a
+ *     transition table, even if it never fires.  That is better than changes without an event.
  */
 declare
     v_options record := londiste._capture_options(i_args[3:]);

@@ -10,10 +10,12 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * ev_type of our own capture: that of the JSON format, then "row", which stands for the columns
- * in the image and says that ev_extra3 is the key.
+ * Returns ev_type of the native capture: that of the JSON format with an additional "row".
  *
- * i_columns -- NULL leaves "row" out.  i_more -- "state", "pack" or both with a comma.
+ * "row" stands for the columns in the image and means that ev_extra3 is the key.
+ *
+ * i_columns -- NULL: without "row".
+ * i_more -- "state", "pack" or both with a comma.
  */
 select left(t.type, -1)
     || coalesce(',"row":"' || left(md5(array_to_string(i_columns, ',')), 8) || '"', '')

@@ -5,11 +5,13 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The expression (int8) that says in which table of a queue an event goes: twice its number, and 1 more when
- * events may be packed.  Any other value, or null, means that pgq.insert_event() has to look.
+ * Returns the expression (int8) that gives the event table of a queue.
  *
- * Reads one sequence, no snapshot and no table: see pgq._close_way() for why that is right.  The transaction must
- * have its id before it is evaluated, and each event needs a new look.
+ * Its value is twice the table's number, plus 1 when events may be packed.  Any other value, or null,
+ * means that pgq.insert_event() must find the table.
+ *
+ * It reads one sequence, no snapshot and no table: see pgq._close_way() for why that is right.  The
+ * transaction must have its id before the evaluation, and each event needs a new one.
  */
 select format('pg_catalog.pg_sequence_last_value(%1$L::pg_catalog.regclass)'
         || ' operator(pg_catalog.-) pgq._way_base(%1$L::pg_catalog.regclass)',

@@ -5,9 +5,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The table whose capture a trigger is part of: its own, or the partitioned one that it was made for.
+ * Returns the table to whose capture a trigger belongs: its own, or the partitioned one above it.
  *
- * A generated function knows its table by a number, which is another one where a dump is restored.
+ * A generated function knows its table by oid, which differs where a dump is restored.
  */
 with recursive up as (
     select t.tgrelid, t.tgparentid

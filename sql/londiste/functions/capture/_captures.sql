@@ -4,7 +4,7 @@ language sql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
-/* The tables that have our own capture for a queue (NULL: for any), one row per table. */
+/* Returns the tables with a native capture for a queue (NULL: for any), one row per table. */
 select distinct on (t.tgrelid, t.tgfoid)
     t.tgrelid,
     format('%s.%s', n.nspname, c.relname),

@@ -12,12 +12,13 @@ set search_path = pg_catalog, pg_temp
 set quote_all_identifiers = off
 as $$
 /*
- * The columns of a table that the server takes it to have, whatever the snapshot shows of the catalog; otherwise as
- * pgq._row_columns().
+ * Returns the columns of a table that the server knows, whatever the snapshot shows of the catalog.
  *
- * Names and types are those of the table's row type, and has_column_privilege() is NULL for the number of a
- * column that is not there: both look into the server's caches.  What the snapshot does not know of a column is taken
- * for the usual: not generated, and told as text.
+ * Otherwise the result is that of pgq._row_columns().
+ *
+ * Names and types are those of the table's row type.  has_column_privilege() is NULL for the number of
+ * a column that does not exist.  Both read the server's caches.  What the snapshot does not show of
+ * a column gets the usual value: not generated, and logged as text.
  */
 declare
     v_row text := format('(select (null::%s).*) as r', i_relid::regclass);
@@ -26,7 +27,7 @@ declare
     v_places int2[] := '{}';
     v_place int2 := 1;
 begin
-    -- In a capture from a dump: there the table had another number.
+    -- In a capture from a dump: there the table had another oid.
     if i_relid::regclass::text = i_relid::text then
         return;
     end if;
@@ -47,7 +48,7 @@ begin
         if has_column_privilege(i_relid, v_place, 'select') is not null then
             v_places := v_places || v_place;
         end if;
-        -- 1600 is the most there can be.
+        -- 1600 is the maximum.
         exit when v_place = 1600;
         v_place := v_place + 1;
     end loop;

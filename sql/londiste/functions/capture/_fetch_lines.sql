@@ -3,7 +3,7 @@ returns table (line text, key text)
 language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
-/* The next rows of an open cursor over images and key texts. */
+/* Returns the next rows of an open cursor over images and key texts. */
 begin
     return query execute format('fetch %s from %I', i_rows, i_lines::text);
 end;

@@ -4,6 +4,6 @@ language sql
 immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
-/* schema.name as the queue writes it: without a dot the schema is public. */
+/* Returns schema.name as the queue writes it: without a dot the schema is public. */
 select case position('.' in i_name) when 0 then 'public.' || i_name else i_name end;
 $$;

@@ -7,12 +7,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Creates or replaces the trigger function of a table; returns its quoted name.
+ * Creates or replaces the trigger function of a table.  Returns its quoted name.
  *
- * The settings are pinned because captured text must not depend on the session that happens
- * to write.  The function runs with its owner's rights, so that writers of the table need
- * none on the queue; with expressions of the user in it, it runs with the writer's, because
- * functions of others that they call must not get more rights by that.
+ * The settings are pinned because captured text must not depend on the session that
+ * writes.  The function runs with its owner's rights, so that writers of the table need
+ * none on the queue.  With expressions of the user it runs with the writer's rights, because
+ * functions of other owners that they call must not get more rights.
  */
 declare
     v_options record := londiste._capture_options(i_args[3:]);
@@ -20,7 +20,7 @@ declare
     v_function text := format('londiste_capture.%I', londiste._capture_name(i_args[1], i_table_name));
     v_owner oid;
 begin
-    -- Whoever may capture tables could have made it before: it would stay his.
+    -- A role that may capture tables could have created it before: the role would keep it.
     select p.proowner into v_owner
     from pg_proc as p
     where p.oid = to_regprocedure(v_function || '()');
@@ -43,10 +43,11 @@ begin
             where (londiste._capture_pins(v_settings)).declared = ''),
             ''),
         londiste._capture_body(i_relid, i_args, current_user::regrole));
-    -- Whoever may attach it to a table of his own could forge events.
+    -- A role that may attach it to a table of its own could forge events.
     execute format('revoke all on function %s() from public', v_function);
-    -- Who adds a partition gives it the triggers of the table, and needs the right to.  To another
-    -- table of his he could give it as well: it would tell of it as of this one, which he may write.
+    -- A role that adds a partition gives it the triggers of the table, and needs the right to.  The role
+    -- could attach the function to another table of its own, too.  Its events would then be those of this
+    -- table, which the role may write.
     select c.relowner into v_owner from pg_class as c where c.oid = i_relid;
     if not pg_has_role(v_owner, current_user, 'usage') then
         execute format('grant execute on function %s() to %s', v_function, v_owner::regrole);

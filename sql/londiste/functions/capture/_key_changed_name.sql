@@ -5,8 +5,9 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The name of the function that said in the statement form whether an UPDATE changed a key, when a
- * row trigger asked for it.  Only drop_capture() needs it.
+ * Returns the name of an old function that reported whether an UPDATE changed a key.
+ *
+ * Row triggers of the statement form called it.  Only drop_capture() needs the name.
  */
 select '_key_changed_'
     || md5(quote_literal(i_queue_name) || quote_literal(londiste._full_name(i_table_name)));

@@ -4,10 +4,9 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Waits until nobody else makes or drops the functions that capture a table, and keeps others from it until
- * the end of the transaction.
+ * Locks the functions that capture a table against other sessions until the transaction ends.
  *
- * Two sessions that replace a function at once meet an error ("tuple concurrently updated").
+ * Two sessions that replace a function at once get an error ("tuple concurrently updated").
  */
 select pg_advisory_xact_lock('londiste.table_info'::regclass::oid::int4, i_relid::int4);
 $$;

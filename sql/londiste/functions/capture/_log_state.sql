@@ -13,10 +13,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Logs what a table has now for a key: the row i_image, or none when that is NULL.
+ * Logs the current row of a key: the row i_image, or none when that is NULL.
  *
- * In a queue without packed_events readers may not know what a state is.  There a row is logged
- * as a delete, which may hit nothing, and an insert.
+ * In a queue without packed_events readers may not know states.  There a row is logged
+ * as a delete, which may match nothing, and an insert.
  */
 begin
     if i_image is null

@@ -4,11 +4,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The rows of an open cursor over images and key texts, packed: one image and one key to a line,
- * at most 500 rows and, unless one row alone is longer, not much more than a megabyte.
+ * Returns the rows of an open cursor over images and key texts, packed.
  *
- * A cursor, because nothing else takes rows in their order without sorting or keeping them all.
- * Wide rows are told apart before anything is put together, so that memory stays bounded.
+ * One image and one key per line, at most 500 rows and about one megabyte, unless one row is longer.
+ *
+ * A cursor, because no other way returns rows in order without sorting or keeping them all.
+ * Wide rows are split off before anything is joined, so that memory stays bounded.
  */
 begin
     loop

@@ -7,10 +7,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What _pack_lines() gives, as long as i_old_keys has the same keys in the same order.
+ * Returns the rows of _pack_lines() while i_old_keys has the same keys in the same order.
  *
- * i_old_keys -- a cursor like i_lines over the rows before the UPDATE.  Where a key is another one, packing
- * ends and the setting i_flag becomes 1 for the transaction.  Nothing is paired by that: see _same_keys().
+ * i_old_keys -- a cursor like i_lines over the rows before the UPDATE.  At the first different key
+ *     packing ends, and the setting i_flag becomes 1 for the transaction.
+ *
+ * No rows are paired by that: see _same_keys().
  */
 begin
     loop

@@ -3,8 +3,10 @@ returns text[]
 language plpgsql
 as $$
 /*
- * Pins all settings that texts of values can depend on, until _unpin_settings() gets what this one returns or the
- * function that calls it ends, if that has SET clauses for them.
+ * Pins all settings on which texts of values can depend, and returns their values before.
+ *
+ * They stay pinned until _unpin_settings() gets that result.  In a function with SET clauses for them
+ * they stay pinned until the function ends.
  */
 declare
     v_setting pg_catalog.text;
@@ -17,7 +19,7 @@ begin
         v_name := pg_catalog.split_part(v_setting, ' = ', 1);
         v_value := pg_catalog.btrim(pg_catalog.split_part(v_setting, ' = ', 2), '''');
         v_now := pg_catalog.current_setting(v_name);
-        -- To set one takes ten times as long as to look at it.
+        -- Setting one takes ten times as long as checking it.
         if v_now operator(pg_catalog.=) v_value then
             v_before := pg_catalog.array_append(v_before, null);
         else

@@ -5,10 +5,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether a query of a table may run functions of somebody who has not the rights of the session: it is no
- * table, or its indexes, constraints, keys of partitions or generated columns use such functions.
+ * Returns whether a query of a table may run functions of an owner without the session's rights.
  *
- * The planner evaluates what is immutable there.  Partitions and heirs count, too.
+ * True when it is no table, or when its indexes, constraints, partition keys or generated columns use
+ * such functions.  The planner evaluates immutable ones.  Partitions and inheriting tables count, too.
  */
 with recursive tables (oid) as (
     select i_relid

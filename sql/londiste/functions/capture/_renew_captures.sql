@@ -4,11 +4,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the functions of captures anew whose tables or queues have changed or were restored, as far as that needs
- * no new trigger, and so no lock on the table, and the caller owns them; returns how many.
+ * Recreates the functions of captures whose tables or queues have changed or were restored.
  *
- * Partitions that are new get what tells of TRUNCATE, unless somebody uses them just now.
- * What does not work out is left to refresh_capture(): changes are captured meanwhile, only slower.
+ * Only captures that the caller owns, and that need no new trigger, and so no lock on the table.
+ * Returns their number.
+ *
+ * New partitions get the TRUNCATE triggers, unless another session uses them now.  Other cases are left
+ * to refresh_capture(): until then changes are captured, only slower.
  */
 declare
     v_capture record;
@@ -24,14 +26,14 @@ begin
             and p.proname = londiste._capture_name(c.args[1], c.table_name)
             and (
                 position(quote_literal(londiste._capture_signature(c.relid)) in p.prosrc) = 0
-                -- From a dump: there the table had another number.
+                -- From a dump: there the table had another oid.
                 or position(format('_capture_signature(%L::', c.relid) in p.prosrc) = 0
-                -- The queue was dropped, and made anew.
+                -- The queue was dropped and created again.
                 or position('pg_sequence_last_value(' in p.prosrc) > 0
                     and position(londiste._capture_way(c.args[1]) in p.prosrc) = 0)
     loop
         begin
-            -- As in _lock_capture(), but without waiting: somebody else makes it anew.
+            -- As in _lock_capture(), but without waiting: another session recreates it.
             continue when not pg_try_advisory_xact_lock(
                 'londiste.table_info'::regclass::oid::int4, v_capture.relid::int4);
             continue when not exists (
@@ -41,7 +43,7 @@ begin
             v_form := (londiste._capture_form_of(
                 v_capture.relid, v_capture.args, current_user::regrole)).form;
             continue when v_form is distinct from substring(v_capture.prosrc from 'Form: (row|statement)');
-            -- Triggers of before know other transition tables than the function would read.
+            -- Existing triggers have other transition tables than the function would read.
             continue when exists (
                 select from pg_trigger as t
                 where t.tgfoid = v_capture.function_id

@@ -10,10 +10,10 @@ language sql
 stable
 as $$
 /*
- * The columns of a table as pgq._row_columns() tells them; inside a trigger those that its rows have.
+ * Returns the columns of a table as pgq._row_columns() does; inside a trigger those of its rows.
  *
- * A transaction can be older than the last ALTER TABLE, and read other columns in the catalog than the server
- * gives to its triggers.
+ * A transaction can be older than the last ALTER TABLE, and read other columns in the catalog than the
+ * server gives to its triggers.
  */
 select c.pos, c.name, c.type_id, c.generated, c.as_text, c.as_json
 from pgq._row_columns(i_relid) as c

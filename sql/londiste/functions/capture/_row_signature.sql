@@ -5,11 +5,11 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Changes when a column of the table is added, dropped, renamed, or gets another type.
+ * Returns a value that changes with the columns of the table: added, dropped, renamed, other type.
  *
- * A lie on purpose: called with a regclass constant, an immutable function is evaluated when
- * the plan is made, and every ALTER TABLE makes plans that mention the table invalid.  So a
- * generated trigger function compares signatures for nothing per row.
+ * Declared immutable although it is not: called with a regclass constant, an immutable function is
+ * evaluated when the plan is made, and every ALTER TABLE makes plans that mention the table invalid.
+ * So a generated trigger function compares signatures without cost per row.
  */
 select md5(string_agg(
     concat_ws(' ', quote_ident(a.attname), a.atttypid::regtype, a.attgenerated),

@@ -4,18 +4,20 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * True when a row that this transaction sees for a key that is checked late, above READ COMMITTED, is still there:
- * written by itself, or changed by nobody who committed beside this transaction.  i_xmin, i_xmax -- those of the row.
+ * Returns whether a row with a key that is checked late still exists, above READ COMMITTED.
  *
- * Otherwise he has deleted it, or only locked it, which nobody can tell: the transaction fails as one does that
- * meets a concurrent change.
+ * True when this transaction wrote the row, or no transaction that committed during this one changed
+ * it.  i_xmin and i_xmax are those of the row.
+ *
+ * Otherwise another transaction has deleted or only locked the row, which cannot be distinguished.  The
+ * transaction fails then, as with any concurrent change.
  */
 declare
     v_changed int8 := txid_current() - age(i_xmax);
 begin
     if londiste._written_here(i_xmin)
         or i_xmax = '0'::xid
-        -- Ids of subtransactions are not in a snapshot: those behind its first are taken for concurrent.
+        -- Ids of subtransactions are not in a snapshot: later ones count as concurrent.
         or v_changed < txid_snapshot_xmin(txid_current_snapshot())
     then
         return true;
@@ -25,7 +27,7 @@ begin
             return true;
         end if;
     exception when invalid_parameter_value then
-        -- Not an id, or one of long ago.
+        -- No id, or one of long ago.
         return true;
     end;
     raise exception using

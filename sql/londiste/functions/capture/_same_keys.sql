@@ -4,9 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether two open cursors of _fetch_lines() give the same keys in the same order.
+ * Returns whether two open cursors of _fetch_lines() give the same keys in the same order.
  *
- * Nothing is paired by that: with the same keys in any order an UPDATE has changed none.  In
+ * No rows are paired by that: with the same keys in any order an UPDATE has changed none.  In
  * another order it is only treated as if it had.
  */
 declare

@@ -5,7 +5,7 @@ immutable strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The name itself when the server can keep it, else its beginning and a hash of the whole.
+ * Returns the name itself if the server can keep it; otherwise its beginning and a hash of all.
  *
  * PostgreSQL cuts longer names silently, and two objects become one.
  */

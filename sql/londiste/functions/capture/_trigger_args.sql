@@ -4,7 +4,7 @@ language plpgsql
 stable strict
 set search_path = pg_catalog, pg_temp
 as $$
-/* The arguments in pg_trigger.tgargs, where each one ends with a zero byte. */
+/* Returns the arguments in pg_trigger.tgargs, where each one ends with a zero byte. */
 declare
     v_rest bytea := i_args;
     v_end int;

@@ -2,7 +2,7 @@ create or replace function londiste._unpin_settings(i_before text[])
 returns void
 language plpgsql
 as $$
-/* Gives the session the settings back that _pin_settings() returned. */
+/* Restores the settings of the session that _pin_settings() returned. */
 declare
     v_settings constant pg_catalog.text[] := londiste._capture_every_setting();
 begin

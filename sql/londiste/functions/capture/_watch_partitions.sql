@@ -4,11 +4,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes what has changed rows of captured partitioned tables without an event since it looked last; how many cases.
+ * Records changes of rows in captured partitioned tables without an event.  Returns their number.
  *
- * No trigger tells of ATTACH and DETACH, and a new partition has no trigger for TRUNCATE until maintenance comes by.
- * The first look at a table takes its partitions as they are.  A partition that was made by CREATE TABLE … PARTITION OF
- * and its place in the tree are of one transaction; one that was attached is older than its place, as are its rows.
+ * No trigger fires on ATTACH and DETACH, and a new partition has no TRUNCATE trigger until the next
+ * maintenance.  The first check of a table accepts its partitions as they are.  A partition created
+ * by CREATE TABLE … PARTITION OF and its entry in the tree are of one transaction.  An attached
+ * partition is older than its entry, as are its rows.
  */
 declare
     v_table record;
@@ -75,7 +76,7 @@ begin
                     and relid = v_part.oid;
                 v_count := v_count + 1;
             else
-                -- Dropped, or empty: an error of before stays.
+                -- Dropped, or empty: an earlier error stays.
                 delete from londiste.capture_partition
                 where queue_name = v_table.queue_name
                     and table_name = v_table.table_name

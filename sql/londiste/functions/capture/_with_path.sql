@@ -5,8 +5,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Arguments of a trigger, with search_path= for expressions that have none: the path that the
- * session began with.  So they mean the same whoever writes, for as long as the trigger is there.
+ * Returns trigger arguments with search_path= for expressions that have none.
+ *
+ * The path is the one with which the session began.  So the expressions mean the same for every
+ * writer, while the trigger exists.
  */
 select case
     when not exists (select from unnest(i_args) as a where a ~ '^(when|ev_\w+)=')

@@ -72,7 +72,8 @@ begin
     loop
         execute format('create %s %I %s execute function %s(%s)',
             case when v_trigger.deferred then 'constraint trigger' else 'trigger' end, v_trigger.name, format(v_trigger.definition, v_relid::regclass), v_function, v_arguments);
-        -- A role that may only create triggers cannot: then its condition keeps it from firing, checked per row.
+        -- A role with the right to create triggers only cannot disable them.  Then the trigger's condition,
+        -- checked for each row, keeps it from firing.
         if not v_trigger.fires
             and pg_has_role((select c.relowner from pg_class as c where c.oid = v_relid), 'usage')
         then

@@ -9,15 +9,15 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What the copy of one part may do while several queues fill the same table.
+ * Returns what the copy of one part may do when several queues fill the same table.
  *
  * Parts are the local registrations, not yet ok, of the same destination table in queues
  * that merge into the same combined queue (or into none).  One of them owns the structure:
- * the one that holds the dropped DDL, else the lowest queue name.
+ * the one that has the dropped DDL, otherwise the lowest queue name.
  *
- * copy_role -- NULL: go on alone; lead: take the structure off and copy; wait-copy: do not
- *     copy yet; wait-replay: copy rows only, do not replay yet.
- * copy_pos -- how many lower-named parts are in in-copy as well; 0 for the owner.
+ * copy_role -- NULL: continue alone; lead: drop the structure and copy; wait-copy: do not copy yet;
+ *     wait-replay: copy rows only, do not replay yet.
+ * copy_pos -- number of parts with lower names that are in in-copy as well; 0 for the owner.
  */
 declare
     v_dest text;

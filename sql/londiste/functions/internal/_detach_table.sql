@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes a local table an ordinary one again: triggers off, an unfinished copy thrown away
- * and its structure put back, sequences of its columns no longer followed.
+ * Makes a local table an ordinary table again.
  *
- * The registration stays, with local = false.
+ * It drops the triggers, deletes the rows of an unfinished copy, restores the structure, and removes
+ * sequences of its columns.  The registration stays, with local = false.
  */
 declare
     v_dest text;
@@ -32,9 +32,9 @@ begin
     end if;
 
     perform londiste.drop_table_triggers(i_queue_name, i_table_name);
-    -- The stored statements build keys: half a copy could break them, so it goes first.
+    -- The stored statements create keys, which an incomplete copy could violate: delete it first.
     if v_keeps_rows then
-        -- What was there before, or comes from other tables, stays.
+        -- Existing rows, and rows of other tables, stay.
         v_written := array(select londiste.copy_written(i_queue_name, i_table_name));
         delete from londiste.copy_attempt
         where queue_name = i_queue_name and table_name = i_table_name;
@@ -51,7 +51,7 @@ begin
             execute 'truncate ' || v_own;
         end if;
         if v_ddl is not null then
-            -- The original stores names without schemas that were in its session's path.
+            -- Londiste 3 stores names without schemas that were in its session's path.
             set local search_path to default;
             execute v_ddl;
             set local search_path = pg_catalog, pg_temp;

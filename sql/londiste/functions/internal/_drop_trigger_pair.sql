@@ -4,8 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Drops the compatible triggers of a queue that carry the names we give, and no others;
- * the number dropped.  Generated captures are left to drop_capture().
+ * Drops the compatible triggers of a queue with Londiste's names.  Returns their number.
+ *
+ * Other triggers stay; drop_capture() drops generated captures.
  */
 declare
     v_name text;

@@ -5,10 +5,10 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whoever writes in-copy into a table's state wants a new copy, whatever an old one has brought:
- * nobody goes on with that, and the way is chosen anew.
+ * Clears an earlier copy when in-copy is written into a table's state, which requests a new copy.
  *
- * The number of the attempt stays, so that this waits for no task.
+ * No process resumes the earlier copy, and the copy mode is chosen again.  The number of the attempt
+ * stays, so that the trigger waits for no task.
  */
 begin
     update londiste.copy_attempt a

@@ -5,8 +5,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * A table that is in step, removed, or to be copied again catches up with no others any more,
- * whoever has written that into its state.
+ * Removes a table from its group when it is in sync, removed, or to be copied again.
+ *
+ * It applies to every writer of the state.
  */
 begin
     delete from londiste.copy_member m

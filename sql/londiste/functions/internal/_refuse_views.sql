@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Has this transaction read no views of users from here on, where the server knows how (minor releases since August 2024).
+ * Makes this transaction refuse to read users' views, where the server supports that.
  *
- * A table or sequence that is read by its name could have been given another one, and a view its name,
- * while this session waited for it.
+ * Minor releases of PostgreSQL since August 2024 support it.  A table or sequence that is read by its
+ * name could have been renamed, and a view given its name, while this session waited for it.
  */
 begin
     if exists (select from pg_settings where name = 'restrict_nonsystem_relation_kind') then

@@ -12,20 +12,21 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The value to publish for a sequence that stands at i_real; NULL when nothing is to be said.
+ * Returns the value to publish for a sequence at i_real; NULL when none is due.
  *
- * Three buffers ahead in the sequence's own direction, a buffer being i_buffer calls of nextval();
- * said again when less than one buffer is left.  What is left of the sequence bounds that: no more
- * than half of it is skipped, so that a small one is not used up by a takeover.  With next to
- * nothing left the end itself is published: nextval() then fails, which is better than a value
- * that was handed out before.
+ * The value is three buffers ahead in the sequence's own direction, a buffer being i_buffer calls of
+ * nextval().  It is due again when less than one buffer is left.
  *
- * A sequence that cycles goes on at its other end; the value may then be lower than before.
+ * The end of the sequence limits it: the value skips at most half of the rest, so that a takeover does
+ * not use up a small sequence.  With next to nothing left the end itself is published.  nextval() then
+ * fails, which is better than a value that was handed out before.
  *
- * i_published -- what was published last; NULL: nothing yet.
+ * A sequence that cycles continues at its other end; the value may then be lower than before.
+ *
+ * i_published -- the last published value; NULL: none yet.
  */
 declare
-    -- Descending sequences are looked at in a mirror.
+    -- Descending sequences are mirrored.
     v_sign numeric := sign(i_increment::numeric);
     v_real numeric := i_real * sign(i_increment::numeric);
     v_told numeric := i_published * sign(i_increment::numeric);
@@ -40,7 +41,7 @@ begin
         if v_new > v_high then
             v_new := v_low + (v_new - v_high - 1);
         end if;
-        -- How far the published value is in front, around the end.
+        -- How far ahead the published value is, around the end.
         v_told := mod(v_told - v_real + v_high - v_low + 1, v_high - v_low + 1);
         if v_told > v_span and v_told <= 3 * v_span or v_new * v_sign = i_published then
             return null;

@@ -8,9 +8,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The value that one sequence of the root has to publish now; NULL while there is none.
+ * Returns the value that one sequence of the root must publish now; NULL when none is due.
  *
- * i_first -- nothing was published yet.  Takes no lock.
+ * i_first -- true: no value was published yet.
+ *
+ * Takes no lock.
  */
 declare
     v_seq record;
@@ -27,7 +29,7 @@ begin
     if v_seq.exact and v_now.last_value = v_seq.told and v_now.unused = v_seq.unused
         and not i_first
     then
-        -- The root was stopped, and nobody has taken a value since.
+        -- The root was stopped, and no session has taken a value since.
         return null;
     end if;
     return londiste._seq_ahead(v_now.last_value, case when not i_first then v_seq.told end,

@@ -11,11 +11,12 @@ as $$
 /*
  * Moves a sequence of this node to a published value, forward in its own direction, never back.
  *
- * Afterwards the value counts as handed out, unless the root has not handed it out itself
- * (i_unused): then it is the next one.  One that lies outside of the sequence here moves it
- * to its end, with a warning: nextval() fails then, it does not repeat.  Two things go back: a
- * sequence that cycles, and an exact value (i_exact) where nobody has taken a value here since
- * i_known, the value that was published before.
+ * Afterwards the value counts as handed out.  With i_unused it is the next one, because the root has
+ * not handed it out.  A value outside of the local sequence moves the sequence to its end, with a
+ * warning: nextval() fails then, it does not repeat.
+ *
+ * Two kinds of sequences move back: one that cycles, and one with an exact value (i_exact) where no
+ * session has taken a value on this node since i_known, the last published value.
  */
 declare
     v_oid oid := londiste.find_seq_oid(i_seq_name);

@@ -8,10 +8,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Tells all nodes a value of one sequence of the root, when it is time; true when it was.
+ * Sends a value of one sequence of the root to all nodes when it is due.  Returns true if it was.
  *
- * i_first -- nothing was published yet.  The caller has locked the row of seq_info.  A root that is
- * closed publishes nothing.
+ * i_first -- true: no value was published yet.
+ *
+ * The caller has locked the row of seq_info.  A closed root publishes nothing.
  */
 declare
     v_seq pg_sequence;

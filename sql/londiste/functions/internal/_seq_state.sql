@@ -7,18 +7,18 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Where a sequence of this database is: its last value, without taking one.
+ * Returns the last value of a sequence of this database, without taking one.
  *
- * unused -- that value was not handed out, it is the next one.
+ * unused -- true: the value was not handed out; it is the next one.
  */
 declare
     v_seq oid := londiste.find_seq_oid(i_seq_name);
 begin
-    -- Not by its name, which may be a view's by the time that it is read.
+    -- Not by its name, which may be a view's at the time of reading.
     last_value := pg_sequence_last_value(v_seq::regclass);
     unused := last_value is null;
     if unused then
-        -- What setval() made the first value is in the sequence only.
+        -- A first value that setval() has set is in the sequence only.
         perform londiste._refuse_views();
         execute format('select s.last_value from %s s', v_seq::regclass) into last_value;
     end if;

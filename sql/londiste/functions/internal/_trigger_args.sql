@@ -5,7 +5,7 @@ stable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The arguments of a trigger as pg_trigger.tgargs holds them: each ended by a zero byte. */
+    /* Returns the arguments of a trigger as in pg_trigger.tgargs: each ends with a zero byte. */
     select coalesce(string_agg(convert_to(a.arg, getdatabaseencoding()) || '\x00'::bytea, ''::bytea
                                order by a.nr), ''::bytea)
     from unnest(i_args) with ordinality as a (arg, nr);

@@ -5,7 +5,7 @@ stable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* First argument of a trigger out of pg_trigger.tgargs; NULL when it has none. */
+    /* Returns the first argument of a trigger from pg_trigger.tgargs; NULL when it has none. */
     select case when position('\x00'::bytea in i_args) > 0
                 then convert_from(
                     substr(i_args, 1, position('\x00'::bytea in i_args) - 1),

@@ -5,7 +5,7 @@ stable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* One letter per column in column order: k for the primary key, v for the others. */
+    /* Returns one letter per column in column order: k for the primary key, v for the others. */
     select string_agg(case when a.attnum = any (i.indkey) then 'k' else 'v' end, ''
                       order by a.attnum)
     from pg_attribute a

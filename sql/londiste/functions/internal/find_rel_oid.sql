@@ -5,7 +5,7 @@ stable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* Oid of a relation of one kind (pg_class.relkind); NULL when there is none. */
+    /* Returns the oid of a relation of one kind (pg_class.relkind); NULL when there is none. */
     select c.oid
     from londiste.split_fqname(i_fqname) s,
         pg_class c join pg_namespace n on n.oid = c.relnamespace

@@ -5,6 +5,6 @@ stable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* Oid of a sequence; NULL when there is none. */
+    /* Returns the oid of a sequence; NULL when there is none. */
     select londiste.find_rel_oid(seq, 'S');
 $$;

@@ -5,6 +5,6 @@ stable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* Oid of a table, plain or partitioned; NULL when there is none. */
+    /* Returns the oid of a table, plain or partitioned; NULL when there is none. */
     select coalesce(londiste.find_rel_oid(tbl, 'r'), londiste.find_rel_oid(tbl, 'p'));
 $$;

@@ -5,7 +5,7 @@ stable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* True for the trigger functions of replication: the three of pgq and generated captures. */
+    /* Returns whether a function is a trigger function of replication: of pgq, or a generated capture. */
     select count(*) > 0
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
     where p.oid = func_oid

@@ -5,6 +5,6 @@ immutable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The name with its schema: 'public.' goes in front of a name without a dot. */
+    /* Returns the name with its schema; a name without a dot gets the prefix 'public.'. */
     select case when position('.' in i_name) > 0 then i_name else 'public.' || i_name end;
 $$;

@@ -5,7 +5,7 @@ immutable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* The name ready for SQL text: schema and name quoted where they need it. */
+    /* Returns the name for SQL text: schema and name quoted where they need it. */
     select quote_ident(s.schema_part) || '.' || quote_ident(s.name_part)
     from londiste.split_fqname(i_name) s;
 $$;

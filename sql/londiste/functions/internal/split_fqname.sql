@@ -8,7 +8,11 @@ immutable
 strict
 set search_path = pg_catalog, pg_temp
 as $$
-    /* Schema and name; only the first dot splits, without one the schema is public. */
+    /*
+     * Returns schema and name.
+     *
+     * Only the first dot separates them; without a dot the schema is public.
+     */
     select case when position('.' in i_fqname) > 0
                 then substr(i_fqname, 1, position('.' in i_fqname) - 1)
                 else 'public' end,

@@ -4,8 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Takes the capture and deny triggers off a table whose registration goes away, also when
- * the whole node is dropped.
+ * Drops the capture and deny triggers of a table whose registration is deleted.
+ *
+ * It also fires when the whole node is dropped.
  */
 begin
     if old.local then
