@@ -1,12 +1,12 @@
 /*
- * Which copy of a table is the current one, and which of its chunks are in the table.
+ * The current copy of each table, and its chunks that are in the table.
  *
  * Every task of a copy locks its attempt's row (FOR KEY SHARE) in the transaction in which it
- * writes its chunk.  A new attempt changes the number, for which it needs the row alone: it
+ * writes its chunk.  A new attempt changes the number, for which it needs the row alone.  It
  * waits until the tasks of the old one have ended, and from then on they find no row.
  *
- * FOR KEY SHARE and the unique index over the number are there for one reason: they let
- * stop_requested change while tasks run, and attempt not.
+ * FOR KEY SHARE and the unique index over the number have one purpose: stop_requested can
+ * change while tasks run, and attempt cannot.
  *
  * No foreign key to table_info: removing a table must not wait for a task.
  */

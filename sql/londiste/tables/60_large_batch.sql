@@ -1,10 +1,10 @@
 /*
- * The last large batch of each queue: which way it went, and the marks of its job's tasks.
+ * The last large batch of each queue: how it was applied, and the marks of its job's tasks.
  *
  * Every task of a job locks its row here (FOR KEY SHARE) in the transaction in which it stages its
- * slice.  A new attempt changes the number, for which it needs the row alone: it waits until the
- * tasks of the old one have ended, and from then on they find no row.  The unique index over the
- * number is there so that the other columns may change while tasks run, and attempt not.
+ * slice.  A new attempt changes the number, for which it needs the row alone.  It waits until the
+ * tasks of the old one have ended, and from then on they find no row.  With the unique index over
+ * the number the other columns can change while tasks run, and attempt cannot.
  */
 create table londiste.large_batch (
     queue_name text not null,

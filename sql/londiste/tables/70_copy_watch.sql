@@ -1,4 +1,4 @@
--- What people see of copies, and how they steer them.
+-- State of copies for operators, and their control.
 create table londiste.copy_step (
     queue_name text not null,
     table_name text not null,

@@ -1,4 +1,4 @@
--- Scripts that fail, or run by themselves.
+-- Scripts that have failed, or that run outside of a batch.
 create table londiste.script_state (
     queue_name text not null,
     execute_file text not null,

@@ -1,4 +1,4 @@
--- What a comparison with the root has looked at.
+-- Ranges of a comparison with the root, and their results.
 create table londiste.compare_range (
     queue_name text not null,
     job text not null,

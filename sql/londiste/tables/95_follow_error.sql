@@ -1,4 +1,4 @@
--- What a node follows and could not add.
+-- Tables and sequences that a node could not add automatically.
 create table londiste.follow_error (
     queue_name text not null,
     object_name text not null,

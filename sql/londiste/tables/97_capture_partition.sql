@@ -1,4 +1,4 @@
--- Partitions of captured tables, to find out what changes rows without an event.
+-- Partitions of captured tables, to detect changes of rows without an event.
 create table londiste.capture_partition (
     queue_name text not null,
     table_name text not null,

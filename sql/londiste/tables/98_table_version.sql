@@ -1,4 +1,4 @@
--- What a replicated table was when its rows were last known to be those of the queue.
+-- Version of a replicated table when its rows were last known to be those of the queue.
 create table londiste.table_version (
     queue_name text not null,
     table_name text not null,

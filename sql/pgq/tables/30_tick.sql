@@ -1,9 +1,9 @@
--- Ticks: moments at which it was noted which transactions are finished.
+-- Ticks: points at which it was recorded which transactions are finished.
 create table pgq.tick (
     tick_queue int4 not null,
     tick_id int8 not null,
     tick_time timestamptz not null default pg_catalog.now(),
-    -- The old type, not pg_snapshot: programs and dumps of the original expect it.
+    -- The old type, not pg_snapshot: programs and dumps of Skytools expect it.
     tick_snapshot txid_snapshot not null default pg_catalog.txid_current_snapshot(),
     tick_event_seq int8 not null,
     constraint tick_pkey primary key (tick_queue, tick_id),

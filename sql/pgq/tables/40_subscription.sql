@@ -1,5 +1,5 @@
--- Registrations: which consumer reads which queue.  What changes with every batch is kept in the
--- position tables; the view pgq.subscription puts both together.
+-- Registrations: which consumer reads which queue.  The position tables contain what changes with
+-- every batch; the view pgq.subscription joins both.
 create sequence pgq.batch_id_seq;
 
 comment on sequence pgq.batch_id_seq is 'ids of the batches of all queues';

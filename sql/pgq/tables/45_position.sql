@@ -17,7 +17,7 @@ is 'how often the tables were switched; the last bit is the number of the curren
 comment on column pgq.position_state.ps_settled
 is 'when no consumer needed the other table any more; null while one does';
 
--- Maintenance empties them, so a vacuum would be wasted and in its way.
+-- Maintenance truncates them, so a vacuum would be wasted and would block it.
 create table pgq.position_0 (
     pos_key int8 not null,
     pos_nr int8 not null,
@@ -44,7 +44,7 @@ with (autovacuum_enabled = off);
 
 create index position_1_batch_idx on pgq.position_1 (pos_batch) where pos_batch is not null;
 
--- The row of key 0 tells which generation a table has.  A snapshot that does not see it is older
+-- The row of key 0 contains the generation of a table.  A snapshot that does not see it is older
 -- than the last TRUNCATE, and must not take the missing rows for never written.
 insert into pgq.position_0 (pos_key, pos_nr, pos_active) values (0, 0, pg_catalog.now());
 

@@ -1,4 +1,4 @@
--- Events that a consumer wants again later.  maint_retry_events() moves them back.
+-- Events that a consumer has scheduled for a retry.  maint_retry_events() moves them back.
 create table pgq.retry_queue (
     ev_retry_after timestamptz not null,
     ev_queue int4 not null,

@@ -1,4 +1,4 @@
--- Dead letters: events that a consumer gave up on, kept until somebody decides about them.
+-- Dead letters: failed events of consumers, kept until an operator retries or deletes them.
 create table pgq.failed_queue (
     ev_failed_reason text,
     ev_failed_time timestamptz not null default pg_catalog.now(),

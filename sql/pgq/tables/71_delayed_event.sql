@@ -1,4 +1,4 @@
--- Events that are to be delivered later.  maint_retry_events() puts them into their queues.
+-- Delayed events.  maint_retry_events() moves them into their queues.
 create table pgq.delayed_event (
     ev_send_at timestamptz not null,
     -- No foreign key: it would lock the row of the queue, which rotation needs, until the

@@ -1,4 +1,4 @@
--- Consumers that somebody has paused; their programs look here before each batch.
+-- Paused consumers; their programs check this table before each batch.
 create table pgq.paused_consumer (
     pc_queue int4 not null,
     pc_consumer int4 not null,

@@ -1,4 +1,4 @@
--- What programs say of themselves that consume: a stream of Spark, a lake, a mover.
+-- Kinds of consuming programs, as they report them: a stream of Spark, a lake, a mover.
 create table pgq.consumer_kind (
     ck_queue int4 not null,
     ck_consumer int4 not null,

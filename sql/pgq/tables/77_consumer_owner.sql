@@ -1,4 +1,4 @@
--- Whose consumers are whose: nobody else ends or moves them.
+-- Owners of consumers: only they and administrators unregister or move them.
 create table pgq.consumer_owner (
     own_queue int4 not null,
     own_consumer int4 not null,

@@ -1,4 +1,4 @@
--- Which server's transaction ids the queues of this database hold.  One row.
+-- The server whose transaction ids the queues of this database contain.  One row.
 create table pgq.cluster_identity (
     only_row boolean not null default true,
     row_xmin int8 not null,

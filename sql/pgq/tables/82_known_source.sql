@@ -1,4 +1,4 @@
--- What consumers that keep their position in this database know of the queue they read from.
+-- What consumers with their position in this database know about the queue they read.
 create table pgq.known_source (
     ks_queue text not null,
     ks_consumer text not null,

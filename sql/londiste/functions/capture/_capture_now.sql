@@ -14,7 +14,7 @@ as $$
  * It contains _capture_pieces() and all else that depends on the catalog.
  *
  * Declared immutable although it is not, as in _capture_signature().  It is evaluated when the plan is
- * made, once for a session and a change of the table, because it takes as long as a thousand rows.
+ * made: once for a session and a change of the table.  It takes as long as a thousand rows.
  */
 declare
     v_pieces record := londiste._capture_pieces(i_relid, i_args, i_new, i_old);

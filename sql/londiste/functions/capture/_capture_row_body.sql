@@ -67,7 +67,7 @@ begin
             else v_pieces.on_delete
         end;
         if v_op = 'UPDATE' and v_event is null and v_pieces.on_delete is not null then
-            -- Without a key: one row like the old one goes, the new one comes.
+            -- Without a key: one row like the old one is deleted, the new one is inserted.
             v_event := format('select u.* from (%s union all %s) as u (a, b, c, d, e, f)'
                     || ' where old operator(pg_catalog.*<>) new',
                 v_pieces.on_delete, v_pieces.on_insert);

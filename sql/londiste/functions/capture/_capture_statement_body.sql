@@ -101,9 +101,9 @@ begin
             londiste._capture_call('londiste._log_state', i_args[1], v_state_of_old, 8),
             londiste._capture_call('londiste._log_state', i_args[1], v_state_of_new, 8));
         if not v_deferrable then
-            -- Another part of the same query may have inserted the key again, and have been told
-            -- before: then a state is told, for the row is there by now.  If it is told next, the order
-            -- is right.  Without an INSERT in this transaction there is nothing to look for.
+            -- Another part of the same query may have inserted the key again, and its event may come first.
+            -- Then a state is logged, because the row exists by now.  If the other event comes after it, the
+            -- order is right.  Without an INSERT in this transaction the check is not needed.
             v_look := format($source$
         if (pg_catalog.pg_stat_get_xact_tuples_inserted(%1$s) operator(pg_catalog.<>) 0
                 or pg_catalog.current_setting('track_counts') operator(pg_catalog.<>) 'on')
@@ -200,7 +200,7 @@ begin
         else
             v_store := v_store || E'\n        ';
         end if;
-        -- Without packs: the rows after the eighth, and all of them where the way is not known.
+        -- Without packs: the rows after the eighth, and all of them where the way is unknown.
         v_plain := case when v_tables = '{}' then '' else format(E'
                 if v_done operator(pg_catalog.=) 8 then
                     execute pg_catalog.concat(''insert into '', (%L::pg_catalog.text[])[

@@ -14,15 +14,15 @@ as $$
 /*
  * Returns the triggers of a capture in its mode: names, and definitions with %s for the table.
  *
- * The first one has the plain name, which stands for the capture.  In the row form it is the one for
+ * The first one has the plain name, which identifies the capture.  In the row form it is the one for
  * the rows, in the statement form that of the first operation.
  *
  * deferred -- true: the trigger fires for rows before the commit, after the check of their keys.  The
  *     server fires the triggers of a row in the order of their names; its own begin with a capital
  *     letter, Londiste's with an underscore.
  * fires -- false for a trigger to be disabled.  Writes through a parent do not fire statement
- *     triggers.  The server lets no table become a partition or inherit that has a row trigger with a
- *     transition table, even if it never fires.  That is better than changes without an event.
+ *     triggers.  A table that has a row trigger with a transition table cannot become a partition or
+ *     inherit, even if the trigger never fires.  So no change remains without an event.
  */
 declare
     v_options record := londiste._capture_options(i_args[3:]);

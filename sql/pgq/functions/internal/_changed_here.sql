@@ -4,15 +4,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether this transaction has changed a table that a trigger which runs as its writer captures
- * into the queue.
+ * Returns whether this transaction has changed a captured table whose trigger runs as its writer.
  *
- * i_table -- ev_extra1: the name in the queue of the table that has the trigger, or of one that this is a
- *     partition of; for our own capture the second argument of the trigger.
+ * i_table -- ev_extra1: the name in the queue of the table with the trigger, or of its partitioned
+ *     table; for the native capture the second argument of the trigger.
  *
- * Nobody can pretend that: the server counts the changes of rows of a transaction, and a lock that
- * is stronger than a reader's needs the right to write.  (The counts can be switched off by a
- * superuser, know nothing of TRUNCATE, and not yet of the row of a BEFORE trigger.)
+ * A session cannot fake that: the server counts the changes of rows of a transaction, and a lock that
+ * is stronger than a reader's needs the right to write.  (A superuser can switch the counts off.  They
+ * do not include TRUNCATE, nor yet the row of a BEFORE trigger.)
  */
 declare
     v_dest text := pgq._replicated_as(i_queue_name, i_table);
@@ -33,7 +32,7 @@ begin
             and a.args[1] = i_queue_name
             and (s.nspname = 'pgq' and f.proname in ('sqltriga', 'logutriga', 'jsontriga')
                     and (format('%s.%s', n.nspname, c.relname) = v_dest
-                        -- A partition whose changes are told as the table's.
+                        -- A partition whose changes are captured as the table's.
                         or 'ev_extra1=' || quote_literal(i_table) = any (a.args)
                             and exists (
                                 select
@@ -58,7 +57,7 @@ begin
                     and l.relation = v_trigger.relid
                     and l.granted
                     and (l.mode = 'AccessExclusiveLock'
-                            -- Emptied, or about to be.
+                            -- Truncated, or about to be.
                             and (v_trigger.before_truncate
                                 or (select sum(pg_relation_size(p.relid)) = 0
                                     from (select v_trigger.relid as relid

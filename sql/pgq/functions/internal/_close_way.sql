@@ -5,27 +5,29 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes all producers look at the row of a queue, because it changes where events go or whether they may.
+ * Closes the way of a queue: all producers then read the row of the queue before each event.
  *
- * Producers that write into event tables directly learn the table from a sequence, the queue's way, which takes no
- * statement to read.  Sequences know no transactions.  Nevertheless nobody writes to a
- * wrong table:
+ * The trigger fires when the row changes where events go or whether they are accepted.
  *
- * The way is closed by a trigger before the row is changed, while the row is locked.  If that change is not
- * committed, the way is closed without need, and only time is lost.
+ * Producers that write into event tables directly learn the table from a sequence, the queue's way.
+ * Reading it takes no statement.  Sequences are not transactional.  Nevertheless no producer writes to
+ * a wrong table:
  *
- * The way is opened by maint_open_ways() under the same lock, and says what was committed then.
+ * The trigger closes the way before the row is changed, while the row is locked.  If that change is
+ * not committed, the way is closed without need, and only time is lost.
  *
- * A producer has a transaction id before it reads the way.  If it finds table i, then the rotation to the
- * next one, which closes the way first, had not come so far; step 2 of that rotation is a later transaction, so
- * its id is higher than the producer's.  Batches rely on just that: a transaction with an id above
- * queue_switch_step2 has not written to the previous table.
+ * maint_open_ways() opens the way under the same lock, with the values that were committed then.
  *
- * A crash loses the end of the log.  What was read from the way was in the log before the producer's
- * commit, and the commit of a rotation before the opening of the way after it.
+ * A producer has a transaction id before it reads the way.  If it finds table i, then the rotation to
+ * the next one, which closes the way first, had not come so far.  Step 2 of that rotation is a later
+ * transaction, so its id is higher than the producer's.  Batches rely on this: a transaction with an id
+ * above queue_switch_step2 has not written to the previous table.
+ *
+ * A crash loses the end of the log.  The value of the way was in the log before the producer's
+ * commit.  The commit of a rotation is in the log before the opening of the way after it.
  */
 declare
-    -- What a producer need not know.
+    -- Changes that producers need not know.
     v_others constant text[] := '{queue_switch_step2,queue_switch_time,queue_rotation_period,'
         'queue_external_ticker,queue_ticker_paused,queue_ticker_max_count,queue_ticker_max_lag,'
         'queue_ticker_idle_period,queue_extra_maint,queue_max_retries,queue_history_txid,'

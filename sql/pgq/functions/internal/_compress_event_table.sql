@@ -5,13 +5,14 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Lets long fields of an event table be compressed with lz4, where the server can; i_table is a
- * quoted name.
+ * Switches an event table to lz4 compression of long fields, where the server supports it.
  *
- * Packed events are compressed a lot, and pglz takes several times as long.  Called when the table is
- * made, and for tables of an older release by rotation, which has it for itself anyhow.  Whoever
- * rotates need not own the table, so it runs as the owner of the schema; a table that belongs to
- * somebody else stays as it is.
+ * i_table -- the quoted name.
+ *
+ * Packed events are compressed often, and pglz takes several times as long.  The function is called
+ * when the table is created.  For tables of an older release rotation calls it, which has the table
+ * locked.  The role that rotates need not own the table, so the function runs as the owner of the
+ * schema.  A table of another owner does not change.
  */
 declare
     v_column text;

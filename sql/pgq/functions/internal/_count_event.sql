@@ -9,10 +9,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Counts more events of this transaction for the queue; raises LD102 above the limit.
+ * Counts further events of this transaction for the queue; raises LD102 above the limit.
  *
- * The count lives in a setting of the transaction: it ends with it, and an event undone by
- * ROLLBACK TO SAVEPOINT does not count.  The transaction's id in it tells an old value.
+ * The count is in a setting of the transaction: it ends with it, and an event undone by
+ * ROLLBACK TO SAVEPOINT does not count.  The transaction's id in it marks an old value.
  */
 declare
     v_setting text := 'pgq.events_in_tx_' || i_queue_id;

@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes one of the event tables of a queue, with its index; its grants come later.
+ * Creates one of the event tables of a queue, with its index; its grants come later.
  */
 declare
     v_table text := (i_queue).queue_data_pfx || '_' || i_nr;

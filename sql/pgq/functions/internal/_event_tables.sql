@@ -5,7 +5,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The event tables of a queue as schema.name, in the order of their numbers.
+ * Returns the event tables of a queue as schema.name, in the order of their numbers.
  */
     select (i_queue).queue_data_pfx || '_' || n
     from generate_series(0, (i_queue).queue_ntables - 1) as n;

@@ -4,15 +4,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Writes the function pgq._store_event(), which puts an event into a table given by numbers,
- * and the fast statements of pgq._insert_event().
+ * Generates pgq._store_event() and the fast statements of pgq._insert_event().
  *
- * A statement whose text is built for every event is parsed and planned for every event, which
- * takes as long as everything else an event costs.  So each event table gets a statement of its
- * own, with a plan that a session keeps.  create_queue() and drop_queue() call for a new text.
+ * pgq._store_event() inserts an event into a table given by numbers.
+ *
+ * A statement whose text is built for every event is parsed and planned for every event.  That takes
+ * as long as all the rest of an insert.  So each event table gets a statement of its own, with a plan
+ * that a session keeps.  create_queue() and drop_queue() request a new text.
  *
  * Only the first 20 queues get that, because each session reads the text once.  The others, and
- * a table that a session's copy of the text does not know yet, take the slow statement.
+ * a table that a session's copy of the text does not know yet, use the slow statement.
  */
 declare
     v_columns constant text := '(ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data,'
@@ -90,8 +91,8 @@ begin
         )
     );
 
-    -- _insert_event() stays as its file has it, but for what lies between two remarks.  The name of
-    -- a queue may hold anything, also those remarks or the end of a dollar quote.
+    -- _insert_event() stays as in its file, except between two marker comments.  The name of
+    -- a queue may contain anything, also those comments or the end of a dollar quote.
     select
         left(pg_get_functiondef(oid), strpos(pg_get_functiondef(oid), 'AS $function') - 1) as head,
         split_part(prosrc, '-- fast: begin', 1) as before,

@@ -9,9 +9,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives everybody the privileges on the second table that they have on the first.
+ * Copies the privileges on the first table to the second one, for all roles.
  *
- * Adds only: privileges that the second table grants beyond that stay.
+ * Adds only: other privileges on the second table stay.
  */
 declare
     v_grant record;

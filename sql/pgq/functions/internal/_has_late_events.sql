@@ -8,10 +8,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether a table that should hold none has events that i_current sees and i_last does not.
+ * Returns whether an event table has events that i_current sees and i_last does not.
  *
- * Looks within a subtransaction that is always undone, because that gives back the lock on the
- * table: kept to the end of a long batch, it would keep rotation from truncating the table.
+ * The table should have none.  The check runs in a subtransaction that is always undone, because that
+ * releases the lock on the table.  Held to the end of a long batch, the lock would keep rotation from
+ * truncating the table.
  */
 declare
     v_found boolean;

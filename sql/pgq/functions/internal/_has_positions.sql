@@ -6,7 +6,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * Whether the position table of a generation is as the snapshot should see it: not yet emptied.
+ * Returns whether the position table of a generation still has the rows that the snapshot should see.
  */
 begin
     if i_generation % 2 = 0 then

@@ -13,23 +13,23 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Inserts an event and returns its id; asks nobody whether the caller may.
+ * Inserts an event and returns its id, without a check of the caller's rights.
  *
- * Only administrators may call it, and what asks for others: pgq.insert_event(), pgq._produce(),
- * and the functions of the cascade.
+ * Only administrators may call it, and functions that check for others: pgq.insert_event(),
+ * pgq._produce(), and the functions of the cascade.
  */
 declare
-    -- The id of the transaction comes before the look at the current table: a transaction with
-    -- an id above queue_switch_step2 has then seen the switch, and batches rely on that.
+    -- The transaction gets its id before it reads the current table.  Batches rely on this: a
+    -- transaction with an id above queue_switch_step2 has seen the switch.
     v_txid int8 := txid_current();
     v_next_id int8;
     v_table text;
     v_queue record;
     v_stored boolean;
 begin
-    -- pgq._generate_store_event() writes here, for each queue, a static statement that looks at the
-    -- queue and inserts in one, into the table that this session used last.  It inserts nothing
-    -- when the queue has rotated since, refuses events or counts them; then the rest decides, and
+    -- pgq._generate_store_event() writes here, for each queue, a static statement that checks the
+    -- queue and inserts in one, into the table that this session used last.  It inserts nothing when
+    -- the queue has rotated since, refuses events or counts them.  Then the code below decides, and
     -- remembers the table.
     -- fast: begin
     -- fast: end
@@ -62,7 +62,7 @@ begin
         v_next_id, now(), v_txid, null::int4, null::int4,
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
     );
-    -- Nothing but a guess, which anybody may change: the fast statement checks it.
+    -- Only a guess, which any session may change: the fast statement checks it.
     perform set_config(
         'pgq.table_of_' || v_queue.queue_id,
         case

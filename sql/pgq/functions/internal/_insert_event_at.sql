@@ -13,7 +13,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * pgq.insert_event_at() for administrators, and for _produce_at(), which asks whether the caller may.
+ * Runs pgq.insert_event_at() for administrators and for _produce_at(), which checks the caller.
  */
 declare
     v_queue pgq.queue;

@@ -15,7 +15,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * pgq.insert_event_once() for administrators, and for _produce_once(), which asks whether the caller may.
+ * Runs pgq.insert_event_once() for administrators and for _produce_once(), which checks the caller.
  */
 declare
     v_queue pgq.queue;
@@ -50,7 +50,7 @@ begin
             );
             return;
         end if;
-        -- Committed since the look, or forgotten since the insert.
+        -- Committed since the check, or forgotten since the insert.
     end loop;
 end;
 $$;

@@ -12,11 +12,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * pgq.insert_events() for who may write to the event tables: administrators, roles of
- * pgq.grant_produce(), and _produce_events().
+ * Runs pgq.insert_events() for roles that may write to the event tables.
  *
- * All or none.  An array of extra fields is null or as long as the others.  The limit of events
- * per transaction counts each of them.
+ * These are administrators, roles of pgq.grant_produce(), and _produce_events().
+ *
+ * The function inserts all events or none.  An array of extra fields is null or as long as the others.
+ * The limit of events per transaction counts each of them.
  */
 declare
     v_queue pgq.queue;

@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes the next tick of a queue whose row the caller has locked; returns its id.
+ * Inserts the next tick of a queue whose row the caller has locked.  Returns its id.
  *
- * i_snapshot null stands for the snapshot of this function's own statement, which is taken after
- * the lock was granted.
+ * i_snapshot -- null: the snapshot of this function's own statement, which is taken after
+ *     the lock was granted.
  */
 declare
     v_tick_id int8;

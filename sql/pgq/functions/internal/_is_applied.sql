@@ -5,9 +5,10 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether replication applies events of this type: row changes, scripts, messages of the cascade.
+ * Returns whether replication applies events of this type.
  *
- * londiste/changes/decode.py has the forms; the decoders of all versions take them exactly so.
+ * Such are row changes, scripts, and messages of the cascade.  londiste/changes/decode.py has the
+ * forms; the decoders of all versions accept exactly these.
  */
 begin
     return coalesce(i_type ~ '^([IUDR]$|[IUD]:|[{]|EXECUTE$|TRUNCATE$|pgq[.]|londiste[.])', false);

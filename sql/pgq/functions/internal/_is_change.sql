@@ -5,7 +5,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether an event of this type tells a change of a table, exactly as a trigger writes it.
+ * Returns whether an event of this type contains a change of a table, exactly as a trigger writes it.
  */
     select coalesce(i_type ~ '^([IUDR]$|[IUD]:|[{])', false);
 $$;

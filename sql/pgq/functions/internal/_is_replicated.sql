@@ -5,7 +5,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether a table of this name is in the queue; false where there is no schema londiste.
+ * Returns whether a table of this name is in the queue; false where there is no schema londiste.
  */
 declare
     v_found boolean;

@@ -9,8 +9,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether a subscription is that of a cooperative worker: it shares its number with one whose name is the
- * part in front of a dot.  Positions do not tell; a main consumer may have a batch open too.
+ * Returns whether a subscription is that of a cooperative worker.
+ *
+ * Such a worker shares its number with a consumer whose name is the part before a dot.  Positions do
+ * not distinguish them; a main consumer may have an open batch too.
  */
     select exists (
         select 1

@@ -8,14 +8,15 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 /*
- * The size of a batch that takes the ticks behind i_from_tick together up to i_max_count events.
+ * Returns the size of a batch that joins the ticks after i_from_tick up to i_max_count events.
  *
- * Without statistics a bitmap of all ticks looks cheaper than the first of them in order.
+ * Null when the first tick is already farther away: then it is a batch alone.  The function reads a
+ * hundred ticks, and more for larger batches: one for a hundred events.
  *
- * Null when already the first tick is farther away: then it comes alone.  Looks at a hundred
- * ticks, and at more for larger batches: one for a hundred events.
+ * i_max_tick -- last tick that may be joined; null: no limit.
  *
- * i_max_tick -- no tick behind this one is taken along; null for no limit.
+ * The settings: without statistics the planner prefers a bitmap of all ticks to the first ones in
+ * order.
  */
     select max(t.tick_event_seq - t.from_seq)::int4
     from (

@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * A subscription with its position of now, locked until the end of the transaction; null if none.
+ * Locks a subscription until the transaction ends, and returns it with its current position.
  *
- * What select ... for update did on the table.  On the view it locks as well, but answers the
- * position of before the wait for the lock.
+ * Null if there is none.  It does what select ... for update did on the table.  On the view that
+ * locks as well, but returns the position from before the wait for the lock.
  */
 declare
     v_sub pgq.registration;

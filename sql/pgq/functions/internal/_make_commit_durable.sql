@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Makes this transaction wait for its commit to reach the disk.
+ * Makes this transaction wait until its commit is on disk.
  *
  * A tick's commit record follows those of all transactions its snapshot sees.  So a consumer
- * never reads an event that a crash takes back, even if the writer committed asynchronously.
+ * never reads an event that a crash undoes, even if the writer committed asynchronously.
  */
 begin
     if current_setting('synchronous_commit') in ('off', 'local') then

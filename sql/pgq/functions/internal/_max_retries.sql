@@ -9,8 +9,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * How often an event of this batch may come again, null for no limit; and what to write when it
- * has.
+ * Returns how often an event of this batch may be retried, and the reason to store after that.
+ *
+ * max_retries -- null: no limit.
  */
 declare
     v_name text;

@@ -9,13 +9,13 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether the session may do something with a consumer.
+ * Returns whether the session may use, move or end a consumer.
  *
- * i_what -- use: take and finish batches; move: give it another position; end: unregister it.
+ * i_what -- use: open and finish batches; move: set another position; end: unregister it.
  *
- * The owner and administrators may do all.  Anybody who may read queues uses consumers that an
- * administrator has registered for him, but for those of nodes; and uses and moves those that
- * were registered before owners were noted.
+ * The owner and administrators may do all.  Every role that may read queues can use consumers that an
+ * administrator has registered, except those of nodes.  It can use and move consumers that were
+ * registered before owners were stored.
  */
 declare
     v_caller name := pgq._caller();
@@ -23,7 +23,7 @@ declare
     v_context text;
 begin
     -- Code of a table's owner that a worker runs (londiste.write_as_owner) has the worker's session,
-    -- and cannot take itself off the stack.
+    -- and cannot remove itself from the stack.
     get diagnostics v_context = pg_context;
     if position('londiste_apply.' in v_context) > 0 then
         return false;

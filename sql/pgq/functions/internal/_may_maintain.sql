@@ -5,12 +5,14 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether the session may call a function of extra_maint.  Whoever may set extra_maint could otherwise have the
- * maintenance daemon do what he likes, with the name of a queue that he chooses.
+ * Returns whether the session may call a function of extra_maint.
  *
- * Of our own functions those for maintenance; of others those whose owner has the rights of the session anyway, but
- * for functions of the server and of extensions.  A function that is not there may be there, and somebody's, when
- * it is called.
+ * Without this check a role that may set extra_maint could make the maintenance daemon run any
+ * function, with a queue name of its choice.
+ *
+ * Of Londiste's own functions those for maintenance are allowed.  Of others those are allowed whose
+ * owner has the rights of the session anyway, except functions of the server and of extensions.  A
+ * function that does not exist yet may exist, with any owner, at the time of the call.
  */
     select i_function in (
             'pgq_node.maint_watermark', 'londiste.root_check_seqs', 'pgq.maint_purge_keys')

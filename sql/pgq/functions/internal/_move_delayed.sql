@@ -7,16 +7,16 @@ set jit = off
 set enable_bitmapscan = off
 as $$
 /*
- * Puts up to i_limit delayed events whose time has come into their queue; returns how many.
+ * Moves up to i_limit delayed events whose time has come into their queue.  Returns their number.
  *
- * One that is being cancelled at this moment is left for the next call.  The limit of events per
- * transaction does not count them: it did when they were inserted.
+ * An event that another session is cancelling waits for the next call.  The limit of events per
+ * transaction does not count them; it counted them at the insert.
  *
- * The settings: without statistics of the table the server would read and sort all that is due
- * for each thousand.
+ * The settings: without statistics of the table the server would read and sort all due events for
+ * each thousand.
  */
 declare
-    -- As in insert_event_raw(): the transaction gets its id before it learns the table.
+    -- As in insert_event_raw(): the transaction gets its id before it reads the current table.
     v_txid int8 := txid_current();
     v_queue pgq.queue;
     v_count int4;

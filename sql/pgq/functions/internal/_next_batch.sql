@@ -21,7 +21,8 @@ as $$
 /*
  * Opens the consumer's next batch, as next_batch_custom() does.
  *
- * i_nearest -- of several ticks take the first that is far enough, even if the newest is hardly farther.
+ * i_nearest -- true: of several ticks take the first that is far enough, even if the newest is hardly
+ *     farther.
  */
 declare
     v_sub pgq.registration;
@@ -57,7 +58,7 @@ begin
             next.tick_time as next_time,
             next.tick_event_seq as next_seq,
             txid_snapshot_xmax(coalesce(next.tick_snapshot, last.tick_snapshot)) as xmax,
-            -- pgq._is_at_home() without what it looks at when the answer is no.
+            -- pgq._is_at_home() without the checks that it makes when the answer is no.
             (select i.row_xmin = i.xmin::text::int8 from pgq.cluster_identity i) as is_at_home
         into v_ticks
         from (select v_sub.sub_queue) as s (queue_id)
@@ -66,7 +67,7 @@ begin
         left join pgq.tick next
             on next.tick_queue = s.queue_id and next.tick_id = v_sub.sub_next_tick;
         if v_ticks.is_lost and v_lost_nr is distinct from v_sub.sub_nr then
-            -- The consumer may have gone on, and rotation taken the tick, between the two looks.
+            -- The consumer may have continued, and rotation deleted the tick, between the two checks.
             v_lost_nr := v_sub.sub_nr;
             continue;
         end if;
@@ -157,7 +158,7 @@ begin
         end if;
 
         batch_id := nextval('pgq.batch_id_seq');
-        -- Moves nothing if another session has opened or finished a batch since the look.
+        -- Moves nothing if another session has opened or finished a batch since the check.
         if pgq._put_position(v_sub, v_sub.sub_last_tick, batch_id, cur_tick_id) then
             return;
         end if;

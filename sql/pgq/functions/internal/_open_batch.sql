@@ -7,9 +7,9 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * The registration with an open batch, as _position() answers it; null when it is not open.
+ * Returns the registration with an open batch, as _position() does; null when it is not open.
  *
- * Nearly always it is in the current position table; only otherwise are the others looked at.
+ * Nearly always it is in the current position table; only otherwise are the others read.
  */
 declare
     v_sub pgq.registration;
@@ -21,7 +21,7 @@ begin
     v_generation := (select ps_generation from pgq.position_state where ps_id = 1);
     v_current := v_generation % 2;
     -- A plan may be made while the table is empty and kept while it grows.  Only the index on
-    -- pos_batch answers a range in order, so it is the one; a plain "=" could become a scan of all.
+    -- pos_batch returns a range in order, so it is used; a plain "=" could become a scan of all.
     foreach v_place in array array[v_current, 1 - v_current] loop
         if v_place = 0 then
             for v_key in
@@ -58,7 +58,7 @@ begin
         return v_sub;
     end if;
 
-    -- A snapshot from before a table was emptied does not see the batch where it is now.
+    -- A snapshot from before a table was truncated does not see the batch where it is now.
     if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted')
         and not (
             pgq._has_positions(v_generation)

@@ -18,7 +18,7 @@ returns setof record
 language plpgsql
 as $$
 /*
- * Declares a cursor over a query for events and returns the first i_quick_limit.
+ * Declares a cursor over a query for events and returns the first i_quick_limit events.
  *
  * No search_path is pinned: the condition i_extra_where is the caller's.
  */
@@ -27,7 +27,7 @@ declare
     v_cursor text := pg_catalog.quote_ident(i_cursor_name);
 begin
     if i_extra_where is not null then
-        -- The line breaks keep a comment at the end of the condition from swallowing the rest.
+        -- The line breaks keep a comment at the end of the condition from hiding the rest.
         v_sql := pg_catalog.format(
             E'select * from (\n%s\n) as ev where (\n%s\n) order by 1', v_sql, i_extra_where
         );

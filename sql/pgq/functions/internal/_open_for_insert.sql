@@ -4,15 +4,15 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The queue, if this transaction may put so many more events into it; raises what insert_event()
- * raises otherwise.
+ * Returns the queue if this transaction may insert i_events further events into it.
  *
- * The answer names the table that takes events now, for this transaction only.
+ * Otherwise it raises the errors of insert_event().  The result contains the table that takes events
+ * now, valid for this transaction only.
  */
 declare
     v_queue pgq.queue;
 begin
-    -- As in insert_event_raw(): the transaction gets its id before it learns the table.
+    -- As in insert_event_raw(): the transaction gets its id before it reads the current table.
     perform txid_current();
     select * into v_queue from pgq.queue where queue_name = i_queue_name;
     if not found then

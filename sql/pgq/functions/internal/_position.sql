@@ -6,11 +6,11 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * A row of pgq.registration with the position put in that the consumer has now.
+ * Returns a row of pgq.registration with the current position of the consumer.
  *
- * sub_nr of the answer is the number of that position, for _put_position().  Null when the
- * registration is gone.  Looks into one position table only: a long transaction must not keep
- * the other one from being emptied.
+ * sub_nr of the result is the number of that position, for _put_position().  Null when the
+ * registration does not exist any more.  The function reads one position table only: a long
+ * transaction must not keep the other one from being truncated.
  */
 declare
     v_sub pgq.registration := i_sub;
@@ -51,7 +51,7 @@ begin
         if v_is_locked or pgq._has_positions(v_sub.sub_generation) then
             return v_sub;
         end if;
-        -- The table was emptied after v_sub was read, so the position has moved.  The lock gives
+        -- The table was truncated after v_sub was read, so the position has moved.  The lock gives
         -- the newest row, or a serialization failure where the snapshot cannot change.
         select r.* into v_sub
         from pgq.registration r

@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The generation that positions of new registrations get.
+ * Returns the generation for positions of new registrations.
  *
  * Raises LD200 where it is not known: tables that were restored without their rows.
  */

@@ -13,10 +13,11 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * pgq.insert_event() for a role that may produce and is no administrator.
+ * Runs pgq.insert_event() for a role that may produce and is no administrator.
  *
- * Asks behind the insert, which holds the event table from there on: a queue becomes a node of a
- * cascade before that, and is found to be one, or after the end of this transaction.
+ * The check of rights comes after the insert, which locks the event table.  A queue can become a node
+ * of a cascade only before the lock or after the end of this transaction.  In the first case
+ * the check finds it.
  */
 declare
     v_id int8;

@@ -14,7 +14,9 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * pgq.insert_event_at() for a role that may produce and is no administrator; asks as _produce() does.
+ * Runs pgq.insert_event_at() for a role that may produce and is no administrator.
+ *
+ * It checks rights as _produce() does.
  */
 declare
     v_id int8;

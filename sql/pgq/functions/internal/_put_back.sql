@@ -14,14 +14,15 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Puts an event of an open batch, or all of them, aside: to be delivered again, or as failed.
+ * Moves one event of an open batch, or all events, to the retry queue or to the failed events.
  *
+ * i_whole_batch -- true: all events of the batch.
  * i_retry_after -- time of the next delivery.
- * i_max_retries -- an event that has come again so often fails; null for never, 0 for at once.
+ * i_max_retries -- an event with this number of retries fails; null: never, 0: at once.
  * i_reason -- why it fails.
- *
- * matched -- how many such events the batch has; the other two how many were put aside now.  One
- * that is aside already, wherever, stays where it is.
+ * matched -- number of such events in the batch.
+ * retried, failed -- number of events that were moved now.  Events that were moved before stay where
+ *     they are.
  */
 declare
     v_sub pgq.registration;
@@ -30,7 +31,7 @@ begin
     if v_sub.sub_key is not null then
         perform pgq._require_owner(v_sub.sub_queue, v_sub.sub_consumer, 'use');
     end if;
-    -- A position that was moved back meets an event and its retried copies: the last one counts.
+    -- After a move backwards a batch may contain an event and its retried copies: the last one counts.
     execute format(
         'with ev as ('
         '   select distinct on (b.ev_id) b.* from (%s) as b'

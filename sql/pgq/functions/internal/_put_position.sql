@@ -10,11 +10,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Moves a consumer from the position i_from, an answer of _position(); false if it is not there
- * any more; 42501 if the session may not use the consumer.  A stricter isolation level gets a serialization failure instead of false.
+ * Moves a consumer from the position i_from, a result of _position().  False if it is not there.
+ *
+ * Raises 42501 if the session may not use the consumer.  A stricter isolation level gets a
+ * serialization failure instead of false.
  *
  * The row lock on the registration keeps others from moving it to another table and from
- * removing it.  The number of the position does the rest: the second one to leave the same
+ * removing it.  The number of the position does the rest: the second session to leave the same
  * position finds it in the index, whatever its snapshot sees.
  */
 declare
@@ -46,7 +48,7 @@ begin
 
     select ps_generation into v_generation from pgq.position_state where ps_id = 1;
     if v_generation > i_from.sub_generation then
-        -- Later positions go into the other table.  The row above only says that this one was left.
+        -- Later positions go into the other table.  The row above only marks that this one was left.
         update pgq.registration
         set sub_last_tick = i_last_tick,
             sub_active = i_active,
@@ -56,7 +58,7 @@ begin
             sub_nr = i_from.sub_nr + 1
         where sub_key = i_from.sub_key;
     elsif i_from.sub_batch <> i_batch or (i_from.sub_batch is not null and i_batch is null) then
-        -- The first batch after a move stands in the registration, too, under a unique index.  It
+        -- The first batch after a move is also in the registration, under a unique index.  It
         -- may become that of a cooperative worker, which moves with it.
         update pgq.registration
         set sub_batch = null,

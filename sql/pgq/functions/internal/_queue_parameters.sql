@@ -12,7 +12,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The parameters of a queue that set_queue_config() sets, and what they may be.
+ * Returns the parameters of a queue for set_queue_config(), with type and limits.
  */
     select p.nr, p.name, p.type, p.may_be_null, p.lowest, p.highest
     from (values

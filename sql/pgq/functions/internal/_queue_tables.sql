@@ -5,7 +5,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The event tables of a queue for GRANT, quoted, with commas.
+ * Returns the event tables of a queue for GRANT, quoted, with commas.
  */
     select string_agg(pgq.quote_fqname(t.name), ', ')
     from pgq._event_tables(i_queue) as t (name);

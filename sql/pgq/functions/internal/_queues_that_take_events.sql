@@ -5,7 +5,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * queue_id of the queues that this session may put events into.
+ * Returns queue_id of the queues into which this session may insert events.
  */
     select queue_id
     from pgq.queue

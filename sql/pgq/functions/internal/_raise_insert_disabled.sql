@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Raises LD102: the queue takes its events from elsewhere.
+ * Raises LD102: the queue takes its events from another node.
  */
 begin
     raise exception using

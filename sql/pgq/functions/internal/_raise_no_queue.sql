@@ -4,9 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Raises LD001 with the message the caller's interface promises.
+ * Raises LD001 with the message that the caller's interface promises.
  *
- * The detail names the queue asked for, the hint the queues there are.
+ * The detail names the missing queue, the hint the existing queues.
  */
 declare
     v_names text;

@@ -8,10 +8,10 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * What _position() answers, for the view pgq.subscription: as the snapshot of the statement has it.
+ * Returns the result of _position() for the view pgq.subscription, as of the statement's snapshot.
  *
- * A snapshot that is older than the last move to another table, and comes when the table is
- * emptied already, gets the position before.
+ * A snapshot that is older than the last move to another table, and reads after the table was
+ * truncated, gets the position before.
  */
 declare
     v_found pgq.registration;

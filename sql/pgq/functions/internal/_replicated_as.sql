@@ -5,7 +5,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The name in this database of a table of the queue; its name in the queue where none is stored.
+ * Returns the local name of a table of the queue; its name in the queue where none is stored.
  */
 declare
     v_dest text;

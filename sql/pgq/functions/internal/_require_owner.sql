@@ -9,7 +9,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Raises 42501 unless the session may do that with the consumer (_may_consume).
+ * Raises 42501 unless the session may do i_what with the consumer (_may_consume).
  */
 declare
     v_queue text;

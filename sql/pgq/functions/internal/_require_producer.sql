@@ -10,11 +10,11 @@ as $$
 /*
  * Raises 42501 when only an administrator may write such an event into this queue.
  *
- * A queue that is no node of a cascade takes everything.  A node takes scripts, messages of the
- * cascade and changes of rows from nobody else, because subscribers apply them with the rights of
- * their workers.  The exception are the compatible triggers, and captures with expressions: they
- * run with the rights of who writes to the table, so their events are accepted while this very
- * transaction has changed that table (_changed_here).
+ * A queue that is no node of a cascade accepts everything.  A node accepts scripts, messages of the
+ * cascade and changes of rows only from administrators, because subscribers apply them with the rights
+ * of their workers.  The exception are the compatible triggers, and captures with expressions.  They
+ * run with the rights of the table's writer.  So their events are accepted if this transaction
+ * has changed that table (_changed_here).
  *
  * i_table -- ev_extra1.
  */

@@ -5,7 +5,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The row of a queue; raises LD001 when there is none.
+ * Returns the row of a queue; raises LD001 when there is none.
  */
 declare
     v_queue pgq.queue;

@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Raises unless every statement of this transaction sees what was committed before it.
+ * Raises an error unless every statement of this transaction sees what was committed before it.
  *
- * In a stricter isolation level the snapshot is older than the lock on the queue: a tick could
- * be older than one that is there already, and events between them would be lost.
+ * In a stricter isolation level the snapshot is older than the lock on the queue.  A new tick could
+ * be older than an existing one, and events between them would be lost.
  */
 begin
     if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then

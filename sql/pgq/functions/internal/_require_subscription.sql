@@ -5,8 +5,9 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The registration of a consumer, without its position; raises LD002 when there is none, 42501 when
- * it is not the session's to use.
+ * Returns the registration of a consumer, without its position.
+ *
+ * Raises LD002 when there is none, 42501 when the session may not use it.
  */
 declare
     v_sub pgq.registration;

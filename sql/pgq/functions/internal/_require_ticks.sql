@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Raises unless this session may make ticks for the queue now.
+ * Raises an error unless this session may create ticks for the queue now.
  */
 declare
     v_queue pgq.queue;

@@ -4,8 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Raises LD005 unless an event may wait until that time: not for ever, and no longer than every
- * client can read.
+ * Raises LD005 unless an event may wait until that time.
+ *
+ * The time must be finite, and no later than every client can read.
  */
 begin
     if i_time between '0001-01-01 00:00:00+00' and '9999-12-30 00:00:00+00' then

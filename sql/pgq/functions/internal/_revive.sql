@@ -9,7 +9,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Puts one failed event of a subscription, or all, back into its queue; returns how many.
+ * Moves one failed event of a subscription, or all, back into its queue.  Returns their number.
  */
 declare
     v_disabled boolean;

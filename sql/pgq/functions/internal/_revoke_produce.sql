@@ -4,8 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Leaves the right to write into the tables of a queue to administrators alone: the owner, and
- * roles that are members of pgq_admin.
+ * Revokes the right to write into the tables of a queue from all roles but administrators.
+ *
+ * Administrators are the owner, and roles that are members of pgq_admin.
  */
 declare
     v_grant record;

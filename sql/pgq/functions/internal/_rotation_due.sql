@@ -4,10 +4,10 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether a queue may switch to the next event table now, locks aside.
+ * Returns whether a queue may switch to the next event table now, locks aside.
  *
  * It may when the period is over, the last switch is complete, and every consumer's position
- * lies behind that switch.  A switch that is more than a period in the future is as good as old:
+ * is after that switch.  A switch that is more than a period in the future counts as old:
  * the clock was set back.
  */
 declare
@@ -30,7 +30,7 @@ begin
         return false;
     end if;
     perform pgq._require_home();
-    -- Behind the queue's row, which somebody else may have written a moment ago.
+    -- After the queue's row, which another session may have written a moment ago.
     v_xmax := txid_snapshot_xmax(txid_current_snapshot());
     if v_xmax < v_queue.queue_switch_step1 then
         raise exception using

@@ -4,9 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Gives a queue more event tables, or takes some away that nobody needs.
+ * Adds event tables to a queue, or drops some that are not needed.
  *
- * A table goes only when it is neither the current nor the previous one and no consumer has
+ * A table is dropped only when it is neither the current nor the previous one and no consumer has
  * events in it to read; otherwise LD100, and nothing is changed.  Waits for no lock on a table.
  */
 declare
@@ -18,7 +18,7 @@ declare
     v_reason text;
     v_newest int8;
 begin
-    -- Rotation, ticks and registrations keep out until this is committed.
+    -- Rotation, ticks and registrations wait until this is committed.
     select * into v_queue from pgq.queue where queue_name = i_queue_name for update;
     for v_nr in v_queue.queue_ntables .. i_ntables - 1 loop
         perform pgq._create_event_table(v_queue, v_nr);

@@ -5,7 +5,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether every transaction that the older snapshot sees is seen by the newer one too.
+ * Returns whether the newer snapshot sees every transaction that the older one sees.
  */
     select txid_snapshot_xmax(i_newer) >= txid_snapshot_xmax(i_older)
         and not exists (

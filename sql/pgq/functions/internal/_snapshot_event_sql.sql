@@ -9,19 +9,20 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The query that reads the events of a queue between two snapshots.
+ * Returns the query that reads the events of a queue between two snapshots.
  *
  * They are those of the transactions that the current snapshot sees and the last one does not.
  * Two index scans find them in each table:
  *
- *     range: ids from xmax of the last snapshot to xmax of the current one.  What happened in
- *            this range is told by both snapshots.
+ *     range: ids from xmax of the last snapshot to xmax of the current one.  Both snapshots
+ *            together show what happened in this range.
  *     list:  ids that were running at the last snapshot and are finished at the current one.
  *            They are older than the range, and all of their events lie between the two.
  *
  * A long transaction costs one entry in the list, not a scan over all that came after it.  Ids
- * right below the range, without a gap, are taken by lowering it.  Over no gap, however small: a single
- * finished transaction in it may have written millions of events, which each batch near it would read again.
+ * right below the range, without a gap, are included by lowering it.  The range never covers a gap,
+ * however small: a single finished transaction in it may have written millions of events, which each
+ * batch near it would read again.
  *
  * i_owner -- condition on ev_owner, as SQL.
  */

@@ -8,11 +8,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The tables of a queue that hold events between two snapshots, oldest first.
+ * Returns the tables of a queue that hold events between two snapshots, oldest first.
  *
- * Usually one, the current or the previous; two when a rotation lies within reach of them.
- * A table that neither of these is appears when a transaction wrote there late: one in isolation
- * level repeatable read sees the queue as it was before rotations that came since.
+ * Usually one, the current or the previous; two when a rotation is near them.
+ * A third table appears when a transaction wrote there late: one in isolation
+ * level repeatable read sees the queue as it was before later rotations.
  */
 declare
     v_queue pgq.queue;
@@ -25,7 +25,7 @@ begin
         -- Finished before the switch began.
         v_numbers := array[v_previous];
     elsif txid_snapshot_xmin(i_last) > v_queue.queue_switch_step2 then
-        -- Begun after the switch was seen by everybody.
+        -- Begun after all sessions saw the switch.
         v_numbers := array[v_queue.queue_cur_table];
     else
         -- In one of them, or the switch is not known to be over (step2 null).

@@ -1,5 +1,5 @@
--- The view with the name and the columns that the table of subscriptions had: everybody may read
--- positions in it, and administrators may change them.  Here, because it calls a function.
+-- The view with the name and the columns that the table of subscriptions had: all roles may read
+-- positions in it, and administrators may change them.  In this file, because it calls a function.
 create or replace view pgq.subscription as
 select
     r.sub_id,
@@ -32,8 +32,8 @@ as $$
 /*
  * Inserts, updates and deletes subscriptions as if pgq.subscription were a table.
  *
- * An update of a position that somebody else has moved since the statement began is a
- * serialization failure: whether its condition still holds cannot be told here.  Take
+ * An update of a position that another session has moved since the statement began is a
+ * serialization failure, because its condition cannot be checked again here.  Call
  * pgq._lock_subscription() first where that can happen.
  */
 declare

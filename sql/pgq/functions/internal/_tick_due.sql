@@ -4,14 +4,14 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether the queue needs a tick now.
+ * Returns whether the queue needs a tick now.
  *
  * With new events: when there are max_count of them, or max_lag has passed since the last tick.
- * Without: at growing distances, each twice the last, up to idle_period.  A last tick that lies as
- * far in the future is as good as old: the clock was set back.
+ * Without: at growing intervals, each twice the last, up to idle_period.  A last tick that far in
+ * the future counts as old: the clock was set back.
  *
- * Raises LD201 when the last tick lies in the future: the database was restored into a server
- * whose transaction ids start lower, and events would not be found again.
+ * Raises LD201 when the snapshot of the last tick is in the future.  The database was then restored
+ * into a server whose transaction ids start lower, and events would not be found again.
  */
 declare
     v_last pgq.tick;
@@ -31,7 +31,7 @@ begin
         return true;
     end if;
 
-    -- Behind the tick, which somebody else may have made a moment ago: a snapshot of before could
+    -- After the tick, which another session may have inserted a moment ago: an earlier snapshot could
     -- be older than the tick's.
     v_xmax := txid_snapshot_xmax(txid_current_snapshot());
     if txid_snapshot_xmin(v_last.tick_snapshot) > v_xmax then

@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The snapshot of a tick; raises LD107 when it is gone, LD105 when the queue has not come there.
+ * Returns the snapshot of a tick; LD107 when the tick is removed, LD105 when it does not exist yet.
  */
 declare
     v_snapshot txid_snapshot;

@@ -6,13 +6,15 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What the value of a queue's way stands on: another number in every database and for every sequence;
- * null where the server does not say which one it is.
+ * Returns the base of a queue way's value, which differs for each database and sequence.
  *
- * A dump carries the value of the sequence, but not from the same moment as the row of the queue.  Where it is restored it
- * stands on another number, and says nothing.  A copy of all files keeps number and value, which fit each other there.
+ * Null where the server does not show which database it is.
  *
- * Declared immutable, which it is for as long as a server runs: so it is worked out when a plan is
+ * A dump contains the value of the sequence, but not from the same moment as the row of the queue.
+ * After a restore its base is another number, so the value is not valid.  A copy of all files keeps
+ * number and value, which fit each other there.
+ *
+ * Declared immutable, which it is while a server runs.  So it is evaluated when a plan is
  * made, and costs an event nothing.
  */
 declare
@@ -22,7 +24,7 @@ begin
         return null;
     end if;
     select system_identifier into v_server from pg_control_system();
-    -- 46 bits, and 16 zeros for what the value says.
+    -- 46 bits, and 16 zeros for the value.
     return (hashtextextended(
         format('%s %s %s', v_server,
             (select oid from pg_database where datname = current_database()), i_sequence::oid),

@@ -5,7 +5,7 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The sequence that says which table takes the events of a queue, quoted.
+ * Returns the quoted name of the queue's way: the sequence that shows which table takes its events.
  */
     select pgq.quote_fqname((i_queue).queue_data_pfx || '_way');
 $$;

@@ -4,7 +4,7 @@ language sql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * What the way of a queue says now; null when it is closed or there is none.
+ * Returns the current value of a queue's way; null when it is closed or there is none.
  */
     select pg_sequence_last_value(to_regclass(pgq._way_seq(i_queue)));
 $$;

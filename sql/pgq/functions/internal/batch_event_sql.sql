@@ -6,10 +6,10 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * The query that reads the events of a batch, in the order of their ids.
+ * Returns the query that reads the events of a batch, in the order of their ids.
  *
  * They are those of the transactions that the snapshot of the batch's tick sees and the snapshot
- * of the tick before does not; events that another consumer asked for again are left out.
+ * of the tick before does not.  Retries of other consumers are excluded.
  */
 declare
     v_batch record;
@@ -43,7 +43,7 @@ begin
             hint = 'open the next batch: select pgq.next_batch(queue, consumer)';
     end if;
     if v_batch.is_at_home is not true then
-        -- A batch that was open when the database was dumped: events inserted here may have ids
+        -- A batch that was open when the database was dumped: events inserted on this server may have ids
         -- between those of its ticks.
         perform pgq._require_home();
     end if;

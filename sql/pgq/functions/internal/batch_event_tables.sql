@@ -6,7 +6,7 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * The event tables that hold events of a batch, oldest first.
+ * Returns the event tables that hold events of a batch, oldest first.
  */
 declare
     v_batch record;

@@ -18,10 +18,13 @@ set enable_bitmapscan = off
 set jit = off
 as $$
 /*
- * The tick that ends a batch of a wanted size: so many events, or so much time, at least.
+ * Returns the tick that ends a batch of a minimum number of events, or of a minimum duration.
  *
- * That is the newest tick if it is far enough away, or, should it be more than twice as far, the
- * first one that is.  Nulls when no tick is far enough yet.
+ * It is the newest tick if that is far enough away.  If the newest is more than twice as far, it is
+ * the first tick that is far enough.  Nulls when no tick is far enough yet.
+ *
+ * i_min_count -- minimum number of events.
+ * i_min_interval -- minimum time span.
  *
  * Ticks are read in their order: without statistics a scan of all of them would look cheaper.
  */

@@ -5,9 +5,9 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The name of a table, sequence or function, quoted for use in SQL.
+ * Returns the name of a table, sequence or function, quoted for use in SQL.
  *
- * Only the first dot splits schema from name; a name without a dot lives in public.
+ * Only the first dot separates schema and name; a name without a dot is in public.
  */
     select case
         when strpos(i_name, '.') > 0 then

@@ -5,9 +5,9 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The last value of a sequence, without taking one.
+ * Returns the last value of a sequence, without taking one.
  *
- * A sequence that was never used answers its start value, as if that had been taken.
+ * For a sequence that was never used it returns the start value, as if that had been taken.
  */
 declare
     v_last int8;

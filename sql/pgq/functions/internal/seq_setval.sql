@@ -7,7 +7,7 @@ as $$
 /*
  * Raises a sequence to a value; never lowers it.  Returns the higher of both.
  *
- * Nobody may take values meanwhile: they could fall between reading and setting.
+ * No session may take values during the call: they could fall between reading and setting.
  */
 declare
     v_name text := pgq.quote_fqname(i_seq_name);

@@ -5,7 +5,7 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The transaction id of 64 bits that a row's xmin stands for: the newest that ends in it.
+ * Returns the transaction id of 64 bits for a row's xmin: the newest that ends in it.
  */
     select txid_snapshot_xmax(txid_current_snapshot())
         - ((txid_snapshot_xmax(txid_current_snapshot()) - i_xid::text::int8) & 4294967295);

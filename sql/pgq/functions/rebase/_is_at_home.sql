@@ -5,11 +5,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether ticks and events of this database hold transaction ids of this very server.
+ * Returns whether ticks and events of this database contain transaction ids of this server.
  *
- * True for a database that was created here, copied file by file (pg_upgrade, a standby, a
- * template), or dumped and restored within one server: there the ids go on.  False for a dump of
- * another server, and when nothing is noted.
+ * True for a database that was created on this server, copied file by file (pg_upgrade, a standby, a
+ * template), or dumped and restored within one server: there the ids continue.  False for a dump of
+ * another server, and when no server is stored.
  */
 declare
     v_noted int8;
@@ -21,7 +21,7 @@ begin
     if v_noted = -1 then
         return true;
     end if;
-    -- Reads a file of the server, so only where the cheap look did not settle it.
+    -- Reads a file of the server, so only where the cheap check did not settle it.
     begin
         select system_identifier into v_now from pg_control_system();
     exception

@@ -5,11 +5,12 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * SQL that tells whether event e of a table was inserted on this server, not by a restore.
+ * Returns the SQL condition that event e of a table was inserted on this server, not by a restore.
  *
- * Such a row was written after the table's index was made, by the transaction it names or a
- * subtransaction of it, which has a higher id, and that transaction began after the restore
- * (i_since, 0 if unknown).
+ * Such a row was written after the table's index was created, by the transaction it names or a
+ * subtransaction of it, which has a higher id.  That transaction began after the restore.
+ *
+ * i_since -- transaction of the restore, 0 if unknown.
  */
     select format(
         '%1$s - ((%1$s - e.xmin::text::int8) & 4294967295) > %2$s'

@@ -12,15 +12,16 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Rewrites the transaction ids of one queue so that they fit this server.  The caller holds all
- * locks and has checked that it is needed.
+ * Rewrites the transaction ids of one queue so that they fit this server.
+ *
+ * The caller holds all locks and has checked that it is needed.
  *
  * i_limit -- new ids stay below; every transaction with such an id is finished.
- * i_since -- transaction that restored the database: what was inserted here has a higher id.
+ * i_since -- transaction that restored the database: events inserted on this server have a higher id.
  *
  * All events between two ticks get one id: the first that the earlier tick does not see and the
- * later does.  So the batches of any two ticks stay what they were.  Behind the last tick come
- * the events that no tick has seen, then those inserted here since the restore.
+ * later does.  So the batches of any two ticks stay the same.  After the last tick come
+ * the events that no tick has seen, then those inserted on this server since the restore.
  */
 declare
     v_tables text[] := array(select t from pgq._event_tables(i_queue) as t);
@@ -144,12 +145,12 @@ begin
     from pg_temp.rebase_tick n
     where t.tick_queue = (i_queue).queue_id and t.tick_id = n.tick_id;
 
-    -- Between these two lies every tick there is: batches look into both tables, and rotation
-    -- waits until all consumers are behind.
+    -- All ticks are between these two: batches read both tables, and rotation
+    -- waits until all consumers are after them.
     update pgq.queue
     set queue_switch_step1 = v_base,
         queue_switch_step2 = v_last,
-        -- Behind the ticks after which events were removed; null when there is none.
+        -- After the ticks after which events were removed; null when there is none.
         queue_history_txid = (
             select max(t.new) + 1
             from pg_temp.rebase_tick t

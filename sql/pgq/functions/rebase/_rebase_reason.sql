@@ -4,7 +4,7 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Why the transaction ids of a queue are not those of this server; null when they may be.
+ * Returns why the transaction ids of a queue are not those of this server; null when they may be.
  */
 declare
     v_xmax int8 := txid_snapshot_xmax(txid_current_snapshot());

@@ -4,9 +4,9 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes that the transaction ids of this database's queues are those of this server.
+ * Stores that the transaction ids of this database's queues are those of this server.
  *
- * The row carries its own xmin.  A dump writes it anew, with another xmin; pg_upgrade and
+ * The row carries its own xmin.  A restored dump writes the row again with another xmin; pg_upgrade and
  * every copy of the files keep it.  Both commands below run in the same subtransaction, so that
  * the row is right inside a savepoint, too.
  */
@@ -27,7 +27,7 @@ begin
 end;
 $$;
 
--- Once: what is noted already may be of another server, and is there to tell that.
+-- Once: an existing row may be of another server, and must show that.
 do $$
 begin
     if not exists (select 1 from pgq.cluster_identity) then

@@ -6,8 +6,8 @@ as $$
 /*
  * Raises LD201 in a database that was restored from another server and not rebased.
  *
- * Transaction ids of two servers cannot be compared.  With higher ones here, old and new events
- * would count as read; with lower ones, new events would turn up in old batches.
+ * Transaction ids of two servers cannot be compared.  If the ids of this server are higher, old and
+ * new events would count as read.  If they are lower, new events would appear in old batches.
  */
 begin
     if pgq._is_at_home() then

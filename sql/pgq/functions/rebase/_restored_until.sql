@@ -5,11 +5,11 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * The transaction that made the first index of an event table; 0 when there is none.
+ * Returns the transaction that created the first index of an event table; 0 when there is none.
  *
- * Both ways of making an event table put its index in a place that tells restored rows from new
- * ones: create_queue() makes the index of an empty table, pg_restore that of a filled one.  The
- * row of the index's column is looked at, because REINDEX leaves it alone.
+ * Both ways of creating an event table put its index in a place that separates restored rows from new
+ * ones: create_queue() creates the index of an empty table, pg_restore that of a filled one.  The
+ * function reads the row of the index's column, because REINDEX does not change it.
  */
     select coalesce(min(pgq._full_xid(a.xmin)), 0)
     from pg_index i
