@@ -6,7 +6,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Returns why events of a table do not contain whole rows and the primary key.
+ * Returns why the events of a table do not contain whole rows that the primary key identifies.
  *
  * NULL when they do, or when the table is captured on another node.  For a table that is captured on
  * another node, this shows only when its events are replayed.

@@ -11,11 +11,14 @@ as $$
 /*
  * Stores an operator's decision about a script that failed on this node or waits to run.
  *
- * i_decision -- retry: run it again; skip: do not run it on this node; mark-done: it was run
- *     manually.  The root sends a script with mark-done to the other nodes, and one with skip not.
+ * i_decision -- retry: run a failed script again; skip: do not run it on this node; mark-done: it was
+ *     run manually.  The root sends a script with mark-done to the other nodes, and one with skip
+ *     not.
  *
- * ret_code -- 200 stored; 403 the script has not failed and does not wait, or it is running; 404
- *     unknown script, or no node of the queue.
+ * ret_code -- 200 stored; 403 the decision does not fit the state of the script, or the script is
+ *     running; 404 unknown script.
+ *
+ * Raises LD003 when this database is no node of the queue, LD005 for an unknown decision.
  */
 declare
     v_script londiste.script_state;

@@ -42,7 +42,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Schedules another delivery of an event of an open batch after x_retry_seconds seconds.
+ * With x_retry_seconds, the next delivery is that many seconds from now.
  */
 begin
     return pgq.event_retry(

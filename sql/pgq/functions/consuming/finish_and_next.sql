@@ -32,16 +32,16 @@ as $$
  *
  * Both steps take effect, or none.  After an error the batch i_finish is still open.
  *
- * i_finish -- id of the batch to finish first; null: none.
+ * i_finish -- id of the batch to finish first; null (default): none.
  * i_min_lag, i_min_count, i_min_interval -- see next_batch_custom().
- * i_from_tick -- the tick that the consumer has finished.  Use it without i_min_count and
- *     i_min_interval.  A consumer that is at a later tick and gets no batch is an error (LD107).
- * i_max_count -- with i_from_tick: several waiting ticks become one batch of about this many events
- *     at most.
+ * i_from_tick -- the tick that the consumer has finished.  A consumer that is at a later tick and gets
+ *     no batch is an error (LD107).
+ * i_max_count -- maximum number of events, approximately, of a batch that joins the ticks after
+ *     i_from_tick.  It has no effect together with i_min_count or i_min_interval.
  * i_durable -- false: the commit need not wait for the disk.  After a crash of the server, finished
  *     or opened batches may be lost and delivered again.  Use false only in a transaction that does
- *     nothing else, for a consumer that stores its own position.
- * i_max_tick -- last tick that may be joined into the batch; null: no limit.
+ *     nothing else, for a consumer that stores its own position.  Default: true.
+ * i_max_tick -- last tick that may be joined into the batch; null (default): no limit.
  * finished -- the result of finish_batch(); null when i_finish is null.
  * event_sql -- the query of the events, valid while the batch is open.  Null, as all other
  *     columns of the batch, when there is no next batch.

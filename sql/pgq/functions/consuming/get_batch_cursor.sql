@@ -61,7 +61,7 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Declares a cursor over the events of an open batch and returns the first i_quick_limit events.
+ * Without i_extra_where, the cursor returns all events of the batch.
  */
 begin
     return query

@@ -44,7 +44,7 @@ security definer
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Returns all failed events of a consumer in the order of their ids.
+ * Without x_count and x_offset, the function returns all failed events of the consumer.
  */
     select * from pgq.failed_event_list(x_queue_name, x_consumer_name, null::int4, null::int4);
 $$;

@@ -9,10 +9,10 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Returns sequences of queues that hand out ids in blocks (CACHE above 1).  No row is correct.
+ * Returns sequences of queues that hand out ids in blocks (CACHE above 1).
  *
- * When sessions have blocks of their own, a later change of a row can get a lower id.  Batches
- * are in the order of ids.  Repair: alter sequence ... cache 1
+ * The result should be empty.  When sessions have blocks of their own, a later change of a row can get
+ * a lower id, and batches are in the order of ids.  Repair: alter sequence ... cache 1
  */
     select q.queue_name, n.name, s.seqcache
     from pgq.queue q

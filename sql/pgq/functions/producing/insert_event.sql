@@ -48,7 +48,7 @@ returns int8
 language plpgsql
 as $$
 /*
- * Inserts an event without extra fields and returns its id.
+ * With three arguments, the function inserts an event without extra fields.
  */
 begin
     return pgq.insert_event(

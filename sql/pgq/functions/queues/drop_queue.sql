@@ -67,7 +67,7 @@ strict
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Drops a queue that has no consumers.  Returns 1.
+ * Without x_force, the function drops only a queue that has no consumers.
  */
     select pgq.drop_queue(x_queue_name, false);
 $$;

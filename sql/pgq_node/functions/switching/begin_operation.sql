@@ -31,7 +31,7 @@ as $$
 declare
     v_row pgq_node.operation;
 begin
-    -- Two operations that start at the same time wait for each other.
+    -- The second of two operations that start at the same time waits for the first.
     perform 1 from pgq_node.node_info n where n.queue_name = i_queue_name for no key update;
     if not found then
         select 404, 'Unknown queue: ' || coalesce(i_queue_name, 'NULL') into ret_code, ret_note;

@@ -14,8 +14,8 @@ as $$
  * The caller must make sure that no other node has become the root, and that none can.  For that it
  * ends the operation on the other node, so that promote_node() refuses its token.
  *
- * ret_code -- 200 open; 201 was open already; 301 not a root any more; 404 this database is no node
- *     of the queue; 405 another operation is in progress.
+ * ret_code -- 200 open; 201 was not closed; 301 not a root any more; 404 this database is no node
+ *     of the queue; 405 this operation is not in progress on this node.
  */
 declare
     v_type text;
