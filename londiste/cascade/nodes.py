@@ -6,7 +6,7 @@ commits, so on a connection that is not in autocommit the caller decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from londiste.cascade.types import (
@@ -22,6 +22,7 @@ from londiste.cascade.types import (
 from londiste.db import call
 from londiste.db.connection import Connection, place
 from londiste.errors import CombinedClosed, UnknownConsumer, UnknownNode
+from londiste.pgq.types import Batch
 
 # -- nodes --------------------------------------------------------------------
 
@@ -93,20 +94,14 @@ def get_worker_state(conn: Connection, queue: str) -> WorkerState:
     return _worker_state(conn, queue, call.row(conn, "pgq_node.get_worker_state", queue))
 
 
-def look(
-    conn: Connection, queue: str, consumer: str, *more: Sequence[Any]
-) -> tuple[WorkerState, Hold | None, list[list[dict[str, Any]]]]:
-    """The worker's state and ``get_consumer_hold`` in one round trip.  Raises UnknownNode.
+def looked(
+    conn: Connection, queue: str, state: dict[str, Any], hold: dict[str, Any]
+) -> tuple[WorkerState, Hold | None]:
+    """Rows of ``get_worker_state`` and ``get_consumer_hold`` that came along with others.
 
-    more -- further calls that go along, as ``call.together`` takes them; their rows come last.
+    Raises UnknownNode.
     """
-    (state,), (hold,), *rest = call.together(
-        conn,
-        ("pgq_node.get_worker_state", queue),
-        ("pgq_node.get_consumer_hold", queue, consumer),
-        *more,
-    )
-    return _worker_state(conn, queue, state), _hold(hold), rest
+    return _worker_state(conn, queue, state), _hold(hold)
 
 
 def _worker_state(conn: Connection, queue: str, row: dict[str, Any]) -> WorkerState:
@@ -235,14 +230,18 @@ def set_consumer_completed(conn: Connection, queue: str, consumer: str, tick: in
 
 
 def move_consumer_completed(
-    conn: Connection, queue: str, consumer: str, from_tick: int, to_tick: int
+    conn: Connection, queue: str, consumer: str, batch: Batch
 ) -> Callable[[], None]:
-    """Moves the position, only from ``from_tick``; inside the caller's pipeline.
+    """Moves the position past the batch, only from its beginning; inside the caller's pipeline.
+
+    Notes the tick by which the queue is known again, too.
 
     What is returned is called after the pipeline and raises Superseded when it is elsewhere.
     """
     function = "pgq_node.move_consumer_completed"
-    rows = call.later(conn, function, queue, consumer, from_tick, to_tick)
+    rows = call.later(
+        conn, function, queue, consumer, batch.prev_tick_id, batch.tick_id, batch.tick_time
+    )
 
     def check() -> None:
         call.answered(function, rows()[0])

@@ -73,11 +73,7 @@ class NodeProgress:
 
     def completing(self, batch: Batch) -> Callable[[], None]:
         """``completed`` inside the caller's pipeline; what is returned is called after it."""
-        check = nodes.move_consumer_completed(
-            self.conn, self.queue, self.consumer, batch.prev_tick_id, batch.tick_id
-        )
-        continuity.moving(self.conn, self.queue, self.consumer, batch)
-        return check
+        return nodes.move_consumer_completed(self.conn, self.queue, self.consumer, batch)
 
     def _same_tick(self, batch: Batch) -> None:
         """Raises PositionLost when the provider means another tick by the same number."""

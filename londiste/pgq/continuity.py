@@ -218,11 +218,6 @@ def moved(conn: Connection, queue: str, consumer: str, batch: Batch) -> None:
     call.value(conn, "pgq.move_known_tick", queue, consumer, batch.tick_id, batch.tick_time)
 
 
-def moving(conn: Connection, queue: str, consumer: str, batch: Batch) -> None:
-    """``moved`` inside the caller's pipeline."""
-    call.later(conn, "pgq.move_known_tick", queue, consumer, batch.tick_id, batch.tick_time)
-
-
 def lost(conn: Connection, queue: str, consumer: str) -> Lost | None:
     """What was found wrong with the position, as the database of the data knows it."""
     found = call.records(conn, Lost, "pgq.get_lost_position", queue, consumer)
@@ -255,7 +250,6 @@ __all__ = [
     "look",
     "lost",
     "moved",
-    "moving",
     "note",
     "note_lost",
     "prove",

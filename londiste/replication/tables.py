@@ -58,17 +58,16 @@ class Seen:
         self._tables: list[ReplicatedTable] = []
 
     def look(self, conn: Connection, queue: str, consumer: str) -> Look:
-        """What a worker looks at before each batch, in one round trip.
+        """What a worker looks at before each batch, in one statement.
 
         Its state, whether somebody asks it to wait at a tick, and what ``get_table_list`` says.
         Raises UnknownNode.
         """
-        state, hold, (rows,) = nodes.look(
-            conn, queue, consumer, ("londiste.get_table_list_since", queue, self._version)
-        )
-        if rows[0]["version"] != self._version:
-            self._tables = _tables(rows[1:])
-            self._version = rows[0]["version"]
+        row = call.row(conn, "londiste.poll_node", queue, consumer, self._version)
+        state, hold = nodes.looked(conn, queue, row["state"], row["hold"])
+        if row["version"] != self._version:
+            self._tables = _tables(row["tables"])
+            self._version = row["version"]
         return state, hold, self._tables
 
 

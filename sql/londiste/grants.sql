@@ -38,7 +38,6 @@ grant execute on function
     londiste.captured_columns(text, text),
     londiste.lost_capture(text, text),
     londiste.get_tables(text, text[]),
-    londiste.get_table_list_since(text, text),
     londiste.lost_captures(text),
     londiste.partition_changes(text),
     londiste.rewritten_tables(text),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -157,3 +159,22 @@ def test_a_worker_of_ours_is_known_for_ours_in_its_node(bench: Bench) -> None:
         assert original.originals(sites, conn, QUEUE, adopted=True) == []
         bench.leaf.database.execute("delete from pgq.known_source")
         assert original.originals(sites, conn, QUEUE, adopted=True) == ["leaf"]
+
+
+def test_a_batch_of_one_row_takes_eight_statements_and_three_answers(
+    bench: Bench, tmp_path: Path
+) -> None:
+    for row in range(2, 10):
+        bench.tick(row)
+        bench.settle()
+    bench.tick(10)
+    target = bench.worker._sessions.node().pgconn
+    trace = tmp_path / "trace"
+    with trace.open("wb") as file:
+        target.trace(file.fileno())
+        bench.worker.unit()
+        target.untrace()
+    assert bench.rows() == 10
+    sent = Counter(line.split("\t")[3] for line in trace.read_text().splitlines())
+    # The look; begin, role, savepoint, versions, rows, position; commit.
+    assert (sent["Execute"] + sent["Query"], sent["ReadyForQuery"]) == (8, 3), trace.read_text()

@@ -3,6 +3,7 @@ create or replace function pgq_node.move_consumer_completed(
     i_consumer_name text,
     i_from_tick int8,
     i_to_tick int8,
+    i_tick_time timestamptz default null,
     out ret_code int4,
     out ret_note text)
 returns record
@@ -16,6 +17,9 @@ as $$
  * Two processes that work for the same consumer cannot both move it.  The second process waits for
  * the row, finds another tick, and must roll its data back.  The function clears the last error.
  *
+ * i_tick_time -- time of i_to_tick, recorded with the tick as by pgq.move_known_tick(); NULL: not
+ *     recorded.
+ *
  * ret_code -- 200 moved; 404 unknown consumer; 409 the consumer is at another tick.
  */
 declare
@@ -28,6 +32,12 @@ begin
         and consumer_name = i_consumer_name
         and last_tick_id = i_from_tick;
     if found then
+        update pgq.known_source
+        set ks_tick = i_to_tick,
+            ks_tick_time = i_tick_time
+        where i_tick_time is not null
+            and ks_queue = i_queue_name
+            and ks_consumer = i_consumer_name;
         select 200, 'Consumer completed tick = ' || i_to_tick::text into ret_code, ret_note;
         return;
     end if;

@@ -54,14 +54,9 @@ begin
     end if;
 
     if node_type in ('root', 'branch') then
-        select max(t.tick_id) into v_top
-        from pgq.queue q join pgq.tick t on t.tick_queue = q.queue_id
-        where q.queue_name = i_queue_name;
-
-        select coalesce(min(i.last_tick) filter (where i.consumer_name <> '.global_watermark'), v_top),
-               min(i.last_tick) filter (where i.consumer_name = '.global_watermark')
-            into local_watermark, global_watermark
-        from pgq.get_consumer_info(i_queue_name) i;
+        select w.queue_top, w.global_watermark, w.local_watermark
+            into v_top, global_watermark, local_watermark
+        from pgq_node._watermarks(i_queue_name) w;
         if node_type = 'root' then
             worker_last_tick := v_top;
         end if;

@@ -29,32 +29,42 @@ as $$
  * local_queue_top -- newest tick of the local queue; NULL on a leaf.
  *
  * ret_code -- 100 found; 404 this database is no node of the queue (all other columns NULL).
+ *
+ * Its queries are few and simple: the role of a worker discards all plans of the session, so they
+ * are planned again for each batch.
  */
 begin
-    select i.ret_code, i.ret_note, i.node_type, i.node_name, i.provider_node,
-           i.provider_location, i.worker_name, i.global_watermark, i.local_watermark,
-           i.combined_queue, i.combined_type
-        into ret_code, ret_note, node_type, node_name, provider_node,
-             provider_location, worker_name, global_watermark, local_watermark,
-             combined_queue, combined_type
-    from pgq_node.get_node_info(i_queue_name) i;
-    if ret_code <> 100 then
+    select 100, 'Ok', n.node_type, n.node_name, n.worker_name, n.combined_queue
+        into ret_code, ret_note, node_type, node_name, worker_name, combined_queue
+    from pgq_node.node_info n
+    where n.queue_name = i_queue_name;
+    if not found then
+        select 404, 'Unknown queue: ' || coalesce(i_queue_name, 'NULL') into ret_code, ret_note;
         return;
     end if;
 
-    select s.last_tick_id, s.paused, s.uptodate, s.cur_error
-        into completed_tick, paused, uptodate, cur_error
+    -- The position of a leaf's worker is its watermark, too.
+    select s.last_tick_id, s.last_tick_id, s.paused, s.uptodate, s.cur_error,
+           s.provider_node, l.node_location
+        into completed_tick, local_watermark, paused, uptodate, cur_error,
+             provider_node, provider_location
     from pgq_node.local_state s
+        left join pgq_node.node_location l
+            on l.queue_name = s.queue_name and l.node_name = s.provider_node
     where s.queue_name = i_queue_name and s.consumer_name = worker_name;
     if not found then
         select 404, 'Worker not registered: ' || worker_name into ret_code, ret_note;
         return;
     end if;
 
-    if node_type in ('root', 'branch') then
-        select max(t.tick_id) into local_queue_top
-        from pgq.queue q join pgq.tick t on t.tick_queue = q.queue_id
-        where q.queue_name = i_queue_name;
+    if node_type <> 'leaf' then
+        select w.queue_top, w.global_watermark, w.local_watermark
+            into local_queue_top, global_watermark, local_watermark
+        from pgq_node._watermarks(i_queue_name) w;
+    elsif combined_queue is not null then
+        select n.node_type into combined_type
+        from pgq_node.node_info n
+        where n.queue_name = combined_queue;
     end if;
 end;
 $$;
