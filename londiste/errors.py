@@ -145,11 +145,11 @@ class Finding:
     kind -- missing: an update or delete finds no row; exists: an insert finds its row there; many:
         more rows than one have the key; constraint: another constraint refuses the row; value: a
         value does not fit its column; structure: a table or column is missing; refused: the server
-        says no for another reason; shared: TRUNCATE of a table that others fill too; other: the
-        event is no good itself.
+        says no for another reason; shared: TRUNCATE of a table that others fill too; unproven: a
+        control event that nobody entitled has written; other: the event is no good itself.
     row -- of a packed event, from 1; 0: the event has one.
     table -- as the event names it; dest -- here; '' where nobody knows, then the event cannot be
-        left out.
+        left out, unless it is unproven.
     op -- insert, update, delete or truncate.
     image -- of the row, as the event has it; here -- the row that is here, as JSON; None: there is
         none, or it was not looked for.

@@ -10,7 +10,7 @@ ticker makes the ticks; with each batch it says how far its part is (``Combiner`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import psycopg
 from psycopg import sql
@@ -48,13 +48,22 @@ class Forwarder:
         self.conn = conn
         self.queue = queue
         self.own_watermark = own_watermark
+        #: Whether the queue is known to prove its control events; told with the first events.
+        self._announced = self._said = False
 
-    def forward(self, events: EventBlock) -> int:
+    def forward(self, events: EventBlock, proven: Sequence[tuple[int, str]] = ()) -> int:
         """Copies events into the queue's current table as they came; the number of them.
+
+        proven -- id and type of those among them that are control events, and that the provider
+            has proven: they are for the readers of this queue, too.
 
         Runs inside the caller's transaction.  Raises EventError for a retried event, which
         no other node would get; StateError when the session may not write to the queue.
         """
+        return self._write(events, proven, self.keep_ids)
+
+    def _write(self, events: EventBlock, proven: Sequence[tuple[int, str]], ids: bool) -> int:
+        """ids -- the events keep theirs; otherwise the queue gives them new ones."""
         try:
             table = TableName.parse(queues.current_event_table(self.conn, self.queue))
         except StateError as error:
@@ -67,16 +76,19 @@ class Forwarder:
             ) from error
         statement = sql.SQL("copy {} ({}) from stdin").format(
             table.sql,
-            sql.SQL(", ").join(map(sql.Identifier, _COLUMNS if self.keep_ids else _COLUMNS[1:])),
+            sql.SQL(", ").join(map(sql.Identifier, _COLUMNS if ids else _COLUMNS[1:])),
         )
         alone = len(events) == 1 and not self.own_watermark
         # Before COPY begins: it may have to ask this database.
-        rows = b"" if alone else self._rows(events)
+        if proven or not self._announced:
+            queues.prove_forwarded(self.conn, self.queue, proven)
+            self._said = True
+        rows = b"" if alone else self._rows(events, ids)
         try:
             with self.conn.cursor() as cursor, cursor.copy(statement) as copy:
                 if alone:
                     # A long event is a block alone, and shall not be copied around.
-                    head, rest = self._row(events.data)
+                    head, rest = self._row(events.data, ids)
                     copy.write(head)
                     copy.write(rest)
                 else:
@@ -85,7 +97,7 @@ class Forwarder:
             raise from_database(error, where=place(self.conn.info.dsn)) from error
         return len(events)
 
-    def _rows(self, events: EventBlock) -> bytes:
+    def _rows(self, events: EventBlock, ids: bool) -> bytes:
         """COPY's text without the two columns that are each database's own."""
         rows = []
         replace = self.own_watermark and _WATERMARK in events.data
@@ -95,7 +107,7 @@ class Forwarder:
                 raise _retried(int(id), self.queue)
             if replace and rest.startswith(_WATERMARK):
                 rest = self._with_own(rest)
-            rows.append(b"\t".join((id, time, rest) if self.keep_ids else (time, rest)))
+            rows.append(b"\t".join((id, time, rest) if ids else (time, rest)))
         return b"".join(rows)
 
     def _with_own(self, rest: bytes) -> bytes:
@@ -106,7 +118,7 @@ class Forwarder:
             data = str(min(own, int(data))).encode()
         return b"\t".join((kind, data, others))
 
-    def _row(self, line: bytes) -> tuple[bytes, memoryview]:
+    def _row(self, line: bytes, ids: bool) -> tuple[bytes, memoryview]:
         """The same of one line, in two pieces of which the second is not copied."""
         end = 0
         for _ in range(4):
@@ -114,7 +126,7 @@ class Forwarder:
         id, time, _txid, retry, _ = line[:end].split(b"\t")
         if retry != rb"\N":
             raise _retried(int(id), self.queue)
-        head = (id, time, b"") if self.keep_ids else (time, b"")
+        head = (id, time, b"") if ids else (time, b"")
         return b"\t".join(head), memoryview(line)[end:]
 
     def ending(self, batch: Batch) -> Callable[[], None]:
@@ -129,6 +141,7 @@ class Forwarder:
                 f"tick {batch.tick_id} of queue {self.queue} inside a transaction",
                 detail="its snapshot would not see the events of the batch",
             )
+        self._announced = self._said
         with self.conn.transaction():
             queues.external_ticker(
                 self.conn, self.queue, batch.tick_id, batch.tick_time, batch.event_seq
@@ -162,6 +175,23 @@ class Combiner(Forwarder):
     def __init__(self, conn: Connection, queue: str, part: str) -> None:
         super().__init__(conn, queue)
         self.part = part
+        # A root proves its control events from the start.
+        self._announced = True
+
+    def forward(self, events: EventBlock, proven: Sequence[tuple[int, str]] = ()) -> int:
+        """As ``Forwarder``; events among which there are proven ones get their new ids here."""
+        if not proven:
+            return super().forward(events)
+        kinds = dict(proven)
+        found: list[tuple[int, str]] = []
+        lines = []
+        new = queues.take_ids(self.conn, self.queue, len(events))
+        for id, line in zip(new, events.data.splitlines(keepends=True), strict=True):
+            old, rest = line.split(b"\t", 1)
+            if int(old) in kinds:
+                found.append((id, kinds[int(old)]))
+            lines.append(b"%d\t%b" % (id, rest))
+        return self._write(EventBlock(b"".join(lines), len(lines)), found, True)
 
     def ending(self, batch: Batch) -> Callable[[], None]:
         """Says how far the part is.  What is returned raises CombinedClosed."""

@@ -123,7 +123,8 @@ def skip(context: options.Context, addresses: Sequence[str], reason: str, explai
         known = {one.address: one for one in findings.get_apply_errors(conn, queue)}
         chosen = [_known(address, known) for address in dict.fromkeys(addresses)]
         if explain:
-            output.lines([f"{name}: leave out event {one.address} of {one.dest}" for one in chosen])
+            of = {one.address: f" of {one.dest}" if one.dest else "" for one in chosen}
+            output.lines([f"{name}: leave out event {which}{what}" for which, what in of.items()])
             return
         with conn.transaction():
             notes = [
@@ -148,7 +149,7 @@ def _known(address: str, known: dict[str, findings.ApplyError]) -> findings.Appl
             detail=f"of event {number} it is row {', '.join(rows)}" if rows else "",
             hint="londiste events show",
         )
-    if found.dest is None:
+    if found.dest is None and found.kind != "unproven":
         raise StateError(
             f"event {address} cannot be left out",
             detail="it is about no table that is here",

@@ -100,11 +100,17 @@ def choices(error: ApplyError) -> Iterator[Choice]:
         case "shared":
             # Neither a comparison nor a copy can tell the rows of the sources apart.
             pass
+        case "unproven":
+            yield Choice(
+                "read it on the provider; if it is right, accept it there: select"
+                f" pgq.accept_control_event('QUEUE', {error.event_id}); and try again",
+                retry,
+            )
         case "refused":
             yield Choice("grant the right, or mend the trigger, and try again", retry)
         case _:
             yield Choice("find out who wrote this event; then try again", retry)
-    if error.dest is not None:
+    if error.dest is not None or error.kind == "unproven":
         yield Choice(
             "leave this event out, on this node only",
             f"londiste events skip {error.address} --reason '…'",
@@ -122,7 +128,7 @@ def choices(error: ApplyError) -> Iterator[Choice]:
             "pass over every TRUNCATE of this source",
             f"londiste change-handler {table} --handler londiste --handler-arg ignore_truncate=1",
         )
-    if error.kind not in {"refused", "structure", "shared"}:
+    if error.kind not in {"refused", "structure", "shared", "unproven"}:
         yield Choice("see what else differs", f"londiste compare {table}")
         yield Choice("copy the table again", f"londiste resync {table}")
 

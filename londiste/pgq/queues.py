@@ -6,6 +6,7 @@ the database are raised as ours (``londiste.db.call``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -71,6 +72,36 @@ def current_event_table(conn: Connection, queue: str) -> str:
     Raises StateError when the queue takes no events from this session.
     """
     return str(call.value(conn, "pgq.current_event_table", queue))
+
+
+def unproven_events(
+    conn: Connection, queue: str, events: Sequence[tuple[int, int, str]]
+) -> list[int]:
+    """The ids of control events that nobody entitled has written.
+
+    events -- id, transaction and type of each.
+    """
+    ids, txids, types = ([one[nr] for one in events] for nr in range(3))
+    rows = call.rows(conn, "pgq.unproven_events", queue, ids, txids, types)
+    return [int(row["unproven_events"]) for row in rows]
+
+
+def prove_forwarded(conn: Connection, queue: str, events: Sequence[tuple[int, str]]) -> None:
+    """Notes control events that were copied into a queue in this transaction, by id and type.
+
+    From the first call on, which may be without events, subscribers of the queue refuse others.
+    """
+    ids, types = [id for id, _ in events], [kind for _, kind in events]
+    call.value(conn, "pgq.prove_forwarded", queue, ids, types)
+
+
+def take_ids(conn: Connection, queue: str, count: int) -> list[int]:
+    """The next ids of a queue, for events that are copied into it."""
+    try:
+        rows = conn.execute(query("take_ids"), {"queue": queue, "count": count}).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    return [int(row[0]) for row in rows]
 
 
 def event_count(conn: Connection, queue: str) -> int:
@@ -246,13 +277,16 @@ __all__ = [
     "maint_rotate_tables_step2",
     "maint_tables_to_vacuum",
     "next_due",
+    "prove_forwarded",
     "queue_generation",
     "queue_writers",
     "seconds_until_due",
     "set_queue_config",
     "shortest_tick_lag",
+    "take_ids",
     "tick_at_snapshot",
     "tick_paces",
     "ticker",
+    "unproven_events",
     "version",
 ]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -46,6 +46,7 @@ from londiste.replication.plan import (
     Interest,
     Skips,
 )
+from londiste.replication.proofs import Proofs, control_events, of_messages
 from londiste.replication.scripts.follow import InJoinedBatch, LetGo, RunFirst, Scripts
 from londiste.replication.system import SystemEvents
 from londiste.replication.writing import BatchTransaction, PartWriter, point
@@ -88,6 +89,8 @@ class BatchRunner:
     ahead -- reads the batch behind the present one on the session ``source``; None: nobody does.
     large -- carries large batches; None: there is no other way than the ordinary one.
     keep -- rows that policy log keeps of each table.
+    proofs -- refuses control events that the provider does not vouch for; None for a process that
+        ignores all of them.
     """
 
     def __init__(
@@ -105,6 +108,7 @@ class BatchRunner:
         flush_bytes: int = FLUSH_BYTES,
         large: LargeBatches | None = None,
         keep: int = KEEP,
+        proofs: Proofs | None = None,
     ) -> None:
         self.node = node
         self.queue = queue
@@ -118,6 +122,7 @@ class BatchRunner:
         self.flush_bytes = flush_bytes
         self.large = large
         self._joined = False
+        self._proofs = proofs
         self._applier = Applier(target, node=node, queue=queue, keep=keep)
         #: What has halted this consumer and is not settled; None: not known.
         self._open: list[Open] | None = None
@@ -269,8 +274,12 @@ class BatchRunner:
         if merged is None:
             return stats
         if not merged.left:
-            if self.system is not None:
-                for message in merged.messages:
+            skips = interest.skips.rows
+            if self._proofs is not None:
+                self._proofs.begin()
+                self._proofs.check(of_messages(merged.messages), skips)
+            for message in merged.messages:
+                if self.system is not None and (message.event_id, 0) not in skips:
                     self.system.follow(message)
             self.progress.completed(batch)
         point("worker.mid-apply", interest)
@@ -306,21 +315,25 @@ class BatchRunner:
         count = applied = nbytes = 0
         self._shapes.check_again(interest)
         self._applier.begin()
+        if self._proofs is not None:
+            self._proofs.begin()
         part = ahead.take(batch, interest) if ahead is not None else None
         if ahead is not None and part is not None:
+            proven = [self._check(block, interest) for block in part.blocks]
             nbytes = sum(block.nbytes for block in part.blocks)
             ahead.begin(batch, nbytes, interest)
             if self.forwarder is not None:
                 transaction.begin()
-                for block in part.blocks:
-                    self._hand_on(self.forwarder, block, interest)
+                for block, some in zip(part.blocks, proven, strict=True):
+                    self._hand_on(self.forwarder, block, interest, some)
         else:
             accumulator = Accumulator(interest)
             with self._blocks(batch, query) as blocks:
                 for block in blocks:
+                    found = self._check(block, interest)
                     if self.forwarder is not None:
                         transaction.begin()
-                        self._hand_on(self.forwarder, block, interest)
+                        self._hand_on(self.forwarder, block, interest, found)
                     if self.scripts is not None and has_script(block):
                         done = self._cut(batch, block, accumulator, transaction, self.scripts)
                         count, applied = count + done.events, applied + done.applied
@@ -381,6 +394,8 @@ class BatchRunner:
             self._writer.write(part, transaction, batch)
             transaction.begin()
             (event,) = piece
+            if (event.id, 0) in accumulator.interest.skips.rows:
+                continue
             (change,) = decode_all(event)
             if not isinstance(change, ExecuteScript):
                 raise EventError(f"event {event.id} is no script", event_id=event.id)
@@ -396,13 +411,31 @@ class BatchRunner:
             self._shapes.forget()
         return BatchStats(count, applied)
 
-    def _hand_on(self, forwarder: Forwarder, block: EventBlock, interest: Interest) -> None:
+    def _check(self, block: EventBlock, interest: Interest) -> list[tuple[int, str]]:
+        """The proven control events of a block, by id and type.
+
+        Raises EventError for one that is not proven, before anything is done that it says.
+        """
+        if self._proofs is None:
+            return []
+        found = control_events(block)
+        self._proofs.check(found, interest.skips.rows)
+        return [(one.id, one.type) for one in found if one.id not in self._proofs.refused]
+
+    def _hand_on(
+        self,
+        forwarder: Forwarder,
+        block: EventBlock,
+        interest: Interest,
+        proven: Sequence[tuple[int, str]],
+    ) -> None:
         """Writes the events into this node's queue, as they are told of what it holds."""
         if not forwarder.keep_ids:
             block = merging.handed(block, interest)
+            proven = [one for one in proven if one[1] == "EXECUTE"]
         block = self._handing_on.block(block, interest.held)
         if len(block):
-            forwarder.forward(block)
+            forwarder.forward(block, proven)
 
     @contextlib.contextmanager
     def _blocks(self, batch: Batch, query: str | None) -> Iterator[Iterator[EventBlock]]:

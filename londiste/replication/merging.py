@@ -12,6 +12,7 @@ waited goes on as the one that applies.  What it has not followed by then it fol
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from londiste.cascade.types import WorkerState
@@ -22,9 +23,13 @@ from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import EventError, Finding, StateError
 from londiste.pgq import batches, queues
+from londiste.pgq.batches import Opened
 from londiste.pgq.blocks import EventBlock, unescaped
+from londiste.replication import findings
 from londiste.replication.accumulate import LARGE, is_message, is_truncate
-from londiste.replication.plan import Interest
+from londiste.replication.findings import Open
+from londiste.replication.plan import Interest, Skips
+from londiste.replication.proofs import Proofs, control_events
 from londiste.replication.sync import in_copy
 from londiste.replication.system import SystemEvents
 from londiste.replication.types import ReplicatedTable
@@ -69,7 +74,7 @@ def handed(block: EventBlock, interest: Interest) -> EventBlock:
 def _is_handed(id: str, txid: str, kind: str, name: str, interest: Interest) -> bool:
     what = unescaped(kind) or ""
     if is_message(what):
-        return what == "EXECUTE"
+        return what == "EXECUTE" and (int(id), 0) not in interest.skips.rows
     route = interest.find(unescaped(name))
     if route is None or in_copy(int(txid), route.snapshot):
         return False
@@ -92,12 +97,16 @@ class Behind:
         queue: str,
         worker: str,
         system: SystemEvents,
+        proofs: Proofs,
     ) -> None:
         self._source = source
         self._target = target
         self._queue = queue
         self._worker = worker
         self._system = system
+        self._proofs = proofs
+        #: What has halted it and is not settled; None: not known.
+        self._open: list[Open] | None = None
         self.at = position(source, queue, worker)
 
     def back_to(self, tick: int) -> None:
@@ -129,16 +138,41 @@ class Behind:
             # It was opened when this worker applied batches itself: the next one is a shorter one.
             batches.register_consumer_at(self._source, self._queue, self._worker, self.at)
             return True
-        with self._target.transaction():
-            messages = "ev_type like 'pgq.%' or ev_type like 'londiste.%'"
-            for block in batches.stream(self._source, batch, query=opened.query, where=messages):
-                for event in block:
-                    for change in decode_all(event):
-                        if isinstance(change, SystemEvent):
-                            self._system.follow(change)
+        if self._open is None:
+            self._open = findings.get_skips(self._target, self._queue, self._worker)
+        skips = findings.skips_of(self._open)
+        try:
+            with self._target.transaction():
+                self._follow(opened, skips)
+                if self._open:
+                    findings.settle_apply_errors(
+                        self._target, self._queue, self._worker, batch.tick_id, skips
+                    )
+            self._open = None if self._open else self._open
+        except EventError as error:
+            self._open = None
+            if error.event_id is not None and error.finding is not None:
+                findings.note_apply_error(
+                    self._target, self._queue, self._worker, batch.tick_id, error
+                )
+            raise
         batches.finish_batch(self._source, batch.id)
         self.at = batch.tick_id
         return True
+
+    def _follow(self, opened: Opened, skips: Skips) -> None:
+        self._proofs.begin()
+        messages = "ev_type like 'pgq.%' or ev_type like 'londiste.%'"
+        blocks = batches.stream(self._source, opened.batch, query=opened.query, where=messages)
+        with contextlib.closing(blocks):
+            for block in blocks:
+                self._proofs.check(control_events(block), skips.rows)
+                for event in block:
+                    if (event.id, 0) in skips.rows:
+                        continue
+                    for change in decode_all(event):
+                        if isinstance(change, SystemEvent):
+                            self._system.follow(change)
 
 
 def position(conn: Connection, queue: str, worker: str) -> int:

@@ -29,6 +29,7 @@ from londiste.replication.handover import Handover
 from londiste.replication.known import Known
 from londiste.replication.large import LargeBatches
 from londiste.replication.merging import Behind
+from londiste.replication.proofs import Proofs
 from londiste.replication.scripts.follow import Scripts
 from londiste.replication.system import SystemEvents
 from londiste.settings import WorkerSettings
@@ -209,9 +210,12 @@ def open_source(
         wanted=Known.of(settings),
         own_watermark=duty.own_watermark,
     )
+    proofs = Proofs(
+        conn, state.queue, links.with_extra(state.provider_location, settings.remote_extra_connstr)
+    )
     behind = None
     if state.combined_queue is not None:
-        behind = Behind(conn, target, state.queue, state.worker, system)
+        behind = Behind(conn, target, state.queue, state.worker, system, proofs)
     runner = BatchRunner(
         node=state.name,
         queue=state.queue,
@@ -224,6 +228,7 @@ def open_source(
         ahead=ahead,
         large=large,
         keep=settings.conflict_log_rows,
+        proofs=proofs,
     )
     return Source(
         queue=state.queue,

@@ -92,7 +92,8 @@ class PartWriter:
         if part.messages:
             transaction.begin()
         for event in part.messages:
-            self._follow(event)
+            if (event.id, 0) not in part.interest.skips.rows:
+                self._follow(event)
         if part.handed:
             transaction.begin()
             self._hand(part, batch)

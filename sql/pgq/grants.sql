@@ -5,7 +5,7 @@ grant usage on schema pgq to public;
 revoke all on
     pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.event_template, pgq.retry_queue,
     pgq.failed_queue, pgq.delayed_event, pgq.event_key, pgq.paused_consumer,
-    pgq.consumer_kind, pgq.consumer_owner
+    pgq.consumer_kind, pgq.consumer_owner, pgq.control_event
 from public;
 -- Positions are read and changed through pgq.subscription.
 revoke all on pgq.registration, pgq.position_state, pgq.position_0, pgq.position_1
@@ -13,7 +13,7 @@ from public, pgq_reader, pgq_admin;
 grant select on pgq.consumer, pgq.queue, pgq.tick, pgq.subscription to public, pgq_reader;
 grant select, insert, update, delete on
     pgq.consumer, pgq.queue, pgq.tick, pgq.subscription, pgq.retry_queue, pgq.failed_queue,
-    pgq.delayed_event, pgq.event_key
+    pgq.delayed_event, pgq.event_key, pgq.control_event
 to pgq_admin;
 grant select on pgq.event_template to pgq_reader;
 grant select, insert, truncate on pgq.event_template to pgq_admin;
@@ -56,6 +56,10 @@ grant execute on function
     pgq.insert_event_raw(
         text, int8, timestamptz, int4, int4, text, text, text, text, text, text
     ),
+    pgq._insert_event_raw(
+        text, int8, timestamptz, int4, int4, text, text, text, text, text, text
+    ),
+    pgq._is_control(text),
     pgq.insert_events(text, text[], text[], text[], text[], text[], text[]),
     pgq._insert_events(text, text[], text[], text[], text[], text[], text[]),
     pgq.insert_event_at(text, timestamptz, text, text, text, text, text, text),
@@ -150,6 +154,9 @@ to pgq_writer;
 
 grant execute on function pgq.delayed_event_list(text, int4, int4) to pgq_reader;
 
+-- subscribers of nodes: what nobody entitled has written
+grant execute on function pgq.unproven_events(text, int8[], int8[], text[]) to pgq_reader;
+
 -- producers by trigger
 grant execute on function
     pgq.sqltriga(),
@@ -191,6 +198,9 @@ grant execute on function
     pgq.set_consumer_owner(text, text, name),
     pgq.revoke_produce(text, name),
     pgq._insert_event(text, text, text, text, text, text, text),
+    pgq._prove_event(text, int8, text),
+    pgq.prove_forwarded(text, int8[], text[]),
+    pgq.accept_control_event(text, int8),
     pgq._insert_event_at(text, timestamptz, text, text, text, text, text, text),
     pgq._insert_event_once(text, text, text, text, text, text, text, text),
     pgq.event_retry_raw(

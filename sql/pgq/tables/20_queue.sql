@@ -24,6 +24,7 @@ create table pgq.queue (
     queue_key_retention interval not null default '1 day',
     queue_packed_events boolean not null default true,
     queue_replicated boolean not null default false,
+    queue_proven_from int8,
     constraint queue_pkey primary key (queue_id),
     constraint queue_name_uq unique (queue_name),
     -- Functions that run with the rights of the owner write to them.
@@ -71,3 +72,5 @@ comment on column pgq.queue.queue_packed_events
 is 'one event may carry many rows; false for readers that know jsontriga only';
 comment on column pgq.queue.queue_replicated
 is 'the queue is a node of a cascade: only administrators may write events that replication applies';
+comment on column pgq.queue.queue_proven_from
+is 'control events of transactions from this one on are proven by control_event; null when they are not';

@@ -9,6 +9,9 @@ as $$
  *
  * From producers without administrator rights such a queue accepts only events that replication
  * does not apply.
+ *
+ * A root proves its control events from the start; a branch does when its worker says so
+ * (pgq.prove_forwarded), which the worker of an older version does not.
  */
 declare
     v_name text := case tg_op when 'DELETE' then old.queue_name else new.queue_name end;
@@ -22,13 +25,20 @@ begin
     if found and v_node then
         perform pgq._revoke_produce(v_queue);
     end if;
+    if v_node and new.node_type = 'root' then
+        perform pgq._expect_proofs(v_name);
+    elsif tg_op <> 'UPDATE' or old.node_type <> new.node_type then
+        update pgq.queue
+        set queue_proven_from = null
+        where queue_name = v_name and queue_proven_from is not null;
+    end if;
     return null;
 end;
 $$;
 
 -- Always: workers and commands write with the replica role, which disables other triggers.
 create or replace trigger node_info_marks_queue
-    after insert or delete on pgq_node.node_info
+    after insert or delete or update of node_type on pgq_node.node_info
     for each row execute function pgq_node._mark_queue();
 alter table pgq_node.node_info enable always trigger node_info_marks_queue;
 

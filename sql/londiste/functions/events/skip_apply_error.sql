@@ -40,7 +40,7 @@ begin
             into ret_code, ret_note;
         return;
     end if;
-    if v_error.dest_table is null then
+    if v_error.dest_table is null and v_error.kind <> 'unproven' then
         select 403, format('Event %s is about no table of this node, it cannot be left out', v_address)
             into ret_code, ret_note;
         return;

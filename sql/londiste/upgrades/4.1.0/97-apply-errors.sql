@@ -45,7 +45,7 @@ comment on column londiste.apply_error.row_nr is 'Row of a packed event, from 1;
 comment on column londiste.apply_error.table_name is 'Table as the event names it';
 comment on column londiste.apply_error.dest_table is 'Table of this database';
 comment on column londiste.apply_error.kind is
-    'missing, exists, many, constraint, value, structure, refused, shared or other';
+    'missing, exists, many, constraint, value, structure, refused, shared, unproven or other';
 comment on column londiste.apply_error.sqlstate is 'What the server refused it with';
 comment on column londiste.apply_error.message is 'What is wrong, without values but those of the key';
 comment on column londiste.apply_error.op is 'insert, update, delete or truncate';

@@ -31,7 +31,7 @@ declare
     v_others constant text[] := '{queue_switch_step2,queue_switch_time,queue_rotation_period,'
         'queue_external_ticker,queue_ticker_paused,queue_ticker_max_count,queue_ticker_max_lag,'
         'queue_ticker_idle_period,queue_extra_maint,queue_max_retries,queue_history_txid,'
-        'queue_key_retention,queue_replicated}';
+        'queue_key_retention,queue_replicated,queue_proven_from}';
 begin
     if to_jsonb(old) - v_others <> to_jsonb(new) - v_others then
         perform setval(to_regclass(pgq._way_seq(old)), 1, false);

@@ -25,7 +25,7 @@ begin
         );
     end if;
     if send_at <= clock_timestamp() then
-        return pgq.insert_event_raw(
+        return pgq._insert_event_raw(
             queue_name, null::int8, now(), null::int4, null::int4,
             ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
         );

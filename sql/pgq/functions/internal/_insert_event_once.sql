@@ -44,7 +44,7 @@ begin
         on conflict on constraint event_key_pkey do nothing;
         if found then
             is_new := true;
-            ev_id := pgq.insert_event_raw(
+            ev_id := pgq._insert_event_raw(
                 queue_name, ev_id, now(), null::int4, null::int4,
                 ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
             );

@@ -32,7 +32,11 @@ begin
         '       order by ev_send_at, ev_id'
         '       limit $2'
         '       for update skip locked))'
-        '   returning *)'
+        '   returning *),'
+        -- Proofs count for the transaction in which their event is in the queue.
+        ' proven as ('
+        '   update pgq.control_event c set ev_txid = $3 from due d'
+        '   where c.ev_queue = $1 and c.ev_id = d.ev_id and c.ev_type = d.ev_type)'
         ' insert into %s (ev_id, ev_time, ev_txid, ev_type, ev_data,'
         '   ev_extra1, ev_extra2, ev_extra3, ev_extra4)'
         ' select ev_id, now(), $3, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4'

@@ -42,7 +42,7 @@ begin
             )
             on conflict on constraint rq_pkey do nothing;
         else
-            perform pgq.insert_event_raw(
+            perform pgq._insert_event_raw(
                 i_queue_name, v_event.ev_id, v_event.ev_time, i_owner, 0, v_event.ev_type,
                 v_event.ev_data, v_event.ev_extra1, v_event.ev_extra2, v_event.ev_extra3,
                 v_event.ev_extra4

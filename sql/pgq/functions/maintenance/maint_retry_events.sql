@@ -39,7 +39,7 @@ begin
         ) as r
         join pgq.queue q on q.queue_id = r.ev_queue
     loop
-        perform pgq.insert_event_raw(
+        perform pgq._insert_event_raw(
             v_event.queue_name, v_event.ev_id, v_event.ev_time, v_event.ev_owner,
             v_event.ev_retry, v_event.ev_type, v_event.ev_data, v_event.ev_extra1,
             v_event.ev_extra2, v_event.ev_extra3, v_event.ev_extra4

@@ -82,6 +82,20 @@ begin
     where tick_queue = v_queue.queue_id
         and txid_snapshot_xmin(tick_snapshot) < v_queue.queue_switch_step2
         and tick_id < (select max(tick_id) from pgq.tick where tick_queue = v_queue.queue_id);
+
+    -- No batch of the ticks that are left has their events; delayed ones come with a later id.
+    delete from pgq.control_event c
+    where c.ev_queue = v_queue.queue_id
+        and c.ev_txid < (
+            select min(txid_snapshot_xmin(t.tick_snapshot))
+            from pgq.tick t
+            where t.tick_queue = v_queue.queue_id
+        )
+        and not exists (
+            select
+            from pgq.delayed_event d
+            where d.ev_queue = c.ev_queue and d.ev_id = c.ev_id
+        );
     return 0;
 end;
 $$;

@@ -25,6 +25,7 @@ begin
             ('pgq', 'failed_queue'),
             ('pgq', 'delayed_event'),
             ('pgq', 'event_key'),
+            ('pgq', 'control_event'),
             ('pgq_ext', 'completed_tick'),
             ('pgq_ext', 'completed_batch'),
             ('pgq_ext', 'completed_event'),

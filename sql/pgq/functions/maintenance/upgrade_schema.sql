@@ -25,7 +25,8 @@ begin
             ('queue_history_txid', 'int8'),
             ('queue_key_retention', 'interval not null default ''1 day'''),
             ('queue_packed_events', 'boolean not null default true'),
-            ('queue_replicated', 'boolean not null default false')
+            ('queue_replicated', 'boolean not null default false'),
+            ('queue_proven_from', 'int8')
         ) as c (name, definition)
         where not exists (
             select 1

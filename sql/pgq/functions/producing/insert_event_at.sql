@@ -23,11 +23,17 @@ as $$
  *
  * Raises the errors of insert_event().
  */
+declare
+    v_id int8;
 begin
     if pg_has_role('pgq_admin', 'usage') then
-        return pgq._insert_event_at(
+        v_id := pgq._insert_event_at(
             queue_name, send_at, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
         );
+        if pgq._is_control(ev_type) then
+            perform pgq._prove_event(queue_name, v_id, ev_type);
+        end if;
+        return v_id;
     else
         return pgq._produce_at(
             queue_name, send_at, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4

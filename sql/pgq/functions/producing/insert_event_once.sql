@@ -36,6 +36,9 @@ begin
         from pgq._insert_event_once(
             queue_name, event_key, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
         ) as o;
+        if is_new and pgq._is_control(ev_type) then
+            perform pgq._prove_event(queue_name, ev_id, ev_type);
+        end if;
     else
         select o.ev_id, o.is_new
         into ev_id, is_new

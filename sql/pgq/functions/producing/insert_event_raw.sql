@@ -22,47 +22,19 @@ as $$
  *     the sequence.
  * ev_time -- null: now().
  * ev_owner -- id of the subscription that alone gets the event; null: all consumers.
+ *
+ * A control event of an administrator is proven, as in insert_event().
  */
 declare
-    -- The transaction gets its id before it reads the current table.  Batches rely on this: a
-    -- transaction with an id above queue_switch_step2 has seen the switch.
-    v_txid int8 := txid_current();
-    v_next_id int8;
-    v_queue_id int4;
-    v_prefix text;
-    v_table_nr int4;
-    v_stored boolean;
-    v_disabled boolean;
-    v_limit int4;
+    v_id int8;
 begin
-    select
-        q.queue_id,
-        q.queue_data_pfx,
-        q.queue_cur_table,
-        nextval(q.queue_event_seq),
-        q.queue_disable_insert,
-        q.queue_per_tx_limit
-    into v_queue_id, v_prefix, v_table_nr, v_next_id, v_disabled, v_limit
-    from pgq.queue q
-    where q.queue_name = insert_event_raw.queue_name;
-
-    if v_next_id is null then
-        perform pgq._raise_no_queue('No such queue', queue_name);
-    end if;
-    if v_disabled and current_setting('session_replication_role') <> 'replica' then
-        perform pgq._raise_insert_disabled(queue_name);
-    end if;
-    -- Events that return for a retry are moved, not produced.
-    if v_limit is not null and ev_owner is null then
-        perform pgq._count_event(v_queue_id, queue_name, v_limit);
-    end if;
-
-    -- An assignment, because a call by PERFORM takes a microsecond more.
-    v_stored := pgq._store_event(
-        v_queue_id, v_prefix, v_table_nr,
-        coalesce(ev_id, v_next_id), coalesce(ev_time, now()), v_txid, ev_owner, ev_retry,
+    v_id := pgq._insert_event_raw(
+        queue_name, ev_id, ev_time, ev_owner, ev_retry,
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
     );
-    return coalesce(ev_id, v_next_id);
+    if pgq._is_control(ev_type) and pg_has_role('pgq_admin', 'usage') then
+        perform pgq._prove_event(queue_name, v_id, ev_type);
+    end if;
+    return v_id;
 end;
 $$;

@@ -18,7 +18,30 @@ as $$
  * the other arrays.  The limit of events per transaction counts each event.  Rights and refused
  * events are those of pgq.insert_event().
  */
+declare
+    v_count int8 := cardinality(ev_types);
 begin
+    if pg_has_role('pgq_admin', 'usage')
+        and exists (select from unnest(ev_types) as t (type) where pgq._is_control(t.type))
+        and v_count = all (array[
+            cardinality(ev_datas),
+            coalesce(cardinality(ev_extra1s), v_count),
+            coalesce(cardinality(ev_extra2s), v_count),
+            coalesce(cardinality(ev_extra3s), v_count),
+            coalesce(cardinality(ev_extra4s), v_count)])
+    then
+        -- One by one: each control event is proven.  Arrays that do not fit are an error below.
+        perform pgq.insert_event(
+            queue_name, e.type, e.data, e.extra1, e.extra2, e.extra3, e.extra4)
+        from (
+            select *
+            from unnest(ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s)
+                with ordinality
+                as u (type, data, extra1, extra2, extra3, extra4, nr)
+            order by u.nr
+        ) as e;
+        return v_count;
+    end if;
     if pg_has_role('pgq_admin', 'usage')
         or not has_function_privilege(
             'pgq._produce_events(text,text[],text[],text[],text[],text[],text[])', 'execute')

@@ -51,6 +51,7 @@ begin
     delete from pgq.failed_queue where ev_queue = v_queue.queue_id;
     delete from pgq.delayed_event where ev_queue = v_queue.queue_id;
     delete from pgq.event_key where key_queue = v_queue.queue_id;
+    delete from pgq.control_event where ev_queue = v_queue.queue_id;
     execute 'drop sequence ' || pgq.quote_fqname(v_queue.queue_tick_seq);
     execute 'drop sequence ' || pgq.quote_fqname(v_queue.queue_event_seq);
     execute 'drop sequence if exists ' || pgq._way_seq(v_queue);

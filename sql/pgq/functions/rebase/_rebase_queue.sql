@@ -150,6 +150,8 @@ begin
     update pgq.queue
     set queue_switch_step1 = v_base,
         queue_switch_step2 = v_last,
+        -- Events of before have other ids than their proofs.
+        queue_proven_from = case when queue_proven_from is not null then i_limit end,
         -- After the ticks after which events were removed; null when there is none.
         queue_history_txid = (
             select max(t.new) + 1
@@ -157,6 +159,8 @@ begin
             where txid_snapshot_xmin(t.snap) < (i_queue).queue_history_txid
         )
     where queue_id = (i_queue).queue_id;
+
+    delete from pgq.control_event c where c.ev_queue = (i_queue).queue_id;
 
     drop table pg_temp.rebase_txid;
     drop table pg_temp.rebase_tick;

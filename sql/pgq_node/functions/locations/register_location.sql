@@ -43,8 +43,10 @@ begin
         select from pgq_node.node_info n
         where n.queue_name = i_queue_name and n.node_type = 'root')
     then
-        perform pgq._insert_event(i_queue_name, 'pgq.location-info', i_node_name,
-            i_queue_name, i_node_location, coalesce(i_dead, false)::text, null::text);
+        perform pgq._prove_event(i_queue_name,
+            pgq._insert_event(i_queue_name, 'pgq.location-info', i_node_name,
+                i_queue_name, i_node_location, coalesce(i_dead, false)::text, null::text),
+            'pgq.location-info');
     end if;
 
     select 200, 'Location registered' into ret_code, ret_note;

@@ -44,8 +44,10 @@ begin
     if exists (select from pgq_node.node_info n
                where n.queue_name = i_queue_name and n.node_type = 'root')
     then
-        perform pgq._insert_event(i_queue_name, 'pgq.unregister-location', i_node_name,
-            i_queue_name, null::text, null::text, null::text);
+        perform pgq._prove_event(i_queue_name,
+            pgq._insert_event(i_queue_name, 'pgq.unregister-location', i_node_name,
+                i_queue_name, null::text, null::text, null::text),
+            'pgq.unregister-location');
     end if;
 end;
 $$;

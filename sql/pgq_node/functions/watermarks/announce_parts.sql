@@ -45,8 +45,10 @@ begin
         order by s.queue_name
         for update of s
     loop
-        perform pgq._insert_event(i_combined_queue_name, 'pgq.tick-id', v_part.last_tick_id::text,
-            v_part.queue_name, null::text, null::text, null::text);
+        perform pgq._prove_event(i_combined_queue_name,
+            pgq._insert_event(i_combined_queue_name, 'pgq.tick-id', v_part.last_tick_id::text,
+                v_part.queue_name, null::text, null::text, null::text),
+            'pgq.tick-id');
         v_count := v_count + 1;
     end loop;
     select 200, format('Ticks of %s parts written', v_count) into ret_code, ret_note;

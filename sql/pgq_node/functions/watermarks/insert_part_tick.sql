@@ -31,8 +31,10 @@ begin
             into ret_code, ret_note;
         return;
     end if;
-    perform pgq._insert_event(i_combined_queue_name, 'pgq.tick-id', i_tick_id::text,
-        i_part_queue_name, null::text, null::text, null::text);
+    perform pgq._prove_event(i_combined_queue_name,
+        pgq._insert_event(i_combined_queue_name, 'pgq.tick-id', i_tick_id::text,
+            i_part_queue_name, null::text, null::text, null::text),
+        'pgq.tick-id');
     -- The line above locks the event tables, so the result stays valid.
     select n.node_type, q.queue_disable_insert into v_type, v_closed
     from pgq_node.node_info n join pgq.queue q on q.queue_name = n.queue_name

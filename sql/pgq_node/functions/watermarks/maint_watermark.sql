@@ -8,6 +8,7 @@ as $$
  * Publishes the global watermark of a root whose marker lags by five minutes or more.
  *
  * So it moves even if no worker runs on the root.  Always returns 0: no further call is due.
+ * A root that was upgraded proves its control events from the first call on.
  */
 begin
     perform 1
@@ -19,6 +20,9 @@ begin
     if found then
         perform pgq_node.set_global_watermark(i_queue_name, null::int8);
     end if;
+    perform pgq._expect_proofs(n.queue_name)
+    from pgq_node.node_info n
+    where n.queue_name = i_queue_name and n.node_type = 'root';
     return 0;
 end;
 $$;

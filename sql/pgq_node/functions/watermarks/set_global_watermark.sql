@@ -63,8 +63,10 @@ begin
     end if;
     perform pgq.register_consumer_at(i_queue_name, '.global_watermark', v_new);
     if v_type = 'root' then
-        perform pgq._insert_event(i_queue_name, 'pgq.global-watermark', v_new::text,
-            i_queue_name, null::text, null::text, null::text);
+        perform pgq._prove_event(i_queue_name,
+            pgq._insert_event(i_queue_name, 'pgq.global-watermark', v_new::text,
+                i_queue_name, null::text, null::text, null::text),
+            'pgq.global-watermark');
         update pgq_node.local_state
         set last_tick_id = v_new
         where queue_name = i_queue_name and consumer_name = v_worker;

@@ -1,0 +1,46 @@
+create or replace function pgq.accept_control_event(i_queue_name text, i_event_id int8)
+returns int4
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * Lets subscribers obey a control event that is not proven; returns 1, or 0 when it was already.
+ *
+ * For administrators, who have read the event and know that it is right.  LD005 when the queue
+ * has no such control event.
+ */
+declare
+    v_queue pgq.queue;
+    v_found int8;
+    v_count int4;
+begin
+    select * into v_queue from pgq.queue where queue_name = i_queue_name;
+    if not found then
+        perform pgq._raise_no_queue('Event queue not found', i_queue_name);
+    end if;
+    execute format(
+        'with found as ('
+        '   select ev_id, ev_txid, ev_type from %s where ev_id = $1 and pgq._is_control(ev_type)),'
+        ' accepted as ('
+        '   insert into pgq.control_event (ev_queue, ev_id, ev_txid, ev_type)'
+        '   select distinct $2, f.ev_id, f.ev_txid, f.ev_type from found f'
+        '   where not exists ('
+        '       select from pgq.control_event c'
+        '       where c.ev_queue = $2 and c.ev_id = f.ev_id and c.ev_txid = f.ev_txid'
+        '           and c.ev_type = f.ev_type)'
+        '   returning 1)'
+        ' select (select count(*) from found), (select count(*)::int4 from accepted)',
+        pgq.quote_fqname(v_queue.queue_data_pfx)
+    )
+    into v_found, v_count
+    using i_event_id, v_queue.queue_id;
+    if v_found = 0 then
+        raise exception using
+            errcode = 'LD005',
+            message = format('queue %s has no control event %s', i_queue_name, i_event_id),
+            hint = format('look for it: select * from %s where ev_id = %s',
+                v_queue.queue_data_pfx, i_event_id);
+    end if;
+    return v_count;
+end;
+$$;
