@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 from urllib.parse import urlencode
@@ -165,6 +165,10 @@ class MultiMaster(Handler):
     """A table that is written on several roots: of a row the newest version stays everywhere."""
 
     NAME: ClassVar[str] = "multimaster"
+    OF_LONDISTE_3: ClassVar[Mapping[str, str]] = {
+        "*": f"{_MERGE} takes timefield only; for a function of your own: --handler multimaster"
+        " --handler-arg timefield=… --handler-arg func_name=… --handler-arg func_conf='a=1&b=2'",
+    }
 
     timefield: str = option(help="the column that says when a row was written last")
     func_name: str = option(

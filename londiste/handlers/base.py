@@ -107,10 +107,13 @@ class Handler:
     field its description.  Options without default must be given.
 
     NAME -- in commands and in the database; ALIASES -- older names.
+    OF_LONDISTE_3 -- what to write instead where Londiste 3 took an option, or took it from
+        elsewhere: a hint by option, '*' for all others.
     """
 
     NAME: ClassVar[str] = ""
     ALIASES: ClassVar[tuple[str, ...]] = ()
+    OF_LONDISTE_3: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def configure(cls, settings: Mapping[str, str]) -> None:

@@ -245,6 +245,10 @@ class Dispatch(Handler):
     """Writes rows into partitions by time, made as they are needed, or into one table."""
 
     NAME: ClassVar[str] = "dispatch"
+    OF_LONDISTE_3: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("key", "hash_key", "hash_expr", "disable_replay"),
+        "leave it out: dispatch takes every row; a branch above hands a part on by handler shard",
+    )
 
     table_mode: TableMode = option(
         TableMode.PART, help="part: into partitions; direct: into the table; ignore: nowhere"

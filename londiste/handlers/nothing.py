@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,6 +41,10 @@ class QueueTable(Handler):
     """An INSERT on the root becomes an event and no row; nothing is stored or applied anywhere."""
 
     NAME: ClassVar[str] = "qtable"
+    OF_LONDISTE_3: ClassVar[Mapping[str, str]] = {
+        "queue": "on a leaf whose own queue is to get the events: --handler qsplitter"
+        " --handler-arg queue=…; else --handler qtable without it",
+    }
 
     def wants(self) -> Wants:
         return Wants(stored=False)

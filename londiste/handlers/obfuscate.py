@@ -100,6 +100,10 @@ class Obfuscate(Handler):
     """Keeps, leaves out or hashes each column, inside of JSON too, before rows come here."""
 
     NAME: ClassVar[str] = "obfuscate"
+    OF_LONDISTE_3: ClassVar[Mapping[str, str]] = {
+        "rules": "with the table's rules of the file obfuscator_map, as JSON: --handler obfuscate"
+        ' --handler-arg \'rules={"id": "keep", "mail": "hash"}\'',
+    }
 
     #: From the settings of this process.
     secret: ClassVar[str] = ""

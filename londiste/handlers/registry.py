@@ -52,6 +52,14 @@ LIST = "__londiste_handlers__"
 _OTHERS = "londiste.handlers."
 
 
+#: Where each of ``OF_LONDISTE_3`` has its line.
+_PAGE = "from Londiste 3: docs/howto/coming-from-londiste.md#handler-arguments"
+
+
+#: What any handler could have there.
+_EVERYWHERE = {"encoding": "leave it out: texts come in the encoding of this node's database"}
+
+
 @dataclass(frozen=True)
 class Option:
     """One option of a handler, for people; ``default`` is None when it must be given."""
@@ -189,20 +197,23 @@ def make(stored: str) -> Handler:
 def _make(kind: type[Handler], pairs: Mapping[str, str]) -> Handler:
     hints = get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}
+    before = kind.OF_LONDISTE_3
     for key in pairs:
         if key not in fields:
             some = ", ".join(fields) or "none"
+            instead = before.get(key) or _EVERYWHERE.get(key) or before.get("*", "")
             raise BadOption(
                 f"handler {kind.NAME} has no option {key}",
-                detail=f"its options: {some}",
-                hint=f"londiste show-handlers {kind.NAME}",
+                detail=f"its options: {some}" + (f"; {_PAGE}" if instead else ""),
+                hint=instead or f"londiste show-handlers {kind.NAME}",
             )
     for name, field in fields.items():
         if _required(field) and name not in pairs:
+            instead = before.get(name, "")
             raise BadOption(
                 f"handler {kind.NAME} needs the option {name}",
-                detail=str(field.metadata.get("help", "")),
-                hint=f"--handler {kind.NAME} --handler-arg {name}=…",
+                detail=str(field.metadata.get("help", "")) + (f"; {_PAGE}" if instead else ""),
+                hint=instead or f"--handler {kind.NAME} --handler-arg {name}=…",
             )
     values = {key: _value(kind, key, hints[key], text) for key, text in pairs.items()}
     return kind(**values)

@@ -6,6 +6,7 @@ and compare.  With another number of parts rows move, so the table is copied aga
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,6 +21,12 @@ class Shard(Handler):
 
     NAME: ClassVar[str] = "shard"
     ALIASES: ClassVar[tuple[str, ...]] = ("part",)
+    OF_LONDISTE_3: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("nr", "count"),
+        "with the node's numbers of partconf.conf: --handler shard --handler-arg key=…"
+        " --handler-arg nr=0 --handler-arg count=4 --handler-arg hash_func=partconf.get_hash_raw;"
+        " on the root without --handler",
+    )
 
     nr: int = option(help="this node's part, from 0 on")
     count: int = option(help="how many parts there are: 1, 2, 4, 8, …")

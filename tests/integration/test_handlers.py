@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from londiste.cascade.types import NodeType
-from tests.fix_line import Line, LineNode
+from londiste.handlers import registry
+from tests.fix_line import Command, Line, LineNode
 
 SCHEMA = "create table a (id int primary key, v text); create table b (id int primary key);"
 
@@ -172,3 +175,75 @@ def test_nobody_can_copy_from_a_branch_that_keeps_no_rows(
     assert done.code == 3
     assert "keeps no rows" in done.err
     must(line, below, "add-table", "a", "--expect-sync")
+
+
+@pytest.mark.parametrize(
+    ("handler", "arguments", "instead"),
+    [
+        ("shard", ["key=id"], "--handler-arg nr=0 --handler-arg count=4"),
+        ("part", ["hash_key=id", "nr=0"], "hash_func=partconf.get_hash_raw"),
+        ("obfuscate", [], "--handler-arg 'rules={"),
+        ("qtable", ["queue=mails"], "--handler qsplitter --handler-arg queue="),
+        ("multimaster", ["timefield=at", "ignore=a"], "--handler-arg func_conf="),
+        ("dispatch", ["hash_key=id"], "handler shard"),
+        ("bulk_daily_event", ["key=id"], "handler shard"),
+        ("londiste", ["encoding=latin1"], "leave it out"),
+        ("dispatch", ["encoding=latin1"], "leave it out"),
+        ("multimaster", ["timefield=at", "encoding=latin1"], "leave it out"),
+    ],
+)
+def test_arguments_of_londiste_3_that_are_none_here_are_refused_with_what_to_write(
+    line: Line,
+    nodes: tuple[LineNode, LineNode],
+    command: Command,
+    handler: str,
+    arguments: list[str],
+    instead: str,
+) -> None:
+    root, leaf = nodes
+    line.add(root, "a")
+    given = [word for argument in arguments for word in ("--handler-arg", argument)]
+    done = command(leaf, "add-table", "a", "--handler", handler, *given)
+    assert done.code == 2
+    hint = done.err.partition("hint: ")[2]
+    assert instead in hint
+    assert "docs/howto/coming-from-londiste.md#handler-arguments" in done.err
+    assert not leaf.database.value("select count(*) from londiste.table_info where local")
+
+
+def test_every_argument_of_the_page_is_refused_where_it_says_so() -> None:
+    page = Path("docs/howto/coming-from-londiste.md").read_text(encoding="utf-8")
+    table = page.partition("### Handler arguments")[2].partition("\n## ")[0]
+    for name in registry.names():
+        for argument in registry.find(name).OF_LONDISTE_3:
+            words = (f"`{argument}=", f"`'{argument}=")
+            assert "other arguments" in table if argument == "*" else any(w in table for w in words)
+
+
+def test_what_the_hint_says_of_shard_is_taken(
+    line: Line, nodes: tuple[LineNode, LineNode], command: Command
+) -> None:
+    root, leaf = nodes
+    line.add(root, "a")
+    leaf.database.execute(
+        "create schema partconf; create function partconf.get_hash_raw(int4) returns int4"
+        " language sql immutable as 'select $1'"
+    )
+    root.database.execute(
+        "create schema partconf; create function partconf.get_hash_raw(int4) returns int4"
+        " language sql immutable as 'select $1'; insert into a select generate_series(1, 8)"
+    )
+    hint = command(
+        leaf, "add-table", "a", "--handler", "shard", "--handler-arg", "key=id"
+    ).err.partition("partconf.conf: ")[2]
+    words = hint.partition(";")[0].replace("key=…", "key=id").split()
+    done = command(leaf, "add-table", "a", *words)
+    assert done.code == 0, done.err
+    line.start(leaf)
+    line.wait(
+        lambda: (
+            line.tick(),
+            leaf.database.execute("select id from a order by id") == [(4,), (8,)],
+        )[1],
+        "the copy of one part",
+    )
