@@ -250,7 +250,9 @@ def _below(sites: Sites, node: NewNode, provider: str, existing: NodeInfo | None
         )
     return [
         *steps,
-        RegisterSubscriber(way.provider.name, provider, node.queue, node.name, node.worker),
+        RegisterSubscriber(
+            way.provider.name, provider, node.queue, node.name, node.worker, way.root_dsn
+        ),
         RegisterLocations(node.name, node.dsn, node.queue, tuple(locations.values())),
         CreateNode(node, way.provider.name, provider),
     ]
@@ -380,6 +382,7 @@ class RegisterSubscriber:
     queue: str
     name: str
     worker: str
+    root_dsn: str = field(repr=False)
 
     def describe(self) -> str:
         return f"{self.provider}: register {self.name} as subscriber, with worker {self.worker}"
@@ -391,8 +394,11 @@ class RegisterSubscriber:
         )
 
     def run(self, sites: Sites) -> None:
+        newest = queues.newest_event(sites.at(self.root_dsn), self.queue)
         with sites.transaction(self.dsn) as conn:
             nodes.register_subscriber(conn, self.queue, self.name, self.worker)
+            # The provider may yet hear that an earlier node of this name was dropped.
+            nodes.set_subscriber_since(conn, self.queue, self.name, newest)
 
 
 @dataclass(frozen=True)

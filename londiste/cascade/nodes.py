@@ -161,6 +161,11 @@ def unregister_location(conn: Connection, queue: str, node: str) -> None:
     call.ret(conn, "pgq_node.unregister_location", queue, node)
 
 
+def follow_unregister_location(conn: Connection, queue: str, node: str, event: int) -> None:
+    """The same as an event asks for it, but for a subscriber that was made after the event."""
+    call.ret(conn, "pgq_node.unregister_location", queue, node, event)
+
+
 def get_queue_locations(conn: Connection, queue: str) -> list[Member]:
     """The nodes of a queue that the database has heard of, by name."""
     return [
@@ -178,6 +183,11 @@ def register_subscriber(
     """Lets a node read from this one, from ``tick`` or the global watermark on; the latter."""
     answer = call.ret(conn, "pgq_node.register_subscriber", queue, node, worker, tick)
     return int(answer.row["global_watermark"])
+
+
+def set_subscriber_since(conn: Connection, queue: str, node: str, event: int) -> None:
+    """Notes that a subscriber was made after this event of the root."""
+    call.ret(conn, "pgq_node.set_subscriber_since", queue, node, event)
 
 
 def unregister_subscriber(conn: Connection, queue: str, node: str) -> None:

@@ -104,6 +104,17 @@ def take_ids(conn: Connection, queue: str, count: int) -> list[int]:
     return [int(row[0]) for row in rows]
 
 
+def newest_event(conn: Connection, queue: str) -> int:
+    """The number of the newest event; every later one has a higher number."""
+    try:
+        row = conn.execute(query("newest_event"), {"queue": queue}).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    if row is None:
+        raise UnknownQueue(f"no queue {queue}", hint="londiste queue list")
+    return int(row[0])
+
+
 def event_count(conn: Connection, queue: str) -> int:
     """How many events the tables of the queue hold, read or not; counts them one by one."""
     try:

@@ -64,7 +64,7 @@ class SystemEvents:
                     dead=event.extra3 == "true",
                 )
             case "pgq.unregister-location":
-                self._forget_node(self._data(event))
+                self._forget_node(self._data(event), event.event_id)
             case "pgq.global-watermark":
                 if self.node_type is NodeType.BRANCH and not self.own_watermark:
                     nodes.set_global_watermark(self.conn, self.queue, self._number(event))
@@ -99,10 +99,10 @@ class SystemEvents:
             case _:
                 raise self._wrong(event, "this version does not know it")
 
-    def _forget_node(self, name: str) -> None:
+    def _forget_node(self, name: str, event: int) -> None:
         try:
             with self.conn.transaction():
-                nodes.unregister_location(self.conn, self.queue, name)
+                nodes.follow_unregister_location(self.conn, self.queue, name, event)
         except StateError:
             # The message is about an earlier node with the name of this one, or of its provider: a
             # new node starts at the global watermark, before the message that dropped the old one.

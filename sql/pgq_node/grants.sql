@@ -25,5 +25,6 @@ grant execute on function
     pgq_node.get_consumer_hold(text, text),
     pgq_node.register_subscriber(text, text, text, int8),
     pgq_node.unregister_subscriber(text, text),
+    pgq_node.set_subscriber_since(text, text, int8),
     pgq_node.set_subscriber_watermark(text, text, int8)
 to pgq_reader, pgq_writer;

@@ -58,3 +58,33 @@ def test_consumers_of_copies_go_with_a_node_of_which_the_provider_hears_later(li
         "select consumer_name from pgq.get_consumer_info() where consumer_name like 'leaf%'"
     )
     assert left == []
+
+
+def test_a_provider_that_hears_late_of_the_drop_keeps_the_new_node_of_that_name(
+    line: Line,
+) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    branch = line.node("branch", NodeType.BRANCH, root, schema=SCHEMA)
+    line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA)
+    line.add(root, "t")
+    line.add(branch, "t")
+    line.tick()
+    line.once(branch)
+    assert line.run(root, "drop-node", "leaf").code == 0
+    again = line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA)
+    line.add(again, "t")
+    root.database.execute("insert into t values (1, 'a')")
+    tick = line.tick()
+    line.once(branch)
+    line.once(again)
+    assert line.position(again) >= tick
+    assert line.error(again) is None
+    assert again.database.execute("select * from t") == [(1, "a")]
+    # The same node, dropped for good while its provider does not hear it.
+    root.database.execute("select pgq_node.unregister_location(%s, 'leaf')", QUEUE)
+    line.tick()
+    line.once(branch)
+    left = branch.database.execute(
+        "select consumer_name from pgq.get_consumer_info() where consumer_name like '%leaf%'"
+    )
+    assert left == []

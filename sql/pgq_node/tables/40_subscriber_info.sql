@@ -3,6 +3,7 @@ create table pgq_node.subscriber_info (
     subscriber_node text not null,
     worker_name     text,
     watermark_name  text,
+    since_event     int8,
 
     constraint subscriber_info_pkey primary key (queue_name, subscriber_node),
     constraint subscriber_info_queue_fkey foreign key (queue_name)
@@ -21,3 +22,5 @@ comment on column pgq_node.subscriber_info.subscriber_node is 'name of the readi
 comment on column pgq_node.subscriber_info.worker_name is 'its consumer on our queue';
 comment on column pgq_node.subscriber_info.watermark_name is
     'consumer that never reads: it pins what the subscriber and everything below it still need';
+comment on column pgq_node.subscriber_info.since_event is
+    'newest event of the root when the node was made: messages before it are about an earlier node of that name';

@@ -51,3 +51,33 @@ begin
     end if;
 end;
 $$;
+
+create or replace function pgq_node.unregister_location(
+    i_queue_name text,
+    i_node_name text,
+    i_event_id int8,
+    out ret_code int4,
+    out ret_note text)
+returns record
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+as $$
+/*
+ * The same, as event i_event_id of the root asks for it.
+ *
+ * 201 a node of that name was made below this one after the event: it stays.
+ */
+begin
+    perform 1 from pgq_node.subscriber_info s
+    where s.queue_name = i_queue_name
+        and s.subscriber_node = i_node_name
+        and s.since_event > i_event_id;
+    if found then
+        select 201, 'Node was made again: ' || i_node_name into ret_code, ret_note;
+        return;
+    end if;
+    select u.ret_code, u.ret_note into ret_code, ret_note
+    from pgq_node.unregister_location(i_queue_name, i_node_name) as u;
+end;
+$$;
