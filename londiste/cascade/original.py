@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from psycopg import conninfo
+
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites
 from londiste.cascade.types import NodeType
-from londiste.db.connection import Connection, masked, place
+from londiste.db.connection import Connection, place
 from londiste.errors import InstallError, NodeUnreachable
 from londiste.install import ledger
 from londiste.pgq import continuity
@@ -25,8 +27,15 @@ def require_adopted(conn: Connection, name: str) -> None:
         raise InstallError(
             f"node {name} has the schemas of Londiste 3: no worker of ours can read from it",
             detail=f"{place(conn.info.dsn)}; nothing was changed",
-            hint=f'londiste install --adopt --db "{masked(conn.info.dsn)}"',
+            hint=f'londiste install --adopt --db "{_short(conn.info.dsn)}"',
         )
+
+
+def _short(dsn: str) -> str:
+    """A connection string without what only this session needs."""
+    known = ("service", "host", "port", "dbname", "user")
+    parts = conninfo.conninfo_to_dict(dsn)
+    return conninfo.make_conninfo(**{key: parts[key] for key in known if parts.get(key)})
 
 
 def originals(sites: Sites, conn: Connection, queue: str, *, adopted: bool) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from londiste.cascade import nodes
 from londiste.cascade.plan import Sites
+from londiste.cascade.switching import operation
 from londiste.cascade.switching.scene import Scene, Warn
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
@@ -156,6 +157,7 @@ def check(
     """
     new, queue = scene.place(name), scene.queue
     here = sites.at(new.dsn)
+    operation.require_notes(here, name)
     answers = scene.answers(old)
     there = sites.at(scene.place(old).dsn) if answers else None
     feeds = rerouted.Feeds(sites, scene, lost_root=None if answers else old)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
-from londiste.cascade import nodes
+from londiste.cascade import nodes, original
 from londiste.cascade.create import RegisterLocation
 from londiste.cascade.plan import Sites, Step
 from londiste.cascade.switching.operation import Kind
@@ -293,6 +293,7 @@ def _move(
     sites: Sites, scene: Scene, info: NodeInfo, new: str, again: Sequence[Step], timeout: float
 ) -> list[Step]:
     place, queue = scene.place(info.name), scene.queue
+    original.require_adopted(sites.at(scene.place(new).dsn), new)
     return [
         known_at(scene, info.name, new),
         SetPaused(place, queue, info.worker, True, timeout),
