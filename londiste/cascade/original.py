@@ -35,7 +35,7 @@ def _short(dsn: str) -> str:
     """A connection string without what only this session needs."""
     known = ("service", "host", "port", "dbname", "user")
     parts = conninfo.conninfo_to_dict(dsn)
-    return conninfo.make_conninfo(**{key: parts[key] for key in known if parts.get(key)})
+    return conninfo.make_conninfo("", **{k: str(parts[k]) for k in known if parts.get(k)})
 
 
 def originals(sites: Sites, conn: Connection, queue: str, *, adopted: bool) -> list[str]:

@@ -242,6 +242,83 @@ def test_a_script_that_gives_other_values_on_each_node_is_refused(
     assert tree.execute("vol.sql", text).code == 0
 
 
+INSIDES = """
+create table s (id int primary key, v text default my_stable(), at timestamptz);
+create table made (id int primary key, at timestamptz);
+create function touch() returns trigger language plpgsql as $$
+    begin new.at := clock_timestamp(); return new; end $$;
+create trigger touch before insert or update on made for each row execute function touch();
+create table ups (like made including all);
+create trigger ups before update on ups for each row execute function touch();
+create function writes() returns int language sql as $$ insert into t values (1, my_stable()) $$;
+create function clean() returns void language sql as $$ insert into t values (1, 'x') $$;
+create procedure does() language plpgsql as $$ begin perform clean(); perform my_stable(); end $$;
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("update t set v = my_stable()", "my_stable(), which calls now()"),
+        ("update t set v = outer_one()", "outer_one(), which calls now()"),
+        ("insert into t select 1, my_clock()", "my_clock()"),
+        ("insert into s (id) values (1)", "the default of column v"),
+        ("insert into made values (1, null)", "trigger touch, which calls clock_timestamp()"),
+        ("with x as (select 1 as n) update made set at = null from x", "trigger touch, which"),
+        (
+            "insert into ups values (1, null) on conflict (id) do update set at = null",
+            "trigger ups, which calls",
+        ),
+        ("select writes()", "writes(), which calls now()"),
+        ("call does()", "does(), which calls now()"),
+        ("do $$ begin insert into t values (1, my_stable()); end $$", "do(), which calls now()"),
+        ("create table copied as select my_stable() as v", "my_stable(), which calls now()"),
+    ],
+)
+def test_what_functions_and_triggers_do_inside_is_refused_too(
+    tree: Tree, text: str, said: str
+) -> None:
+    functions = """
+        create function my_stable() returns text language sql stable as $$ select now()::text $$;
+        create function my_clock() returns text language plpgsql as
+            $$ begin return localtimestamp; end $$;
+        create function outer_one() returns text language plpgsql stable as
+            $$ begin return my_stable(); end $$;
+    """
+    for node in tree.nodes:
+        node.database.execute(functions)
+        node.database.execute(INSIDES.replace("returns int", "returns void"))
+    refused = tree.execute("in.sql", text)
+    assert refused.code == 2
+    assert f"other values on each node: {said}" in refused.err
+    assert tree.execute("in.sql", text, "--volatile").code == 0
+
+
+def test_functions_and_triggers_that_do_the_same_everywhere_need_no_option(tree: Tree) -> None:
+    for node in tree.nodes:
+        node.database.execute(
+            "create function quiet() returns trigger language plpgsql as $$ begin"
+            " perform pg_notify('x', new.id::text); new.v := upper(new.v); return new; end $$;"
+            "create trigger quiet before insert or update on t for each row"
+            " execute function quiet();"
+            "create function fixed(int) returns text language sql immutable as"
+            " $$ select 'v' || $1 $$;"
+            "create function clean() returns void language sql as"
+            " $$ insert into t values (1, fixed(1)) $$;"
+            "create function later() returns timestamptz language sql as $$ select now() $$;"
+            "create table d (id int primary key, v text default fixed(2))"
+        )
+    tree.fine("clean.sql", "select clean(); insert into d (id) values (1); select later();")
+    tree.fine(
+        "new.sql",
+        "create table new (a int, b int generated always as (a + 1) stored,"
+        " at timestamptz default now())",
+    )
+    tree.fine("more.sql", "update t set v = fixed(3); do $$ begin update t set v = v; end $$")
+    tree.catch_up()
+    assert tree.rows("select id, v from t") == [(1, "V3")]
+
+
 def test_a_script_with_the_same_values_everywhere_needs_no_option(tree: Tree) -> None:
     tree.fine(
         "same.sql",

@@ -111,7 +111,7 @@ def split(script: str) -> list[Statement]:
             hint="save it as text in UTF-8",
         )
     statements: list[Statement] = []
-    for words in _cut(_words(script)):
+    for words in _cut(words_of(script)):
         start, end = words[0].start, words[-1].end
         statement = Statement(
             script[start:end], len(statements) + 1, _line(script, start), tuple(words)
@@ -121,7 +121,8 @@ def split(script: str) -> list[Statement]:
     return statements
 
 
-def _words(script: str) -> list[Word]:
+def words_of(script: str) -> list[Word]:
+    """The tokens of a script.  Raises BadOption."""
     try:
         tokens = _Tokenizer().tokenize(script)
     except SqlglotError as error:

@@ -8,22 +8,19 @@ an ALTER TABLE that computes values must not call functions such as ``now()``, `
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption
+from londiste.replication.scripts.insides import KEYWORDS, called, look
 from londiste.replication.scripts.kinds import Part
 from londiste.replication.scripts.split import Statement, Word
 
-#: Keywords that are a function without parentheses.
-_KEYWORDS = frozenset(
-    {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
-)
-#: Words before a parenthesis that are no function.
-_NO_CALLS = frozenset({"values", "in", "using", "default", "and", "or", "not", "set", "on", "as"})
 _WRITES = ("insert", "update", "delete", "merge", "with")
+#: Statements that write rows only if a function of theirs does.
+_CALLS = ("select", "call", "do", "values")
 
 
 def require_same_everywhere(conn: Connection, parts: Sequence[Part]) -> None:
@@ -33,9 +30,16 @@ def require_same_everywhere(conn: Connection, parts: Sequence[Part]) -> None:
     """
     for part in parts:
         for statement in part.statements:
-            if not evaluates(statement):
-                continue
-            found = sorted({*_volatile(conn, calls(statement)), *_defaults(conn, statement)})
+            if evaluates(statement):
+                found = sorted(
+                    {
+                        *_volatile(conn, calls(statement)),
+                        *_defaults(conn, statement),
+                        *_triggers(conn, statement),
+                    }
+                )
+            else:
+                found = _called_alone(conn, statement)
             if found:
                 raise BadOption(
                     f"script {part.name}, line {statement.line}: other values on each node:"
@@ -52,9 +56,21 @@ def evaluates(statement: Statement) -> bool:
     words = statement.words
     if any(statement.begins(word) for word in _WRITES):
         return True
+    if statement.begins("create"):
+        return any(a.is_("table") for a in words[1:4]) and _as_query(words)
     if not statement.begins("alter", "table"):
         return False
     return _adds_column(words) or any(word.is_("using") for word in words)
+
+
+def _as_query(words: Sequence[Word]) -> bool:
+    """Whether a query tells the rows of a table that is made: AS outside of parentheses."""
+    depth = 0
+    for word in words:
+        depth += {"(": 1, ")": -1}.get(word.text, 0) if word.kind == "sign" else 0
+        if word.is_("as") and not depth:
+            return True
+    return False
 
 
 def _adds_column(words: Sequence[Word]) -> bool:
@@ -67,14 +83,11 @@ def _adds_column(words: Sequence[Word]) -> bool:
 def calls(statement: Statement) -> set[str]:
     """Names of functions that it calls, as far as they can be told without a parser."""
     words = _computing(statement)
-    found = {word.text for word in words if word.kind == "word" and word.text in _KEYWORDS}
+    found = called(words)
     if statement.begins("alter") and _adds_column(words):
         # The rows that are there are numbered in the order of each node's file.
         numbered = ("serial", "bigserial", "smallserial", "identity")
         found |= {"nextval" for word in words if word.is_(*numbered)}
-    for name, sign in itertools.pairwise(words):
-        if sign.text == "(" and name.names and not name.is_(*_NO_CALLS):
-            found.add(name.text)
     return found
 
 
@@ -106,32 +119,112 @@ def _ends_action(words: Sequence[Word], at: int) -> bool:
 def _volatile(conn: Connection, names: set[str]) -> list[str]:
     if not names:
         return []
-    rows = conn.execute(query("volatile_functions"), {"names": sorted(names)})
-    return [f"{row[0]}()" for row in rows] + sorted(names & _KEYWORDS)
+    rows = conn.execute(query("volatile_functions"), {"names": sorted(names)}).fetchall()
+    plain = {row[0] for row in rows}
+    # One that is declared as stable or immutable.
+    inside = look(conn, names - plain).varies
+    return [*(f"{name}()" for name in plain), *_told(inside), *(names & KEYWORDS)]
+
+
+def _told(varies: Mapping[str, str]) -> list[str]:
+    """Functions, and what each calls."""
+    return [f"{name}(), which calls {inner}" + _brackets(inner) for name, inner in varies.items()]
+
+
+def _brackets(name: str) -> str:
+    return "" if name in KEYWORDS else "()"
+
+
+def _called_alone(conn: Connection, statement: Statement) -> list[str]:
+    """Functions that write rows, called by a statement that writes none itself."""
+    if not any(statement.begins(word) for word in _CALLS):
+        return []
+    texts = [word.text for word in statement.words if word.kind == "string"]
+    inside = look(conn, calls(statement), texts if statement.begins("do") else ())
+    return sorted(_told(inside.varies)) if inside.writes else []
+
+
+def _targets(statement: Statement) -> list[tuple[str, TableName, int]]:
+    """The tables that a statement writes to: what is done, which, where the words go on."""
+    words = statement.words
+    found: list[tuple[str, TableName, int]] = []
+    for number, word in enumerate(words):
+        into = {"insert": "into", "merge": "into", "delete": "from"}.get(word.text)
+        if word.kind != "word" or (into is None and word.text != "update"):
+            continue
+        if number and words[number - 1].is_("do") and found:
+            found.append((word.text, found[-1][1], number + 1))
+            continue
+        if number and words[number - 1].is_("for", "key", "on", "then"):
+            continue
+        at = number + 1
+        if into is not None:
+            if at >= len(words) or not words[at].is_(into):
+                continue
+            at += 1
+        if at < len(words) and words[at].is_("only"):
+            at += 1
+        if at >= len(words) or not words[at].names:
+            continue
+        name, at = [words[at].text], at + 1
+        while at + 1 < len(words) and words[at].text == "." and words[at + 1].names:
+            name.append(words[at + 1].text)
+            at += 2
+        table = TableName(*name) if len(name) == 2 else TableName("public", name[-1])
+        found.append((word.text, table, at))
+    return found
+
+
+def _triggers(conn: Connection, statement: Statement) -> list[str]:
+    """Triggers of the written tables that give other values on each node."""
+    found = []
+    for op, table, _ in _targets(statement):
+        rows = conn.execute(
+            query("fired_triggers"), {"schema": table.schema, "name": table.name, "op": op}
+        ).fetchall()
+        varies = look(conn, {row[1] for row in rows}).varies
+        found += [
+            f"trigger {name}, which calls {varies[function]}{_brackets(varies[function])}"
+            for name, function in rows
+            if function in varies
+        ]
+    return found
 
 
 def _defaults(conn: Connection, statement: Statement) -> list[str]:
     """Volatile defaults of columns that an INSERT leaves out."""
-    words = statement.words
-    if not statement.begins("insert", "into"):
-        return []
-    name, at = [words[2].text], 3
-    while at + 1 < len(words) and words[at].text == "." and words[at + 1].names:
-        name.append(words[at + 1].text)
+    found: list[str] = []
+    for op, table, at in _targets(statement):
+        given = _given(statement.words, at) if op == "insert" else None
+        if given is None:
+            continue
+        rows = conn.execute(
+            query("volatile_defaults"),
+            {"schema": table.schema, "name": table.name, "given": given},
+        ).fetchall()
+        found += [
+            f"the default of column {name}"
+            for name, function, certain in rows
+            if certain or (function is not None and _volatile(conn, {function}))
+        ]
+    return found
+
+
+def _given(words: Sequence[Word], at: int) -> list[str] | None:
+    """The columns that an INSERT names behind its table; None when it names none.
+
+    Without names all columns are given, or the last ones are left out: not known here.
+    """
+    if at < len(words) and words[at].is_("as"):
         at += 2
-    given: list[str] = []
-    if at < len(words) and words[at].text == "(":
-        for word in words[at + 1 :]:
-            if word.text == ")":
-                break
-            if word.names:
-                given.append(word.text)
-    elif not (at < len(words) and words[at].is_("default")):
-        # Without names all columns are given, or the last ones are left out: not known here.
+    if at < len(words) and words[at].is_("default"):
         return []
-    table = TableName(*name) if len(name) == 2 else TableName("public", name[-1])
-    rows = conn.execute(
-        query("volatile_defaults"),
-        {"schema": table.schema, "name": table.name, "given": given},
-    )
-    return [f"the default of column {row[0]}" for row in rows]
+    if at >= len(words) or words[at].text != "(" or words[at + 1].is_("select", "with", "values"):
+        return None
+    given: list[str] = []
+    for word in words[at + 1 :]:
+        if word.text == ")":
+            break
+        if word.names:
+            given.append(word.text)
+    return given
