@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.cascade import nodes
-from londiste.cascade.types import NodeType
+from londiste.cascade.types import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
@@ -17,7 +17,7 @@ from londiste.errors import from_database
 from londiste.monitor.captures import CaptureFacts
 from londiste.replication import forms, tables
 from londiste.replication.triggers import after_rename
-from londiste.replication.types import ReplicatedTable
+from londiste.replication.types import TRIGGERS, ReplicatedTable
 
 #: Their length is in their head: it is known without reading the value.
 _LENGTH_TYPES = ("text", "character varying", "bytea")
@@ -49,7 +49,8 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
                 captures=node.type is not NodeType.LEAF,
                 trigger=how.trigger,
                 lost=lost.get(str(table.name), ""),
-                renamed=_renamed(table, renamed.get(table.name)),
+                renamed=_renamed(table, renamed.get(table.name), node, how),
+                events_lost=_new_name(node, how),
                 stale=stale.pop(name, ""),
                 there=shape is not None,
                 key=shape.key if shape else (),
@@ -64,8 +65,19 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     return facts
 
 
-def _renamed(table: ReplicatedTable, now: TableName | None) -> str:
-    return "" if now is None else f"{now}: {after_rename(table.name, table.dest, now)}"
+def _renamed(
+    table: ReplicatedTable, now: TableName | None, node: NodeInfo, how: forms.Capturing
+) -> str:
+    if now is None:
+        return ""
+    root, lost = node.type is NodeType.ROOT, _new_name(node, how)
+    return f"{now}: {after_rename(table.name, table.dest, now, root=root, lost=lost)}"
+
+
+def _new_name(node: NodeInfo, how: forms.Capturing) -> bool:
+    """Whether events of a table that is renamed carry its new name: a compatible trigger's do."""
+    compatible = how.trigger in TRIGGERS and how.trigger != "capture"
+    return compatible and node.type is not NodeType.LEAF
 
 
 def _unclear(shape: TableShape) -> tuple[str, ...]:

@@ -23,7 +23,8 @@ class CaptureFacts:
 
     captures -- whether this node captures (root and branch do, a leaf refuses writes).
     trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
-    renamed -- what to do, of a table that has another name now.
+    renamed -- what to do, of a table that has another name now; events_lost -- its events carry
+        that name.
     lost -- why nothing is captured any more; stale -- what does not fit, and what to run.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
     unclear -- key columns whose text does not tell whether two are equal.
@@ -37,6 +38,7 @@ class CaptureFacts:
     trigger: str = "capture"
     lost: str = ""
     renamed: str = ""
+    events_lost: bool = False
     stale: str = ""
     there: bool = True
     key: tuple[str, ...] = ("id",)
@@ -65,8 +67,12 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 Severity.CRITICAL,
                 "renamed",
                 f"it has the name {one.renamed.partition(': ')[0]} now",
-                "its capture follows it, and events carry the old name; what names the table here"
-                " does not find it",
+                "its events carry the new name, which no node below takes: rows are missing there"
+                if one.events_lost
+                else "its capture follows it, and events carry the old name; what names the table"
+                " here does not find it"
+                if one.captures
+                else "events carry the old name, and the worker stands still before the first one",
                 one.renamed.partition(": ")[2],
             )
         )

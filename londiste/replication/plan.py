@@ -333,12 +333,26 @@ def _changed(rows: RowSet, change: RowFunction) -> RowSet:
     return replace(rows, lines=lines, packs=[], alike=False)
 
 
-def missing_table(event: int, source: TableName, dest: TableName, *, node: str) -> EventError:
-    """What to say of events of a table that this node does not have."""
+def missing_table(
+    event: int,
+    source: TableName,
+    dest: TableName,
+    *,
+    node: str,
+    renamed: tuple[TableName, str] | None = None,
+) -> EventError:
+    """What to say of events of a table that this node does not have.
+
+    renamed -- its other name here, and what gives it the old one again.
+    """
+    gone = f"cannot be applied on node {node}: table {dest} is not there"
+    hint = f"create the table, or stop replicating it: londiste remove-table {dest}"
+    if renamed is not None:
+        gone += f", it has the name {renamed[0]} now"
+        hint = renamed[1]
     return EventError(
-        f"event {event} of table {source}"
-        f" cannot be applied on node {node}: table {dest} is not there",
-        hint=f"create the table, or stop replicating it: londiste remove-table {dest}",
+        f"event {event} of table {source} {gone}",
+        hint=hint,
         event_id=event,
         finding=Finding("structure", table=str(source)),
     )

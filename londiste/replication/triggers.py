@@ -65,6 +65,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
         for kind, table, _ in conn.execute(query("table_doubts"), {"queue": queue}).fetchall()
         if kind == "partition-names"
     }
+    captures = node.type is not NodeType.LEAF
     result = []
     for table in _chosen(conn, queue, names):
         kind = captured.get(table.dest, forms.Capturing("none")).trigger
@@ -72,8 +73,19 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
         ours = [one for one in found if one.function.startswith(_SCHEMAS)]
         mend = f"londiste triggers --restore {table.name}"
         if table.name in renamed:
-            why = f"the table has the name {renamed[table.name]} now: its events carry the old one"
-            mend = after_rename(table.name, table.dest, renamed[table.name])
+            now = renamed[table.name]
+            gone = kind in TRIGGERS and kind != "capture"
+            what = "its events carry the old one" if captures else "its events are not applied"
+            if captures and gone:
+                what = "its events carry that, and no node below takes them"
+            why = f"the table has the name {now} now: {what}"
+            mend = after_rename(
+                table.name,
+                table.dest,
+                now,
+                root=node.type is NodeType.ROOT,
+                lost=captures and gone,
+            )
             result.append(
                 Shown(str(table.dest), None, "capture", None, False, "renamed", why, mend)
             )
@@ -109,14 +121,34 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     return result
 
 
-def after_rename(name: TableName, dest: TableName, now: TableName) -> str:
-    """What to do about a replicated table that was renamed by hand, for a hint."""
-    back = f"alter table {now.quoted} rename to {quote(dest.name)}"
+def old_name(dest: TableName, now: TableName) -> str:
+    """SQL that gives a table its name of before again."""
+    statements = []
     if now.schema != dest.schema:
-        back = f"alter table {now.quoted} set schema {quote(dest.schema)}"
+        statements.append(f"alter table {now.quoted} set schema {quote(dest.schema)}")
+    if now.name != dest.name:
+        there = TableName(dest.schema, now.name)
+        statements.append(f"alter table {there.quoted} rename to {quote(dest.name)}")
+    return "; ".join(statements)
+
+
+def after_rename(
+    name: TableName, dest: TableName, now: TableName, *, root: bool, lost: bool
+) -> str:
+    """What to do about a replicated table that was renamed by hand, for a hint.
+
+    root -- of the queue: what has another name there gets it everywhere.
+    lost -- its events carry the new name, which other nodes do not know.
+    """
+    back = old_name(dest, now)
+    if lost:
+        back += f"; then on each node below: londiste resync {name}"
+    if not root:
+        return f"{back}; to have the new name everywhere, begin on the root: londiste check there"
     return (
-        f"{back}; or keep the name: londiste remove-table {name}, londiste add-table {now}, and on"
-        f" the nodes below rename the table, too, then londiste add-table {now}"
+        f"{back}; or keep the name: londiste remove-table {name}, londiste add-table {now}, and"
+        " on each node below: londiste wait-root, then rename the table there, londiste add-table"
+        f" {now}"
     )
 
 

@@ -19,12 +19,13 @@ from londiste.engine.local.apply import Also, Applier, StaleShapes
 from londiste.errors import EventError, Finding
 from londiste.handlers.events import At
 from londiste.pgq.types import Batch, Event
-from londiste.replication import merging
+from londiste.replication import merging, tables
 from londiste.replication.accumulate import Part
 from londiste.replication.known_shapes import KnownShapes
 from londiste.replication.plan import Interest, Pending, missing_table, plan, plan_folded
 from londiste.replication.sync import By
 from londiste.replication.system import SystemEvents
+from londiste.replication.triggers import old_name
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +154,9 @@ class PartWriter:
             shape = known.get(dest)
             if shape is None:
                 number, source = part.first[dest]
-                raise missing_table(number, source, dest, node=self.node)
+                now = tables.renamed_tables(self.target, self.queue).get(source)
+                renamed = None if now is None else (now, old_name(dest, now))
+                raise missing_table(number, source, dest, node=self.node, renamed=renamed)
             planned = plan_folded(folded, shape)
             if planned is None or (folded.truncated and self._is_shared(part, dest)):
                 slow.append(dest)

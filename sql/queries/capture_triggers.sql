@@ -19,7 +19,12 @@ from londiste.table_info as t
         from pg_catalog.pg_trigger as g
             join pg_catalog.pg_proc as p on p.oid = g.tgfoid
             join pg_catalog.pg_namespace as o on o.oid = p.pronamespace
-        where g.tgrelid = londiste.find_table_oid(d.name)
+        where g.tgrelid = coalesce(
+                londiste.find_table_oid(d.name),
+                -- It was renamed.
+                (select londiste.find_table_oid(r.new_name)
+                 from londiste.renamed_tables(t.queue_name) as r
+                 where r.table_name = t.table_name))
             and not g.tgisinternal
             and (o.nspname in ('londiste', 'londiste_capture') and starts_with(p.proname, '_capture_')
                 or g.tgname in (

@@ -11,19 +11,32 @@ as $$
 /*
  * Returns the local tables of a queue that were renamed in this database, with the new name.
  *
- * The triggers of a capture follow the table, and its events carry the old name.
+ * A table is known by the triggers of its capture, which follow it while its events carry the old
+ * name, and by what was noted when it was in sync: that is so on a leaf, too.
  */
-select distinct t.table_name, n.nspname || '.' || c.relname
-from londiste.table_info t
-    join pg_proc p
-        on p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
-            and p.proname = londiste._capture_name(
-                t.queue_name, coalesce(t.dest_table, t.table_name))
-    join pg_trigger g on g.tgfoid = p.oid and not g.tgisinternal and g.tgparentid = 0
-    join pg_class c on c.oid = g.tgrelid
+select r.table_name, min(n.nspname || '.' || c.relname)
+from (
+    select t.table_name, g.tgrelid as relid
+    from londiste.table_info t
+        join pg_proc p
+            on p.pronamespace = any ('{londiste,londiste_capture}'::regnamespace[])
+                and p.proname = londiste._capture_name(
+                    t.queue_name, coalesce(t.dest_table, t.table_name))
+        join pg_trigger g on g.tgfoid = p.oid and not g.tgisinternal and g.tgparentid = 0
+    where t.queue_name = i_queue_name
+        and t.local
+        and londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) is null
+    union all
+    select t.table_name, v.relid
+    from londiste.table_info t
+        join londiste.table_version v using (queue_name, table_name)
+    where t.queue_name = i_queue_name
+        and t.local
+        and londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) is null
+) r
+    join pg_class c on c.oid = r.relid
     join pg_namespace n on n.oid = c.relnamespace
-where t.queue_name = i_queue_name
-    and t.local
-    and londiste.find_table_oid(coalesce(t.dest_table, t.table_name)) is null
+where c.relkind in ('r', 'p')
+group by r.table_name
 order by 1;
 $$;
