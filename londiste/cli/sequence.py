@@ -26,6 +26,7 @@ _sequences = click.argument("names", nargs=-1, metavar="SEQUENCE...")
 @_sequences
 @_all
 @click.option("--skip-non-existing", is_flag=True, help="Skip sequences that are missing here.")
+@click.option("--create", is_flag=True, help="Create missing ones as the provider has them.")
 @options.explain
 @options.json_output
 def add_seq(
@@ -33,6 +34,7 @@ def add_seq(
     names: Sequence[str],
     every: bool,
     skip_non_existing: bool,
+    create: bool,
     explain: bool,
     as_json: bool,
 ) -> None:
@@ -46,6 +48,7 @@ def add_seq(
             names,
             every=every,
             skip_non_existing=skip_non_existing,
+            create=create,
             wanted=Known.of(settings),
         )
         already(plan, "added")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from londiste.db.ddl import literal
-from londiste.db.names import quote
+from londiste.db.names import TableName, quote
 from londiste.db.structure.context import Target, option_list, sequence_options
 from londiste.db.structure.types import Column, ColumnSequence, Constraint, Part, Structure
 
@@ -25,12 +25,15 @@ def sequences(target: Target) -> list[str]:
         if Part.DEFAULTS not in target.parts:
             continue
         name = target.sequences[one.name]
-        unlogged = "unlogged " if one.unlogged and target.there.version >= 150000 else ""
-        result.append(
-            f"create {unlogged}sequence {name.quoted} as {one.type} {sequence_options(one)}"
-        )
+        result.append(create_sequence(one, name, target.there.version))
         result += target.comment(f"sequence {name.quoted}", one.comment)
     return result
+
+
+def create_sequence(one: ColumnSequence, name: TableName, version: int) -> str:
+    """CREATE SEQUENCE for a server of this version."""
+    unlogged = "unlogged " if one.unlogged and version >= 150000 else ""
+    return f"create {unlogged}sequence {name.quoted} as {one.type} {sequence_options(one)}"
 
 
 def create(target: Target, table: Structure) -> list[str]:
