@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from bench import common, cpu
 from bench.copy_tables import Case
 from londiste import engine
-from londiste.copy import attempts
-from londiste.copy.ranges import split_by_key
-from londiste.copy.split import split
-from londiste.db import catalog, marks
+from londiste.copy.chunking.blocks import split
+from londiste.copy.chunking.key_ranges import split_by_key
+from londiste.copy.sqlapi import attempts
+from londiste.db import catalog, table_fingerprint
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.embedded.postgres import Cluster
@@ -267,8 +267,8 @@ class Load:
                     snapshot="",
                     attempt=attempt,
                     binary=True,
-                    source_mark=marks.mark(source, self.table),
-                    target_mark=marks.mark(target, self.table),
+                    source_mark=table_fingerprint.mark(source, self.table),
+                    target_mark=table_fingerprint.mark(target, self.table),
                 )
                 list(carrier.copy(spec, self.args.parallel))
 

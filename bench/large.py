@@ -20,18 +20,18 @@ import psycopg
 
 from bench import common
 from londiste import engine
-from londiste.cascade.create import NewNode, create_leaf, create_root
-from londiste.cascade.plan import Sites, execute
-from londiste.cascade.types import NodeType
+from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
+from londiste.cascade.model import NodeType
 from londiste.changes.keyed import columns_digest
 from londiste.daemon.signals import Signals
 from londiste.embedded.postgres import Cluster
 from londiste.engine.base import Engine
 from londiste.install.apply import install
-from londiste.replication import add_table
-from londiste.replication.sessions import Sessions
-from londiste.replication.types import TableOptions
-from londiste.replication.worker import Worker
+from londiste.orchestration.steps import Sites, execute
+from londiste.replication.commands import add_table
+from londiste.replication.model import TableOptions
+from londiste.replication.worker.sessions import Sessions
+from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings
 
 ROWS = 1_000_000

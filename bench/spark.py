@@ -28,8 +28,8 @@ from bench.queue_ways import OurQueue
 from bench.spark_cluster import cluster
 from londiste import engine
 from londiste.changes.decode import decode_all
-from londiste.copy import attempts
-from londiste.copy.split import split
+from londiste.copy.chunking.blocks import split
+from londiste.copy.sqlapi import attempts
 from londiste.db import catalog
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName

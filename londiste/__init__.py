@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from londiste.cascade.consumer import CascadedConsumer
+    from londiste.cascade.cascaded_consumer import CascadedConsumer
     from londiste.consumer import (
         AT_LEAST_ONCE,
         AT_MOST_ONCE,
@@ -63,7 +63,7 @@ __all__ = [
 _ELSEWHERE = {
     # ``londiste.consumer`` is the package, so its decorator of that name has another one here.
     "consume": ("londiste.consumer", "consumer"),
-    "CascadedConsumer": ("londiste.cascade.consumer", "CascadedConsumer"),
+    "CascadedConsumer": ("londiste.cascade.cascaded_consumer", "CascadedConsumer"),
 }
 
 
@@ -82,5 +82,5 @@ def __dir__() -> list[str]:
 
 def run_program(consumer: type[Consumer], argv: Sequence[str] | None = None) -> None:
     """Runs a consumer class as a program with its own command line; ends the process."""
-    program = importlib.import_module("londiste.cli.program")
+    program = importlib.import_module("londiste.cli.consumer_cli")
     program.main(consumer, argv)

@@ -28,12 +28,12 @@ def register(spark: Any) -> None:
     it has to be installed there.
     """
     source = importlib.import_module("londiste.engine.spark.source")
-    package = importlib.import_module("londiste.engine.spark.ship")
+    package = importlib.import_module("londiste.engine.spark.package_upload")
     context = getattr(spark, "_sc", None)
     if context is not None and package.is_needed(context.master):
         package.ship(context)
     spark.dataSource.register(source.PgqDataSource)
-    table = importlib.import_module("londiste.engine.spark.sink.table")
+    table = importlib.import_module("londiste.engine.spark.sink.table_sink")
     spark.dataSource.register(table.TableSink)
 
 
@@ -48,7 +48,7 @@ def snapshot(dsn: str, *, password: str = "") -> Iterator[str]:
 
     All jobs that use it have to end inside.  It holds back VACUUM.
     """
-    snapshots = importlib.import_module("londiste.engine.spark.stream.snapshots")
+    snapshots = importlib.import_module("londiste.engine.spark.stream.snapshot")
     with snapshots.exported(dsn, password) as name:
         yield name
 

@@ -12,14 +12,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade import create, plan
-from londiste.cascade.create import NewNode
-from londiste.cascade.plan import Sites
-from londiste.cascade.types import NodeType
+from londiste.cascade.commands import create_node
+from londiste.cascade.commands.create_node import NewNode
+from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from londiste.db.connection import Connection
-from londiste.replication.registry import CopyRegistry
+from londiste.orchestration import steps as plan
+from londiste.orchestration.steps import Sites
+from londiste.replication.commands.registry_sync import CopyRegistry
 from tests.fix_cluster import Database
 
 QUEUE = "q"
@@ -64,13 +65,13 @@ class Nodes:
     def root(self, name: str = "root") -> Node:
         db = self._new_database(pgq=True)
         node = self.new(name, NodeType.ROOT, db)
-        plan.execute(create.create_root(self.sites, node), self.sites)
+        plan.execute(create_node.create_root(self.sites, node), self.sites)
         return Node(name, db)
 
     def below(self, provider: Node, name: str, kind: NodeType = NodeType.LEAF) -> Node:
         db = self._new_database(pgq=True)
         node = self.new(name, kind, db)
-        make = create.create_leaf if kind is NodeType.LEAF else create.create_branch
+        make = create_node.create_leaf if kind is NodeType.LEAF else create_node.create_branch
         steps = make(self.sites, node, provider.dsn)
         steps.append(CopyRegistry(name, provider.name, provider.dsn, db.dsn, QUEUE))
         plan.execute(steps, self.sites)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from londiste.copy.sides import Job
-from londiste.copy.worker import CopyProcess
+from londiste.copy.process import CopyProcess
+from londiste.copy.sessions import Job
 from londiste.daemon.signals import Signals
 from londiste.db.names import TableName
 from londiste.engine.base import Engine

@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 import psycopg
 import pytest
 
-from londiste.cascade.create import NewNode, create_branch, create_leaf, create_root
-from londiste.cascade.plan import Sites, execute
-from londiste.cascade.types import NodeType
+from londiste.cascade.commands.create_node import NewNode, create_branch, create_leaf, create_root
+from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
-from londiste.replication import add_table
-from londiste.replication.types import TableOptions
+from londiste.orchestration.steps import Sites, execute
+from londiste.replication.commands import add_table
+from londiste.replication.model import TableOptions
 from tests.fix_cascade import Answer
 from tests.fix_cluster import Database
 from tests.scenarios.processes import Done, Process, Processes

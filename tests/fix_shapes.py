@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.embedded.binaries import find_binaries
 from londiste.errors import ServerBinariesMissing
 from tests.fix_cluster import Database, Server, create_database, start_server, wanted_version

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from londiste.pgq import queues, sinks
+from londiste.pgq import queues
+from londiste.pgq import spark_epochs as sinks
 from tests.fix_cluster import Database
 from tests.fix_spark import run_query
 

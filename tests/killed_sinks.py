@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from pyspark import TaskContext
 
-from londiste.engine.spark.sink.queue import QueueStreamWriter
-from londiste.engine.spark.sink.table import TableSink, TableStreamWriter
+from londiste.engine.spark.sink.queue_sink import QueueStreamWriter
+from londiste.engine.spark.sink.table_sink import TableSink, TableStreamWriter
 from londiste.engine.spark.source import PgqDataSource
 
 

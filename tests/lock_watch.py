@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from londiste.replication.scripts.locks import STRENGTH
+from londiste.replication.ddl.locks import STRENGTH
 from tests.fix_cluster import Database
 
 _NAME = "lock watch"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 
-from londiste.cascade import nodes, topology
-from londiste.cascade.switching import operation
-from londiste.cascade.types import Member, NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade import topology
+from londiste.cascade.model import Member, NodeType
+from londiste.cascade.switching import operation_log
 from londiste.db.connection import Connection
 from londiste.errors import StateError
 
@@ -63,7 +64,7 @@ class Fence:
             return
         # Again at once: what was found holds until a person has done something.
         self._next = 0.0
-        operation.fence_root(conn, queue)
+        operation_log.fence_root(conn, queue)
         raise StateError(
             f"root {name} was taken for lost, {other} is the root of queue {queue} now:"
             " writes are refused here",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 import psycopg
 from psycopg import sql
 
-from londiste.cascade import nodes
+from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection, place
 from londiste.db.names import TableName
 from londiste.errors import EventError, PositionLost, StateError, from_database

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from psycopg import conninfo
 
-from londiste.cascade import nodes
-from londiste.cascade.plan import Sites
-from londiste.cascade.types import NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, place
 from londiste.errors import InstallError, NodeUnreachable
 from londiste.install import ledger
-from londiste.pgq import continuity
+from londiste.orchestration.steps import Sites
+from londiste.pgq import position_check
 
 _SCHEMAS = ("pgq", "pgq_node", "londiste")
 
@@ -63,7 +63,7 @@ def _has_their_worker(conn: Connection, queue: str) -> bool:
         node is not None
         and node.type is not NodeType.ROOT
         and node.uptodate
-        and continuity.recall(conn, queue, node.worker) is None
+        and position_check.recall(conn, queue, node.worker) is None
     )
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import psycopg
 
-from londiste.cascade import nodes
+from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection, whereabouts
 from londiste.errors import PositionLost, from_database
-from londiste.pgq import continuity
+from londiste.pgq import position_check
 from londiste.pgq.types import Batch
 
 POSITION_LOST_HINT = (
@@ -77,8 +77,8 @@ class NodeProgress:
 
     def _same_tick(self, batch: Batch) -> None:
         """Raises PositionLost when the provider means another tick by the same number."""
-        known = continuity.recall(self.conn, self.queue, self.consumer)
-        if not continuity.same_tick(known, batch):
+        known = position_check.recall(self.conn, self.queue, self.consumer)
+        if not position_check.same_tick(known, batch):
             raise PositionLost(
                 f"tick {batch.tick_id} of queue {self.queue} is not the one that this node has",
                 detail="the provider's database was set back to an earlier state and went on"

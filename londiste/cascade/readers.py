@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from londiste.cascade.types import Subscriber
-from londiste.pgq.kinds import Kind
+from londiste.cascade.model import Subscriber
+from londiste.pgq.consumer_kinds import Kind
 
 
 def kind(consumer: str, subscribers: Sequence[Subscriber]) -> Kind:

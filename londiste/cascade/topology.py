@@ -13,11 +13,11 @@ from typing import TypeVar
 
 import psycopg
 
-from londiste.cascade import nodes
-from londiste.cascade.plan import reach
-from londiste.cascade.types import Member, NodeInfo, NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, place, session
 from londiste.errors import LondisteError, UnknownNode, from_database
+from londiste.orchestration.steps import reach
 
 T = TypeVar("T")
 

@@ -21,14 +21,15 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from londiste.cascade import nodes, topology
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade import topology
 from londiste.cascade.attrs import decode_attrs, encode_attrs
-from londiste.cascade.plan import Sites, Step
-from londiste.cascade.switching.scene import Scene
+from londiste.cascade.model import Member, NodeInfo, NodeType
+from londiste.cascade.switching.cluster_state import Scene
 from londiste.cascade.switching.steps.notes import Place
-from londiste.cascade.types import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, StateError
+from londiste.orchestration.steps import Sites, Step
 
 log = logging.getLogger(__name__)
 

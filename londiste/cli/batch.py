@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from londiste.cascade import nodes
-from londiste.cascade.plan import reach
-from londiste.cascade.types import NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
 from londiste.cli import options, output
 from londiste.db.connection import Connection, session
 from londiste.errors import UnknownConsumer
+from londiste.orchestration.steps import reach
 from londiste.pgq import batches, queues
 from londiste.settings import NodeSettings
 

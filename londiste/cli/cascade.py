@@ -8,25 +8,25 @@ from typing import Any
 
 import click
 
-from londiste.cascade.plan import Sites, Step
+from londiste.cascade.switching import change_provider as moving
+from londiste.cascade.switching import drop_node as leaving
 from londiste.cascade.switching import (
-    consumers,
-    leaving,
-    lost,
-    moving,
-    operation,
+    failover,
+    move_consumer,
+    operation_log,
     switchover,
-    taking,
+    takeover_live,
 )
-from londiste.cascade.switching.operation import Kind
-from londiste.cascade.switching.scene import Scene, look
+from londiste.cascade.switching.cluster_state import Scene, look
+from londiste.cascade.switching.operation_log import Kind
 from londiste.cascade.switching.steps.notes import AtNode, Begin
 from londiste.cli import options, output
+from londiste.cli.plan_output import carry_out, reported
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out, reported
 from londiste.errors import BadOption, StateError, TransientError
-from londiste.replication import rerouted, successor
-from londiste.replication.carry import carry
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication.failover import readiness, reroute
+from londiste.replication.failover.switchover_sequences import carry
 from londiste.settings import NodeSettings
 
 _TIMEOUT = 60.0
@@ -98,7 +98,7 @@ def _alone(where: Sites, steps: Sequence[Step]) -> None:
     """
     for step in steps:
         if isinstance(step, Begin):
-            operation.require_notes(where.at(step.at.dsn), step.at.name)
+            operation_log.require_notes(where.at(step.at.dsn), step.at.name)
     places = {(s.at.name, s.at.dsn, s.queue) for s in steps if isinstance(s, AtNode)}
     for name, dsn, queue in sorted(places):
         with contextlib.suppress(TransientError):
@@ -112,7 +112,7 @@ def _check_successor(where: Sites, scene: Scene, new: str, lost_root: str, force
     if new in scene.topology.roots or (noted is not None and not begun):
         return
     try:
-        successor.check(where, scene, new, lost_root, force=force, warn=output.warning)
+        readiness.check(where, scene, new, lost_root, force=force, warn=output.warning)
     except StateError as error:
         if begun:
             error.say_more(
@@ -159,7 +159,7 @@ def change_provider(
                     "--consumer goes with neither --rollback nor --force",
                     hint="the same command with another provider moves it back",
                 )
-            steps = consumers.change_provider(
+            steps = move_consumer.change_provider(
                 where, scene, name, consumer, provider, timeout=timeout, warn=output.warning
             )
             _finish(
@@ -172,7 +172,7 @@ def change_provider(
             )
             return
         if rollback:
-            guard = rerouted.guard(where, scene, force=True, warn=output.warning)
+            guard = reroute.guard(where, scene, force=True, warn=output.warning)
             steps = moving.rollback(
                 where, scene, name, timeout=timeout, warn=output.warning, guard=guard
             )
@@ -201,8 +201,8 @@ def _guard(where: Sites, scene: Scene, name: str, force: bool) -> moving.Guard:
     """What is against another provider of a node, whose old one may be a root that is lost."""
     old = scene.info(name).provider
     silent = not scene.answers(old)
-    gone = old if silent and lost.was_root(where, scene, old) else None
-    return rerouted.guard(where, scene, force=force, warn=output.warning, lost_root=gone)
+    gone = old if silent and failover.was_root(where, scene, old) else None
+    return reroute.guard(where, scene, force=force, warn=output.warning, lost_root=gone)
 
 
 @click.command("switchover")
@@ -285,7 +285,7 @@ def _switch_over(
     if switch.closing:
         # Also of one that was interrupted: tables may have been removed from the node since.
         try:
-            successor.check(where, scene, new, switch.old, force=force, warn=output.warning)
+            readiness.check(where, scene, new, switch.old, force=force, warn=output.warning)
         except StateError as error:
             if switch.begun:
                 error.say_more(
@@ -346,16 +346,16 @@ def takeover(
         name = new or scene.topology.local
         gone = dead or dead_root or dead_branch
         scene.place(old)
-        undo = lost.rollback(scene, old, name) if rollback else None
+        undo = failover.rollback(scene, old, name) if rollback else None
         if undo is not None:
             _finish(undo, where, explain, as_json, f"undone: node {old} keeps its place", "")
             return
         if gone and scene.answers(old):
-            lost.refuse_live(scene, old, name)
+            failover.refuse_live(scene, old, name)
         if gone:
-            if dead_root or (not dead_branch and lost.surely_root(where, scene, old)):
+            if dead_root or (not dead_branch and failover.surely_root(where, scene, old)):
                 _check_successor(where, scene, name, old, force)
-                steps = lost.takeover_root(
+                steps = failover.takeover_root(
                     where,
                     scene,
                     old,
@@ -363,17 +363,17 @@ def takeover(
                     accept_loss=accept_loss,
                     timeout=timeout,
                     warn=output.warning,
-                    partial=rerouted.partial(where, scene, name, old),
+                    partial=reroute.partial(where, scene, name, old),
                 )
             else:
-                steps = lost.takeover_branch(
+                steps = failover.takeover_branch(
                     where,
                     scene,
                     old,
                     name,
                     timeout=timeout,
                     warn=output.warning,
-                    guard=rerouted.guard(where, scene, force=force, warn=output.warning),
+                    guard=reroute.guard(where, scene, force=force, warn=output.warning),
                 )
         elif rollback:
             _roll_back(where, scene, name, explain, as_json)
@@ -382,7 +382,7 @@ def takeover(
             _switch_over(where, scene, name, move_all, timeout, block, force, explain, as_json)
             return
         else:
-            steps = taking.takeover(
+            steps = takeover_live.takeover(
                 where,
                 scene,
                 old,
@@ -390,7 +390,7 @@ def takeover(
                 move_all=move_all,
                 timeout=timeout,
                 warn=output.warning,
-                guard=rerouted.guard(where, scene, force=force, warn=output.warning),
+                guard=reroute.guard(where, scene, force=force, warn=output.warning),
             )
         _finish(
             steps,

@@ -8,17 +8,13 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.sites import sites as open_sites
-from londiste.monitor import (
-    capture_facts,
-    captures,
-    exposure,
-    node_facts,
-    node_findings,
-    partitions,
-)
-from londiste.monitor.queue_types import Finding, Severity
-from londiste.monitor.queues import worst
-from londiste.replication import root_trigger
+from londiste.monitor import exposure, partitions
+from londiste.monitor.captures import collect, rules
+from londiste.monitor.nodes import collect as node_facts
+from londiste.monitor.nodes import rules as node_findings
+from londiste.monitor.queues.model import Finding, Severity
+from londiste.monitor.queues.rules import worst
+from londiste.replication.commands import root_trigger
 from londiste.settings import NodeSettings
 
 
@@ -39,11 +35,11 @@ def check(context: options.Context, sizes: bool, all_nodes: bool, as_json: bool)
     queue = settings.queue_name
     found: list[Finding] = []
     with open_sites(settings, bounded=not sizes) as sites:
-        facts = capture_facts.collect(sites.at(settings.db), queue, sizes=sizes)
+        facts = collect.collect(sites.at(settings.db), queue, sizes=sizes)
         if any(one.captures and one.trigger == "capture" for one in facts):
             names = tuple(root_trigger.unable(sites, sites.at(settings.db), queue))
             facts = [replace(one, unreadable=names) for one in facts]
-        found += captures.findings(facts, queue)
+        found += rules.findings(facts, queue)
         if all_nodes:
             every, silent = node_facts.everywhere(sites, settings.db, queue)
             by_name = {node.name: node for node, _ in every}

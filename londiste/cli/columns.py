@@ -8,10 +8,10 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
+from londiste.cli.plan_output import carry_out
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out
 from londiste.db.names import TableName
-from londiste.replication import columns as comparing
+from londiste.replication.commands import columns as comparing
 from londiste.settings import NodeSettings
 
 

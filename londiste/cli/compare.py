@@ -8,7 +8,10 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.compare import audit, found, parties, run
+from londiste.compare import audit
+from londiste.compare import compare as run
+from londiste.compare import context as parties
+from londiste.compare import result as found
 from londiste.errors import UsageError
 from londiste.settings import WorkerSettings
 

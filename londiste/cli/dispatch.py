@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from londiste.cli import output
-from londiste.cli.program import Program, command
+from londiste.cli.consumer_cli import Program, command
 from londiste.daemon.logging import Target
 from londiste.daemon.process import process
 from londiste.errors import BadOption

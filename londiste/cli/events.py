@@ -14,16 +14,16 @@ from pathlib import Path
 
 import click
 
-from londiste.cascade import nodes
+from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
+from londiste.cli.plan_output import carry_out
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out
 from londiste.db.connection import Connection, session
 from londiste.errors import BadOption, StateError, UsageError
-from londiste.monitor import halted
-from londiste.monitor.halted import Halted
-from londiste.replication import change_policy as policies
-from londiste.replication import findings
+from londiste.monitor import apply_errors
+from londiste.monitor.apply_errors import Halted
+from londiste.replication.apply import errors
+from londiste.replication.commands import change_policy as policies
 from londiste.settings import NodeSettings
 
 _ADDRESS = re.compile(r"(\d{1,19})(?::(\d{1,10}))?")
@@ -46,7 +46,7 @@ def show(context: options.Context, every: bool, as_json: bool) -> None:
     """Show what halts this node: the event, its row, the row that is here, and the choices."""
     settings = context.settings(NodeSettings)
     with _node(settings) as conn:
-        found = halted.look(conn, settings.queue_name, every=every)
+        found = apply_errors.look(conn, settings.queue_name, every=every)
     if as_json:
         output.as_json([one.as_dict() for one in found])
         return
@@ -101,7 +101,7 @@ def retry(context: options.Context, explain: bool) -> None:
         if explain:
             output.lines([f"{name}: wake the worker"])
             return
-        note = findings.retry_apply_errors(conn, settings.queue_name)
+        note = errors.retry_apply_errors(conn, settings.queue_name)
     output.message(f"{name}: {note[:1].lower()}{note[1:]}")
 
 
@@ -120,7 +120,7 @@ def skip(context: options.Context, addresses: Sequence[str], reason: str, explai
     with _node(settings) as conn:
         queue = settings.queue_name
         name = nodes.get_node_info(conn, queue).name
-        known = {one.address: one for one in findings.get_apply_errors(conn, queue)}
+        known = {one.address: one for one in errors.get_apply_errors(conn, queue)}
         chosen = [_known(address, known) for address in dict.fromkeys(addresses)]
         if explain:
             of = {one.address: f" of {one.dest}" if one.dest else "" for one in chosen}
@@ -128,14 +128,14 @@ def skip(context: options.Context, addresses: Sequence[str], reason: str, explai
             return
         with conn.transaction():
             notes = [
-                findings.skip_apply_error(conn, queue, one.event_id, one.row, _who(), reason)
+                errors.skip_apply_error(conn, queue, one.event_id, one.row, _who(), reason)
                 for one in chosen
             ]
     for note in notes:
         output.message(f"{name}: {note[:1].lower()}{note[1:]}")
 
 
-def _known(address: str, known: dict[str, findings.ApplyError]) -> findings.ApplyError:
+def _known(address: str, known: dict[str, errors.ApplyError]) -> errors.ApplyError:
     if _ADDRESS.fullmatch(address) is None:
         raise BadOption(
             f"{address}: no event", hint="write 4711, or 4711:7 for a row of a packed event"
@@ -179,7 +179,7 @@ def export(context: options.Context, file: str, addresses: Sequence[str], every:
     """
     settings = context.settings(NodeSettings)
     with _node(settings) as conn:
-        found = halted.look(conn, settings.queue_name, every=every or bool(addresses))
+        found = apply_errors.look(conn, settings.queue_name, every=every or bool(addresses))
     known = {one.error.address: one for one in found}
     missing = [address for address in addresses if address not in known]
     if missing:
@@ -188,7 +188,7 @@ def export(context: options.Context, file: str, addresses: Sequence[str], every:
         )
     chosen = [known[address] for address in addresses] or found
     if file.endswith(".sql"):
-        text = "\n".join(halted.as_sql(one.error) for one in chosen)
+        text = "\n".join(apply_errors.as_sql(one.error) for one in chosen)
     else:
         documents = [one.as_dict() for one in chosen]
         text = json.dumps(documents, default=str, ensure_ascii=False, indent=2) + "\n"
@@ -224,12 +224,12 @@ def conflicts(context: options.Context, rows: bool, limit: int, as_json: bool) -
     with _node(settings) as conn:
         nodes.get_node_info(conn, settings.queue_name)
         if rows:
-            logged = findings.get_conflict_log(conn, settings.queue_name, limit)
-            columns = [f.name for f in dataclasses.fields(findings.LeftOut)]
+            logged = errors.get_conflict_log(conn, settings.queue_name, limit)
+            columns = [f.name for f in dataclasses.fields(errors.LeftOut)]
             output.show(columns, [dataclasses.asdict(one) for one in logged], json_wanted=as_json)
             return
-        found = findings.get_conflicts(conn, settings.queue_name)
-    columns = [f.name for f in dataclasses.fields(findings.Conflict)]
+        found = errors.get_conflicts(conn, settings.queue_name)
+    columns = [f.name for f in dataclasses.fields(errors.Conflict)]
     output.show(columns, [dataclasses.asdict(one) for one in found], json_wanted=as_json)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import click
 
-from londiste.cascade import nodes
+from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
+from londiste.cli.plan_output import carry_out
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out
 from londiste.db.connection import session
 from londiste.db.names import TableName
-from londiste.replication import fkeys as keys
+from londiste.replication.commands import fkeys as keys
 from londiste.settings import NodeSettings
 
 _COLUMNS = ["table", "key", "refers_to", "state", "since", "why", "do"]

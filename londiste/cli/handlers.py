@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from londiste.cli import options, output
+from londiste.cli.plan_output import carry_out
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out
-from londiste.handlers import registry, wanted
-from londiste.replication import change_handler as changing
+from londiste.handlers import registry, table_rules
+from londiste.replication.commands import change_handler as changing
 from londiste.settings import NodeSettings
 
 
@@ -86,7 +86,7 @@ def change_handler(
     keeps its handler. TABLE may hold * and ?.
     """
     settings = context.settings(NodeSettings)
-    filters = wanted.changes(where, columns, skip_columns)
+    filters = table_rules.changes(where, columns, skip_columns)
     stored = None
     if handler is not None or arguments or not filters:
         stored = registry.parse(handler or "", arguments)

@@ -8,21 +8,22 @@ from typing import Any
 
 import click
 
-from londiste.cascade import create, nodes
-from londiste.cascade import pause as pausing
-from londiste.cascade.create import NewNode
-from londiste.cascade.plan import Sites, Step
-from londiste.cascade.switching import operation
-from londiste.cascade.types import NodeInfo, NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands import create_node
+from londiste.cascade.commands import pause as pausing
+from londiste.cascade.commands.create_node import NewNode
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.cascade.switching import operation_log
 from londiste.cli import options, output
+from londiste.cli.plan_output import carry_out
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out
 from londiste.db.connection import masked, place
 from londiste.db.names import MAX_IDENTIFIER_BYTES
 from londiste.errors import BadOption, UnknownNode
-from londiste.replication import wait
-from londiste.replication.known import Known
-from londiste.replication.registry import CopyRegistry
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication.commands.registry_sync import CopyRegistry
+from londiste.replication.registration_filter import Known
+from londiste.replication.tablesync import wait
 from londiste.settings import NodeSettings
 
 # -- making -------------------------------------------------------------------
@@ -66,7 +67,7 @@ def create_root(
     settings = context.settings(NodeSettings, consumer_name=worker)
     node = _new_node(settings, NodeType.ROOT, name, public)
     with sites(settings, bounded=True) as where:
-        steps = create.create_root(where, node, check=not nocheck)
+        steps = create_node.create_root(where, node, check=not nocheck)
         _finish(steps, where, node, explain, as_json)
 
 
@@ -139,7 +140,7 @@ def _create_below(
             hint="--provider 'host=… dbname=…': the connection string of the node to read from",
         )
     node = dataclasses.replace(_new_node(settings, kind, name, public), combined=merge)
-    make = create.create_leaf if kind is NodeType.LEAF else create.create_branch
+    make = create_node.create_leaf if kind is NodeType.LEAF else create_node.create_branch
     with sites(settings, bounded=True) as where:
         dsn = where.reach(dsn)
         steps = make(where, node, dsn, check=not nocheck)
@@ -171,8 +172,8 @@ def _new_node(
             hint=f"up to {MAX_IDENTIFIER_BYTES} are allowed",
         )
     location = public or settings.public_node_location or settings.db
-    create.check_location(location)
-    if not create.reachable_from_elsewhere(location):
+    create_node.check_location(location)
+    if not create_node.reachable_from_elsewhere(location):
         output.warning(
             f"only nodes on this machine can use the public connection string {masked(location)}"
         )
@@ -265,7 +266,7 @@ def _set_paused(
             output.lines(lines, json_wanted=as_json)
             return
         if not paused and who == info.worker:
-            operation.refuse_resume(conn, queue, info.name)
+            operation_log.refuse_resume(conn, queue, info.name)
         changed = pausing.set_paused(conn, queue, who, paused, timeout=timeout)
         state = "paused" if paused else "resumed"
         if as_json:
@@ -398,7 +399,7 @@ def _wait(context: options.Context, timeout: float | None, as_json: bool, *, roo
         if info.type is not NodeType.ROOT:
             dsn = where.reach(info.provider_location)
             if root:
-                dsn = create.upstream(where, queue, dsn).root_dsn
+                dsn = create_node.upstream(where, queue, dsn).root_dsn
             above = nodes.get_node_info(where.at(dsn), queue)
             tick = above.last_tick
             if above.type is NodeType.ROOT:

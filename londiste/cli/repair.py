@@ -12,10 +12,11 @@ import click
 from londiste.cli import options, output
 from londiste.cli.compare import announce, row
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.compare import parties, run
-from londiste.compare import plan as plans
+from londiste.compare import compare
+from londiste.compare import context as parties
 from londiste.compare import repair as repairs
-from londiste.compare.found import Comparison
+from londiste.compare import repair_plan as plans
+from londiste.compare.result import Comparison
 from londiste.errors import BadOption, UsageError
 from londiste.settings import WorkerSettings
 
@@ -70,7 +71,7 @@ def repair(
         assert path is not None
         changes = _read(Path(path), settings.queue_name)
     else:
-        compared = run.compare_tables(settings, asked, say=output.message, done=announce)
+        compared = compare.compare_tables(settings, asked, say=output.message, done=announce)
         changes = repairs.planned(settings, compared, asked)
         text = repairs.written(settings, changes, compared.tick_id)
         if path is not None:
@@ -97,7 +98,7 @@ def repair(
         output.message(f"{change.table}: left alone, it has changed since: {change.statement}")
     names = list(dict.fromkeys(change.table for change in changes))
     again = parties.Asked(names, timeout, where, limit=limit)
-    after = run.compare_tables(settings, again, say=output.message, done=announce)
+    after = compare.compare_tables(settings, again, say=output.message, done=announce)
     if as_json:
         output.as_json(
             {
@@ -128,7 +129,7 @@ def _explain(
         tables = ", ".join(dict.fromkeys(change.table for change in changes))
         steps.append(f"read {len(changes)} statements for {tables} from {path}")
     else:
-        for table in run.explain(settings, asked):
+        for table in compare.explain(settings, asked):
             steps.append(f"compare {table['table']}, {table['cut']}, by {table['found_by']}")
         steps.append(f"write a statement for each row that differs to {path or 'stdout'}")
     if apply:

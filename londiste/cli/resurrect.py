@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from londiste.cascade import plan
-from londiste.cascade.plan import Sites, Step
-from londiste.cascade.switching.scene import look
+from londiste.cascade.switching.cluster_state import look
 from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.errors import StateError
-from londiste.replication.returning import plan as returning
-from londiste.replication.returning.lost import Lost, TableLoss
-from londiste.replication.returning.plan import Choice, Decided, Resurrection
+from londiste.orchestration import steps as plan
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication.failover.rejoin import plan as returning
+from londiste.replication.failover.rejoin.divergence import Lost, TableLoss
+from londiste.replication.failover.rejoin.plan import Choice, Decided, Resurrection
 from londiste.settings import NodeSettings
 
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import click
 
-from londiste.cascade import nodes
+from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
+from londiste.cli.plan_output import carry_out
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out
 from londiste.cli.table import already
 from londiste.db.connection import session
-from londiste.replication import sequences
-from londiste.replication import tables as registered
-from londiste.replication.known import Known
+from londiste.replication import sqlapi as registered
+from londiste.replication.commands import sequences
+from londiste.replication.registration_filter import Known
 from londiste.settings import NodeSettings
 
 _all = click.option("--all", "every", is_flag=True, help="All of them.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from londiste.cascade.plan import Sites
+from londiste.orchestration.steps import Sites
 from londiste.settings import NodeSettings
 
 

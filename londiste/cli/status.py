@@ -10,10 +10,10 @@ from datetime import datetime
 import click
 
 from londiste.cli import options, output
-from londiste.cli.watching import again_and_again
+from londiste.cli.live_view import again_and_again
 from londiste.errors import LondisteError
 from londiste.monitor import status as monitor
-from londiste.monitor import tree
+from londiste.monitor import tree_view
 from londiste.monitor.status import Status
 from londiste.settings import WorkerSettings
 
@@ -56,7 +56,7 @@ def status(context: options.Context, compact: bool, watch: float | None, as_json
         def paint(text: str) -> str:
             return click.style(text, fg="red") if colour else text
 
-        return (tree.compact if compact else tree.tree)(found, paint)
+        return (tree_view.compact if compact else tree_view.tree)(found, paint)
 
     if watch is None:
         found = collect()

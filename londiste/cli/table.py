@@ -7,26 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from londiste.cascade import nodes
-from londiste.cascade.types import NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
 from londiste.cli import options, output
+from londiste.cli.plan_output import carry_out
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, NothingReplicated
 from londiste.handlers import registry
-from londiste.handlers.wanted import POLICIES, Choice
-from londiste.replication import add_table as adding
-from londiste.replication import follow, forms, wait
-from londiste.replication import remove_table as removing
-from londiste.replication import resync as resyncing
-from londiste.replication import tables as registered
-from londiste.replication.add_table import Plan
-from londiste.replication.copy_source import ANY
-from londiste.replication.known import Known
-from londiste.replication.types import (
+from londiste.handlers.table_rules import POLICIES, Choice
+from londiste.replication import sqlapi as registered
+from londiste.replication.commands import add_table as adding
+from londiste.replication.commands import change_form as forms
+from londiste.replication.commands import remove_table as removing
+from londiste.replication.commands import resync as resyncing
+from londiste.replication.commands.add_table import Plan
+from londiste.replication.model import (
     COPY_MODES,
     MERGE_ALL,
     NO_MERGE,
@@ -34,10 +32,14 @@ from londiste.replication.types import (
     ReplicatedTable,
     TableOptions,
 )
+from londiste.replication.registration_filter import Known
+from londiste.replication.tablesync import wait
+from londiste.replication.tablesync.copy_source import ANY
+from londiste.replication.worker import auto_add
 from londiste.settings import NodeSettings
 
 if TYPE_CHECKING:
-    from londiste.copy.attempts import Choice as CopyChoice
+    from londiste.copy.sqlapi.attempts import Choice as CopyChoice
 
 _names = click.argument("names", nargs=-1, metavar="TABLE...")
 _all = click.option("--all", "every", is_flag=True, help="All of them.")
@@ -278,7 +280,7 @@ def remove_table(
             names,
             every=every,
             force=force,
-            followed=lambda name: follow.follows(settings, name),
+            followed=lambda name: auto_add.follows(settings, name),
         )
         already(plan, "removed")
         carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
@@ -426,7 +428,7 @@ def wait_sync(
 
 def _copy_choices(conn: Connection, queue: str) -> dict[str, CopyChoice]:
     # Imported here: what copies tables is much, and no other command needs it.
-    from londiste.copy.attempts import copy_choices
+    from londiste.copy.sqlapi.attempts import copy_choices
 
     return copy_choices(conn, queue)
 
@@ -517,18 +519,18 @@ _LEFT_OUT = {
 
 def _missing_everywhere(settings: NodeSettings, as_json: bool) -> int:
     # Imported here: no other command of this file looks at other nodes.
-    from londiste.monitor import node_facts, node_findings
+    from londiste.monitor.nodes import collect, rules
 
     kinds = {"not-kept", "not-above", "unknown-above", "sequence-not-kept"}
     rows = []
     with sites(settings) as where:
-        every, silent = node_facts.everywhere(where, settings.db, settings.queue_name)
+        every, silent = collect.everywhere(where, settings.db, settings.queue_name)
     by_name = {node.name: node for node, _ in every}
     for node, provider in every:
         if node.type != "root":
             rows += [
                 {"node": node.name, "what": one.what.partition(": ")[2], "do": one.do}
-                for one in node_findings.findings(node, by_name.get(provider), settings.queue_name)
+                for one in rules.findings(node, by_name.get(provider), settings.queue_name)
                 if one.kind in kinds
             ]
     for name, why in silent:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
+from londiste.cli.plan_output import carry_out
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out
 from londiste.db.connection import session
 from londiste.db.names import TableName
-from londiste.replication import triggers as firing
+from londiste.replication.commands import triggers as firing
 from londiste.settings import NodeSettings
 
 _COLUMNS = ["table", "trigger", "kind", "fires", "on_apply", "state", "why", "do"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from londiste.cascade import watermark
-from londiste.cascade.switching.scene import look
+from londiste.cascade.switching.cluster_state import look
 from londiste.cli import options, output
+from londiste.cli.plan_output import carry_out
 from londiste.cli.sites import sites
-from londiste.cli.steps import carry_out
 from londiste.errors import BadOption
 from londiste.settings import NodeSettings
 

@@ -16,8 +16,8 @@ from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
 from londiste.daemon.signals import Signals
 from londiste.errors import BadOption
-from londiste.replication.rewind import rewind
-from londiste.replication.worker import Worker
+from londiste.replication.worker.rewind import rewind
+from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings
 
 

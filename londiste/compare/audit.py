@@ -15,14 +15,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from londiste.compare import pieces, progress, rows
+from londiste.compare import chunks
+from londiste.compare import recheck as rows
+from londiste.compare import sqlapi as progress
 from londiste.compare.checksum import Piece, compare
-from londiste.compare.drill import drill
-from londiste.compare.found import as_json
-from londiste.compare.nearer import nearer
-from londiste.compare.pairing import Pairing
-from londiste.compare.parties import Asked, Parties, choose, meet, pair_up, require_one_source
-from londiste.compare.run import both_sides, drill_task, moved
+from londiste.compare.column_pairing import Pairing
+from londiste.compare.compare import both_sides, drill_task, moved
+from londiste.compare.context import Asked, Parties, choose, meet, pair_up, require_one_source
+from londiste.compare.narrow import nearer
+from londiste.compare.result import as_json
+from londiste.compare.row_diff import drill
 from londiste.daemon.loop import pause
 from londiste.daemon.signals import Signals
 from londiste.db.connection import session
@@ -177,7 +179,7 @@ def _step(
             mine = [r for r in ranges if r.table_name == name]
             whole = all(r.checked_at is not None for r in mine)
             if one is None or not fits or (whole and one.number == 0 and not once):
-                cut = pieces.cut(root, conn, table, force_ranges=True)
+                cut = chunks.cut(root, conn, table, force_ranges=True)
                 if one is None or not fits or len(cut) != len(mine):
                     conditions = [(piece.condition, piece.buckets) for piece in cut]
                     progress.compare_begin(conn, queue, progress.AUDIT, table, conditions)

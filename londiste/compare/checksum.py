@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from londiste.compare.align import Aligned
-from londiste.compare.pairing import Pairing
+from londiste.compare.column_pairing import Pairing
+from londiste.compare.pause_at_tick import Aligned
 from londiste.engine.base import Engine
 from londiste.engine.spec import Checksum, CompareSpec, Sums
 

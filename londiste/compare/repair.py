@@ -17,17 +17,18 @@ from datetime import UTC, datetime
 
 import psycopg
 
-from londiste.cascade import nodes
-from londiste.compare import progress, rows
-from londiste.compare.align import Aligned
+from londiste.cascade import sqlapi as nodes
+from londiste.compare import recheck as rows
+from londiste.compare import sqlapi as progress
+from londiste.compare.column_pairing import Pairing
+from londiste.compare.compare import both_sides, moved
+from londiste.compare.context import Asked, Parties, choose, meet, pair_up
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Difference, Row
-from londiste.compare.drill import Suspect
-from londiste.compare.found import Comparison
-from londiste.compare.pairing import Pairing
-from londiste.compare.parties import Asked, Parties, choose, meet, pair_up
-from londiste.compare.plan import Change, Rules, changes, in_order, text, verify
-from londiste.compare.reading import fields, lines
-from londiste.compare.run import both_sides, moved
+from londiste.compare.pause_at_tick import Aligned
+from londiste.compare.repair_plan import Change, Rules, changes, in_order, text, verify
+from londiste.compare.result import Comparison
+from londiste.compare.row_diff import Suspect
+from londiste.compare.row_text import fields, lines
 from londiste.daemon import crash
 from londiste.db import catalog, owner
 from londiste.db.connection import Connection, keep_role, place, session

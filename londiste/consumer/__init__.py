@@ -16,10 +16,10 @@ from londiste.consumer.delivery import (
     ONCE_PER_EVENT,
     Delivery,
 )
+from londiste.consumer.event_stream import Events
 from londiste.consumer.function import consumer
 from londiste.consumer.outcome import Dead, Retry
 from londiste.consumer.producer import Producer
-from londiste.consumer.reading import Events
 from londiste.pgq.types import Batch, Event
 from londiste.settings import ConsumerSettings
 

@@ -26,11 +26,11 @@ import psycopg
 from psycopg import sql
 
 from londiste import settings as settings_module
-from londiste.consumer import parts
+from londiste.consumer import factory
 from londiste.consumer.context import Context
 from londiste.consumer.delivery import Delivery
-from londiste.consumer.each import raised_at, said
-from londiste.consumer.reading import Events
+from londiste.consumer.event_loop import raised_at, said
+from londiste.consumer.event_stream import Events
 from londiste.consumer.runner import Runner
 from londiste.daemon.logcontext import bound
 from londiste.daemon.loop import Loop, started
@@ -47,7 +47,7 @@ from londiste.errors import (
     UnknownConsumer,
     UnknownQueue,
 )
-from londiste.pgq.kinds import Kind
+from londiste.pgq.consumer_kinds import Kind
 from londiste.pgq.types import Batch, Event
 from londiste.settings import ConsumerSettings
 
@@ -90,7 +90,7 @@ class Consumer:
     #: What lists of consumers call it.
     listed_as: ClassVar[Kind] = Kind.CONSUMER
     #: What makes source and progress.
-    parts_class: ClassVar[type[parts.Parts]] = parts.Parts
+    parts_class: ClassVar[type[factory.Parts]] = factory.Parts
 
     def __init__(
         self,

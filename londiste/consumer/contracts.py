@@ -12,9 +12,9 @@ from itertools import chain
 
 from londiste.consumer.context import Context
 from londiste.consumer.delivery import Delivery
+from londiste.consumer.event_stream import Block
 from londiste.consumer.outcome import Outcome
 from londiste.consumer.progress import Progress
-from londiste.consumer.reading import Block
 from londiste.consumer.source import Source
 from londiste.daemon import crash
 from londiste.db.connection import Connection

@@ -22,7 +22,7 @@ from psycopg import sql
 from londiste.consumer.consumer import Consumer
 from londiste.consumer.context import Context
 from londiste.consumer.delivery import Delivery
-from londiste.consumer.reading import Events
+from londiste.consumer.event_stream import Events
 from londiste.errors import BadOption
 from londiste.pgq.types import Batch, Event
 from londiste.settings import ConsumerSettings

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from londiste.consumer import each
+from londiste.consumer import event_loop
 from londiste.consumer.context import Context, EventFunction
 from londiste.consumer.contracts import STEPS, Chunks, Job
 from londiste.consumer.delivery import Delivery
-from londiste.consumer.each import NeedsSavepoints, One, Policy
+from londiste.consumer.event_loop import NeedsSavepoints, One, Policy
+from londiste.consumer.event_stream import Events
 from londiste.consumer.progress import Progress
-from londiste.consumer.reading import Events
 from londiste.consumer.source import QueueSource
 from londiste.consumer.statistics import Statistics
 from londiste.daemon import crash
@@ -156,11 +156,11 @@ class Runner:
             )
             events = Events(batch, chunks, self.source.wish.fetch)
             together = self.delivery.one_transaction
-            xid = each.transaction_id(self._db()) if together else None
-            with each.whole(batch):
-                each.require_done(self.function(batch, events, ctx))
+            xid = event_loop.transaction_id(self._db()) if together else None
+            with event_loop.whole(batch):
+                event_loop.require_done(self.function(batch, events, ctx))
             if together:
-                each.require_transaction(self._db(), batch, xid)
+                event_loop.require_transaction(self._db(), batch, xid)
             events.require_read()
             if not self.delivery.one_transaction:
                 self.effects.require_idle(batch)
@@ -180,12 +180,12 @@ class Runner:
 
     def _one(self, careful: bool) -> One:
         if self.delivery is Delivery.ONCE_PER_EVENT:
-            return each.marked(
+            return event_loop.marked(
                 self.policy, self.effects.transaction, self.effects.current, *self.key
             )
         if not self.delivery.one_transaction:
-            return each.plainly(self.policy)
-        return each.carefully(self.policy) if careful else each.hopefully()
+            return event_loop.plainly(self.policy)
+        return event_loop.carefully(self.policy) if careful else event_loop.hopefully()
 
 
 def by_event(function: EventFunction) -> BatchFunction:

@@ -18,10 +18,10 @@ from typing import Any, Protocol
 
 from psycopg import sql
 
+from londiste.consumer.event_stream import Block
 from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import Outcome
-from londiste.consumer.reading import Block
-from londiste.db.alone import become_the_one
+from londiste.db.advisory_lock import become_the_one
 from londiste.db.connection import Connection, connect, place, usable, use_own_names
 from londiste.db.notify import Listener
 from londiste.errors import (
@@ -294,13 +294,13 @@ def return_events(conn: Connection, batch: Batch, outcomes: Sequence[Outcome]) -
     """Stores retries and dead letters of an open batch, in the caller's transaction."""
     for outcome in outcomes:
         if outcome.seconds is None:
-            from londiste.pgq import failed
+            from londiste.pgq import dead_letters
 
-            failed.event_failed(conn, batch.id, outcome.event_id, outcome.reason)
+            dead_letters.event_failed(conn, batch.id, outcome.event_id, outcome.reason)
         elif outcome.attempts is not None:
-            from londiste.pgq import failed
+            from londiste.pgq import dead_letters
 
-            failed.event_retry_or_fail(
+            dead_letters.event_retry_or_fail(
                 conn,
                 batch.id,
                 outcome.event_id,

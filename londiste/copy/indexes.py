@@ -21,15 +21,15 @@ import psycopg
 
 from londiste.copy.prepare import find
 from londiste.copy.restore import not_built
-from londiste.copy.sides import Sides, Stopping
+from londiste.copy.sessions import Sides, Stopping
 from londiste.copy.status import BUILDER
-from londiste.copy.steps import Tally
+from londiste.copy.step_timings import Tally
 from londiste.daemon import crash, logcontext
 from londiste.db import call, catalog
 from londiste.db.connection import Connection, session
 from londiste.db.ddl import Piece, pieces
 from londiste.db.queries import query
-from londiste.replication.types import ReplicatedTable
+from londiste.replication.model import ReplicatedTable
 
 log = logging.getLogger(__name__)
 

@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable, Sequence
 import psycopg
 from psycopg import sql
 
-from londiste.copy import attempts
+from londiste.copy.sqlapi import attempts
 from londiste.db import catalog, ddl, owner
 from londiste.db.connection import Connection, run_stored, whereabouts
 from londiste.db.names import TableName
 from londiste.engine.spec import Chunk
 from londiste.errors import NoKey, Superseded, UsageError, from_database
-from londiste.replication import merging, tables
-from londiste.replication.types import ReplicatedTable
+from londiste.replication import sqlapi as tables
+from londiste.replication.forwarding import combined_queue
+from londiste.replication.model import ReplicatedTable
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +147,7 @@ def prepare(
 
 def _only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
     """Raises UsageError when others, like partitions or other queues, have rows in this table."""
-    others = merging.others_filling(conn, queue, table.name, table.dest)
+    others = combined_queue.others_filling(conn, queue, table.name, table.dest)
     if others:
         raise UsageError(
             f"table {table.dest} is also filled from {', '.join(others)}",

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.rows import dict_row
 
-from londiste.copy.attempts import Attempt, copy_progress
 from londiste.copy.eta import ChunkTimes, Remaining, remaining
-from londiste.copy.steps import Tally
+from londiste.copy.sqlapi.attempts import Attempt, copy_progress
+from londiste.copy.step_timings import Tally
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import TransientError, from_database
-from londiste.replication import tables
+from londiste.replication import sqlapi as tables
 
 #: Bytes of the text of a row for a byte of it on disk, until the first chunk tells.
 _TEXT_PER_DISK = 0.75

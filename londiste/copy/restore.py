@@ -16,8 +16,8 @@ from londiste.copy.prepare import find
 from londiste.db.connection import Connection, run_stored, whereabouts
 from londiste.db.queries import query
 from londiste.errors import EventError, LondisteError, from_database
-from londiste.replication import tables
-from londiste.replication.types import ReplicatedTable
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import ReplicatedTable
 
 log = logging.getLogger(__name__)
 

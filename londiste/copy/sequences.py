@@ -18,7 +18,7 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import from_database
-from londiste.replication import tables
+from londiste.replication import sqlapi as tables
 
 log = logging.getLogger(__name__)
 

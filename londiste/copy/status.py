@@ -13,19 +13,21 @@ import psycopg
 from psycopg import conninfo
 from psycopg.rows import dict_row
 
-from londiste.cascade import nodes
-from londiste.copy import progress, steps, together
-from londiste.copy.attempts import copy_choices
-from londiste.copy.control import Control, get_copy_control
+from londiste.cascade import sqlapi as nodes
+from londiste.copy import progress, step_timings
 from londiste.copy.progress import Progress
-from londiste.copy.steps import Step
+from londiste.copy.sqlapi import groups
+from londiste.copy.sqlapi.attempts import copy_choices
+from londiste.copy.sqlapi.control import Control, get_copy_control
+from londiste.copy.step_timings import Step
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
 from londiste.pgq import queues
-from londiste.replication import sync, tables
-from londiste.replication.copying import copy_consumer
+from londiste.replication import sqlapi as tables
+from londiste.replication.tablesync import states
+from londiste.replication.tablesync.cancel import copy_consumer
 
 #: application_name of a session that builds an index, in front of its name.
 BUILDER = "londiste copy index "
@@ -103,11 +105,11 @@ def collect(
     Raises UnknownNode.  A provider that does not answer is no error: nothing is known of the lag.
     """
     state = nodes.get_worker_state(conn, queue)
-    current = {s.table: s for s in steps.copy_steps(conn, queue) if not s.finished}
+    current = {s.table: s for s in step_timings.copy_steps(conn, queue) if not s.finished}
     on_the_way = [
         t
         for t in tables.get_table_list(conn, queue)
-        if t.local and (sync.from_text(t.state) != sync.Ok() or str(t.name) in current)
+        if t.local and (states.from_text(t.state) != states.Ok() or str(t.name) in current)
     ]
     control = get_copy_control(conn, queue)
     if not on_the_way:
@@ -116,11 +118,11 @@ def collect(
     errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
     builds, analyzes = _builds(conn), _analyzes(conn)
     choices = copy_choices(conn, queue)
-    members = together.copy_members(conn, queue)
+    members = groups.copy_members(conn, queue)
     behind: dict[str, Behind] = {}
     if lag and any(
-        isinstance(sync.from_text(t.state), sync.CatchingUp)
-        or (str(t.name) in current and current[str(t.name)].step == steps.STATES)
+        isinstance(states.from_text(t.state), states.CatchingUp)
+        or (str(t.name) in current and current[str(t.name)].step == step_timings.STATES)
         for t in on_the_way
     ):
         extra = conninfo.conninfo_to_dict(remote_extra)

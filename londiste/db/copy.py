@@ -25,7 +25,7 @@ from psycopg import generators, sql
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from londiste.db import frames
+from londiste.db import copy_protocol
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
 from londiste.errors import LondisteError, NodeUnreachable, StateError, from_database
@@ -110,7 +110,7 @@ def pipe(
         if change is not None:
             raw = False
         if raw is None:
-            raw = frames.in_the_clear(source) and frames.in_the_clear(target)
+            raw = copy_protocol.in_the_clear(source) and copy_protocol.in_the_clear(target)
         _start_target(target, into)
     except psycopg.Error as error:
         _close(source)
@@ -118,7 +118,7 @@ def pipe(
     try:
         pump = _Pump(source, target, stop, pace, block, change)
         moved = pump.run_raw(out) if raw else pump.run(out)
-    except (psycopg.Error, frames.TargetAnswered) as error:
+    except (psycopg.Error, copy_protocol.TargetAnswered) as error:
         keep = False
         raise _failed(source, target, error) from error
     except BaseException:
@@ -185,7 +185,7 @@ class _Pump:
     def run_raw(self, statement: sql.Composed) -> Copied:
         """Moves everything without libpq's help."""
         return Copied(
-            *frames.forward(
+            *copy_protocol.forward(
                 self.source,
                 statement,
                 self.target,
@@ -286,7 +286,7 @@ def _listen(writing: PGconn) -> None:
             refused = peek.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b"E"
     writing.consume_input()
     if refused:
-        raise frames.TargetAnswered
+        raise copy_protocol.TargetAnswered
 
 
 def _finish_source(source: Connection) -> int:
@@ -327,14 +327,14 @@ def _rows(result: PGresult) -> int:
 
 
 def _failed(
-    source: Connection, target: Connection, error: psycopg.Error | frames.TargetAnswered
+    source: Connection, target: Connection, error: psycopg.Error | copy_protocol.TargetAnswered
 ) -> LondisteError:
     """Which side was it?  The one whose error the other has only suffered from."""
     suffered = _abort(target, "the source failed")
     target_died = target.pgconn.status != psycopg.pq.ConnStatus.OK
     if suffered is not None and (target_died or suffered.sqlstate != _OUR_ABORT):
         return from_database(suffered, where=whereabouts(target))
-    if isinstance(error, frames.TargetAnswered):
+    if isinstance(error, copy_protocol.TargetAnswered):
         return NodeUnreachable(f"{whereabouts(target)}: the copy broke off")
     return from_database(error, where=whereabouts(source))
 

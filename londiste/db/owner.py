@@ -16,7 +16,7 @@ from londiste.db import call, copy
 from londiste.db.connection import Connection, pins, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.db.shape import TableShape
+from londiste.db.relation import TableShape
 from londiste.errors import from_database
 
 #: Settings that the program gives a session or a transaction apart from those of ``connect``.

@@ -39,8 +39,8 @@ from londiste.embedded.homes import throwaway_home
 from londiste.embedded.postgres import Cluster
 from londiste.errors import LondisteError, ServerBinariesMissing, StateError
 from londiste.pgq import queues
-from londiste.replication import tables
-from londiste.replication.types import ReplicatedTable
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import ReplicatedTable
 
 QUEUE = "demo"
 DATABASE = "shop"

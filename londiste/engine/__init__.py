@@ -43,7 +43,7 @@ def by_size(
         local.prepare(ahead)
     if name == "local":
         return local
-    from londiste.engine.bysize import BySize
+    from londiste.engine.size_router import BySize
 
     return BySize(local, create(name, spark_settings), threshold)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from londiste.db.marks import Mark, Shape
 from londiste.db.names import TableName
+from londiste.db.table_fingerprint import Mark, Shape
 from londiste.errors import LondisteError
 
 

@@ -16,13 +16,13 @@ import psycopg
 from psycopg import sql
 
 from londiste.daemon import crash
-from londiste.db import call, catalog, copy, marks, owner
+from londiste.db import call, catalog, copy, owner, table_fingerprint
 from londiste.db.connection import Connection, keep_role, place
 from londiste.db.queries import query
-from londiste.engine import copyrows, sessions
-from londiste.engine.pace import Pace, in_turn
+from londiste.engine import row_transform, session_pool
+from londiste.engine.oversized_rows import explained
 from londiste.engine.spec import Checksum, Chunk, ChunkDone, CompareSpec, CopySpec, Sums
-from londiste.engine.too_large import explained
+from londiste.engine.throttle import Pace, in_turn
 from londiste.errors import (
     LondisteError,
     NodeUnreachable,
@@ -83,7 +83,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
     spec, chunk = task.spec, task.chunk
     started = time.monotonic()
     name = task_name(spec.queue, spec.name)
-    with sessions.lent(spec.target, name=name, replica=True, keep=task.several) as target:
+    with session_pool.lent(spec.target, name=name, replica=True, keep=task.several) as target:
         with _mapped(spec.target):
             # Rows and done-mark are lost together, if at all; who says that all rows are here
             # looks at the marks and waits for the disk (copy/progress.py, all_done).
@@ -123,7 +123,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
                     copy.copy_in(staged.into, names, binary=binary),
                     pace=pace.moved,
                     keep=task.several,
-                    change=None if spec.rows is None else copyrows.changing(spec),
+                    change=None if spec.rows is None else row_transform.changing(spec),
                 )
                 staged.finish(moved.rows)
             except LondisteError as error:
@@ -244,7 +244,7 @@ def snapshot_session(
     dsn: str, snapshot: str, name: str, *, keep: bool = False
 ) -> Iterator[Connection]:
     """A read-only session that sees what the holder of the exported snapshot sees."""
-    with sessions.lent(dsn, name=name, keep=keep) as conn:
+    with session_pool.lent(dsn, name=name, keep=keep) as conn:
         with _mapped(dsn):
             conn.execute("begin isolation level repeatable read, read only")
             try:
@@ -272,7 +272,7 @@ def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | 
                 _same_shape(conn, spec)
             yield conn, None
         return
-    with sessions.lent(spec.source, name=name, keep=keep) as conn:
+    with session_pool.lent(spec.source, name=name, keep=keep) as conn:
         with _mapped(spec.source):
             conn.execute("begin isolation level repeatable read, read only")
             # The lock before the snapshot: a table that ALTER TABLE writes anew in between would
@@ -322,18 +322,18 @@ def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None
 def difference(source: Connection, target: Connection, spec: CopySpec) -> str:
     """In what the two tables are not what they were when the copy was planned; '' if in nothing."""
     assert spec.target_mark is not None
-    here = marks.mark(target, spec.target_table)
-    ours = marks.changed(spec.target_mark, here, [pair[1] for pair in spec.columns])
+    here = table_fingerprint.mark(target, spec.target_table)
+    ours = table_fingerprint.changed(spec.target_mark, here, [pair[1] for pair in spec.columns])
     if ours:
         return f"here: {ours}"
     if spec.source_mark is None:
         return ""
-    there = marks.mark(source, spec.source_table)
-    theirs = marks.changed(spec.source_mark, there, [pair[0] for pair in spec.columns])
+    there = table_fingerprint.mark(source, spec.source_table)
+    theirs = table_fingerprint.changed(spec.source_mark, there, [pair[0] for pair in spec.columns])
     if theirs:
         return f"on the source: {theirs}"
     assert there is not None and here is not None
-    return marks.added(there, here, spec.columns, spec.keeps)
+    return table_fingerprint.added(there, here, spec.columns, spec.keeps)
 
 
 def _same_storage(source: Connection, spec: CopySpec) -> None:
@@ -350,7 +350,7 @@ def _same_storage(source: Connection, spec: CopySpec) -> None:
 
 def _same_shape(source: Connection, spec: CopySpec) -> None:
     """Looks whether the columns of the locked source table are those that were paired."""
-    now = marks.shape(source, spec.source_table, [pair[0] for pair in spec.columns])
+    now = table_fingerprint.shape(source, spec.source_table, [pair[0] for pair in spec.columns])
     if now != spec.source_shape:
         raise TableChanged(
             f"table {spec.source_table} was changed while it was copied",

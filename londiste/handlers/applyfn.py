@@ -29,7 +29,7 @@ from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, EventError, LondisteError, from_database
 from londiste.handlers.base import Handler, Wants, option
-from londiste.handlers.events import At, EventWork, partial
+from londiste.handlers.event_actions import At, EventWork, partial
 from londiste.pgq.types import Event
 
 ARGUMENTS = (

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from londiste.errors import UsageError
-from londiste.handlers.events import EventWork
+from londiste.handlers.event_actions import EventWork
 
 #: Makes of a row what is written of it: texts by column, None for NULL.
 RowFunction: TypeAlias = Callable[[dict[str, str | None]], dict[str, str | None]]

@@ -24,7 +24,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import BadOption, EventError
 from londiste.handlers.base import Handler, Wants, option
-from londiste.handlers.events import At, EventWork, partial
+from londiste.handlers.event_actions import At, EventWork, partial
 from londiste.handlers.partitions import Made, Partitioning, Period
 from londiste.pgq.types import Event
 

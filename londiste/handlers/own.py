@@ -11,7 +11,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers.base import Handler, Wants, literal, option
-from londiste.handlers.events import At, EventWork
+from londiste.handlers.event_actions import At, EventWork
 from londiste.pgq.types import Event
 
 __all__ = [

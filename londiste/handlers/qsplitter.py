@@ -13,7 +13,7 @@ from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption
 from londiste.handlers.base import Handler, Wants, option
-from londiste.handlers.events import At, EventWork
+from londiste.handlers.event_actions import At, EventWork
 from londiste.pgq import producer
 from londiste.pgq.types import Event
 

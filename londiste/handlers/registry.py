@@ -22,7 +22,7 @@ from londiste.handlers.applyfn import ApplyFunction, MultiMaster
 from londiste.handlers.base import Handler
 from londiste.handlers.bulk import Bulk
 from londiste.handlers.dispatch import PRESETS, Dispatch
-from londiste.handlers.nothing import Nop, QueueTable, Virtual
+from londiste.handlers.noop import Nop, QueueTable, Virtual
 from londiste.handlers.obfuscate import Obfuscate
 from londiste.handlers.qsplitter import QueueSplitter
 from londiste.handlers.shard import Shard

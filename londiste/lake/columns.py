@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from londiste.db import catalog
-from londiste.engine.spark.stream.values import Column, Shape
+from londiste.engine.spark.stream.types import Column, Shape
 from londiste.errors import StateError
 
 

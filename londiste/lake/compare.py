@@ -19,8 +19,8 @@ from londiste.db.snapshot import Snapshot
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.offsets import Offset
 from londiste.engine.spark.stream.options import Options, Policy
-from londiste.engine.spark.stream.snapshots import Held, table_parts
-from londiste.engine.spark.stream.values import Shape
+from londiste.engine.spark.stream.snapshot import Held, table_parts
+from londiste.engine.spark.stream.types import Shape
 from londiste.errors import BadOption, PositionLost, StateError, TransientError
 from londiste.lake import columns, frame, source
 from londiste.lake.settings import LakeSettings
@@ -29,7 +29,7 @@ from londiste.pgq import queues, ticks
 from londiste.pgq.types import Tick
 
 if TYPE_CHECKING:
-    from londiste.engine.spark.lake.differing import Found
+    from londiste.engine.spark.lake.diff import Found
 
 #: Seconds between two looks for a tick.
 _LOOK = 0.1
@@ -152,37 +152,41 @@ def _compared(
     sides: _Sides,
     limit: int,
 ) -> Result:
-    from londiste.engine.spark.lake import differing, folding, frames, writing
+    from londiste.engine.spark.lake import dataframes, diff, merge_changes, parquet_writer
 
-    spark = frames.get(settings.spark)
+    spark = dataframes.get(settings.spark)
     known = [column.column for column in version.columns]
     names = [column.name for column in version.columns]
     key = list(version.key)
     changes: Any = None
     try:
-        here = frames.rows(spark, sides.options, sides.rows, sides.shape)
-        files = frames.files(spark, store.paths(version.files), frame.schema(version))
+        here = dataframes.rows(spark, sides.options, sides.rows, sides.shape)
+        files = dataframes.files(spark, store.paths(version.files), frame.schema(version))
         given = replace(sides.options, missing_columns=Policy.NULL)
         unread = sides.shape.unread
         shape = columns.shape(version.columns, version.tick, unread)
-        changes = frames.seen_by(frames.rows(spark, given, sides.changes, shape), sides.snapshot)
-        changes = frames.whole(changes, known)
+        changes = dataframes.seen_by(
+            dataframes.rows(spark, given, sides.changes, shape), sides.snapshot
+        )
+        changes = dataframes.whole(changes, known)
         if version.mode == "append":
             log = files.unionByName(changes.where("_change_type != 'execute'"))
-            lake = folding.state_of_log(log, key, names)
+            lake = merge_changes.state_of_log(log, key, names)
         else:
             changes = changes.persist()
-            facts = writing.facts(changes, key)
-            base = files if version.mode == "state" else folding.current(files, names)
+            facts = parquet_writer.facts(changes, key)
+            base = files if version.mode == "state" else merge_changes.current(files, names)
             if facts.truncate is not None:
                 base = base.limit(0)
-            lake = folding.state(base, folding.after_truncate(changes, facts.truncate), key, names)
+            lake = merge_changes.state(
+                base, merge_changes.after_truncate(changes, facts.truncate), key, names
+            )
         compared = [column.name for column in sides.shape.columns]
-        found = differing.differences(here, lake, key, compared, limit)
-        torn = differing.torn(files, key) if version.mode == "history" else 0
+        found = diff.differences(here, lake, key, compared, limit)
+        torn = diff.torn(files, key) if version.mode == "history" else 0
         return replace(result, found=found, torn=torn)
     except Exception as error:
-        raise frames.ours(error) from error
+        raise dataframes.ours(error) from error
     finally:
         if changes is not None and version.mode != "append":
             changes.unpersist()

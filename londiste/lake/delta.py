@@ -104,12 +104,12 @@ def _info(version: Version, operation: str) -> dict[str, Any]:
 
 
 def _metadata(version: Version) -> dict[str, Any]:
-    from londiste.engine.spark.lake import frames
+    from londiste.engine.spark.lake import dataframes
 
     schema = frame.schema(version)
     days = version.mode == "append"
     if days:
-        schema = frames.with_day(schema)
+        schema = dataframes.with_day(schema)
     return {
         "format": {"provider": "parquet", "options": {}},
         "schemaString": schema.json(),

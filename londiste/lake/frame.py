@@ -14,18 +14,22 @@ from londiste.lake.versions import Store, Version
 
 def schema(version: Version) -> Any:
     """The columns of the files of a version."""
-    from londiste.engine.spark.lake import dispatching, folding, frames
+    from londiste.engine.spark.lake import dataframes, dispatch, merge_changes
 
-    more = {"append": frames.CHANGE, "state": folding.STATE, "history": folding.HISTORY}
+    more = {
+        "append": dataframes.CHANGE,
+        "state": merge_changes.STATE,
+        "history": merge_changes.HISTORY,
+    }
     found = {column.name: column.column for column in version.columns}
     if version.names:
         found = {here: replace(found[there], name=here) for there, here in version.names}
-    return frames.columns(list(found.values()), more.get(version.mode, dispatching.MORE))
+    return dataframes.columns(list(found.values()), more.get(version.mode, dispatch.MORE))
 
 
 def frame(spark: Any, directory: Path, tick: int | None) -> Any:
     """See ``londiste.spark.lake``."""
-    from londiste.engine.spark.lake import frames
+    from londiste.engine.spark.lake import dataframes
 
     store = Store(directory, TableName.parse(unquote(directory.name)))
     version = store.newest() if tick is None else store.at(tick)
@@ -39,7 +43,7 @@ def frame(spark: Any, directory: Path, tick: int | None) -> Any:
             f"the files of {directory} are {version.format}",
             hint=f"read those that londiste dispatch --files names: spark.read.{version.format}(…)",
         )
-    return frames.files(spark, store.paths(version.files), schema(version))
+    return dataframes.files(spark, store.paths(version.files), schema(version))
 
 
 __all__ = ["frame", "schema"]

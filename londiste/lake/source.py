@@ -11,15 +11,15 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from londiste.db import catalog
-from londiste.db import shape as shapes
+from londiste.db import relation as shapes
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.engine.spark.stream.options import CHANGE_NAMES, Mode, Options, Policy, Start
-from londiste.engine.spark.stream.values import Column, shape_of
+from londiste.engine.spark.stream.types import Column, shape_of
 from londiste.errors import BadOption, LondisteError, StateError
 from londiste.lake.settings import LakeSettings
 from londiste.pgq import queues
-from londiste.pgq.kinds import Kind
+from londiste.pgq.consumer_kinds import Kind
 
 
 def options(settings: LakeSettings, table: TableName) -> Options:

@@ -9,7 +9,7 @@ from londiste.db.connection import session
 from londiste.lake import source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.versions import Store, Version
-from londiste.pgq import manage, queues, ticks
+from londiste.pgq import admin, queues, ticks
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def look(settings: LakeSettings) -> list[TableStatus]:
     """All tables of the settings.  Raises UnknownQueue."""
     found = []
     with session(settings.db, name="londiste lake status", autocommit=True) as conn:
-        manage.find_queue(conn, settings.queue_name)
+        admin.find_queue(conn, settings.queue_name)
         newest = ticks.newest(conn, settings.queue_name)
         for table in source.tables(settings):
             version = Store.of(settings.lake_path, table).newest()

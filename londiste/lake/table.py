@@ -21,7 +21,7 @@ from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
 from londiste.engine.spark.stream.options import Policy
-from londiste.engine.spark.stream.values import Shape
+from londiste.engine.spark.stream.types import Shape
 from londiste.errors import EventError, LondisteError, StateError, TransientError
 from londiste.lake import columns, compact, delta, frame, source
 from londiste.lake.settings import LakeSettings
@@ -472,7 +472,9 @@ class LakeTable:
 
     def _jobs(self) -> _Jobs:
         """Spark, started when there is something to do."""
-        from londiste.engine.spark.lake import folding, frames, writing
+        from londiste.engine.spark.lake import dataframes as frames
+        from londiste.engine.spark.lake import merge_changes as folding
+        from londiste.engine.spark.lake import parquet_writer as writing
 
         return _Jobs(frames.get(self.settings.spark), frames, folding, writing)
 

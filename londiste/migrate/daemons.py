@@ -23,7 +23,7 @@ from londiste.daemon.child import Child
 from londiste.db.connection import Connection, session
 from londiste.db.queries import query
 from londiste.errors import LondisteError, TransientError
-from londiste.migrate.pair import MigrateSettings, Pair
+from londiste.migrate.databases import MigrateSettings, Pair
 from londiste.settings import TickerSettings
 
 log = logging.getLogger(__name__)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
-from londiste.db.structure.read import read
+from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Structure
-from londiste.migrate import facts
-from londiste.migrate.differing import differing
-from londiste.monitor.queue_types import Finding, Severity
-from londiste.replication import tables
-from londiste.replication.types import SequenceValue
+from londiste.migrate import collect
+from londiste.migrate.table_diff import differing
+from londiste.monitor.queues.model import Finding, Severity
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import SequenceValue
 
 _KINDS = {
     "u": "unique constraint",
@@ -37,9 +37,9 @@ class Seen:
     version -- ``server_version_num``: another release may print the same expression differently.
     """
 
-    tables: tuple[facts.Table, ...] = ()
+    tables: tuple[collect.Table, ...] = ()
     structures: tuple[Structure, ...] = ()
-    sequences: tuple[facts.SequenceKind, ...] = ()
+    sequences: tuple[collect.SequenceKind, ...] = ()
     pending: frozenset[tuple[str, str]] = frozenset()
     version: int = 180000
 
@@ -58,13 +58,13 @@ class _Part:
 
 def look(conn: Connection) -> Seen:
     """Reads the catalog of one database.  Takes no lock that a writer waits for."""
-    found = facts.tables(conn)
+    found = collect.tables(conn)
     names = [t.name for t in found if t.replicated and not t.partition]
     return Seen(
         found,
         read(conn, names).tables,
-        facts.sequences(conn),
-        facts.pending_keys(conn),
+        collect.sequences(conn),
+        collect.pending_keys(conn),
         conn.info.server_version,
     )
 
@@ -185,7 +185,7 @@ def _sequences(root: Seen, other: Seen, name: str) -> Iterator[Finding]:
 
 
 def behind(
-    root: list[SequenceValue], other: list[SequenceValue], kinds: tuple[facts.SequenceKind, ...]
+    root: list[SequenceValue], other: list[SequenceValue], kinds: tuple[collect.SequenceKind, ...]
 ) -> list[TableName]:
     """Pure: sequences of the other database that would return a value again."""
     there = {one.name: one for one in other}
@@ -209,7 +209,7 @@ def wait_for_sequences(
 
     The values that the root has at the beginning count: it publishes further ones each second.
     """
-    values, kinds = tables.sequence_values(root, queue), facts.sequences(root)
+    values, kinds = tables.sequence_values(root, queue), collect.sequences(root)
     deadline = time.monotonic() + timeout
     while True:
         late = behind(values, tables.sequence_values(other, queue), kinds)

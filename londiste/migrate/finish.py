@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from londiste.cascade import plan
-from londiste.cascade.plan import Sites, Step
-from londiste.cascade.switching import leaving
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching import drop_node
 from londiste.errors import StateError
 from londiste.install import remove
 from londiste.migrate import setup, switching
-from londiste.migrate.pair import NEW, Pair, Side
+from londiste.migrate.databases import NEW, Pair, Side
+from londiste.orchestration import steps as plan
+from londiste.orchestration.steps import Sites, Step
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ def nodes_left(sites: Sites, pair: Pair, *, abandon: bool) -> list[Step]:
     steps: list[Step] = []
     for side, info in found.values():
         if info.type is not NodeType.ROOT:
-            steps += leaving.drop(sites, scene, side.name, force=False, note=False)
+            steps += drop_node.drop(sites, scene, side.name, force=False, note=False)
     for side in roots:
         place = scene.place(side.name)
-        steps.append(leaving.DropNode(place, pair.queue, side.name))
+        steps.append(drop_node.DropNode(place, pair.queue, side.name))
     return steps
 
 

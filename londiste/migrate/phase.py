@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from londiste.cascade.plan import Sites
-from londiste.cascade.switching import operation
-from londiste.cascade.switching.operation import Kind, Operation
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching import operation_log
+from londiste.cascade.switching.operation_log import Kind, Operation
 from londiste.migrate import daemons, setup, switching
-from londiste.migrate.pair import NEW, OLD, Pair
+from londiste.migrate.databases import NEW, OLD, Pair
 from londiste.monitor import status
-from londiste.replication import tables
+from londiste.orchestration.steps import Sites
+from londiste.replication import sqlapi as tables
 
 
 class Phase(StrEnum):
@@ -124,7 +124,9 @@ def look(sites: Sites, pair: Pair) -> Progress:
     types = {name: info.type for name, info in infos.items()}
     conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
     noted = {
-        name: one for name in infos if (one := operation.find(conn[name], pair.queue)) is not None
+        name: one
+        for name in infos
+        if (one := operation_log.find(conn[name], pair.queue)) is not None
     }
     root = takes_writes(types, noted)
     # In the middle of a switch there are two roots, one of them closed, or a closed one alone.

@@ -13,21 +13,24 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import sql
 
-from londiste.cascade import create, nodes, plan
-from londiste.cascade.create import NewNode
-from londiste.cascade.plan import Sites, Step
-from londiste.cascade.types import NodeInfo, NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands import create_node
+from londiste.cascade.commands.create_node import NewNode
+from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection, place, session
 from londiste.db.identity import same_database
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, from_database
 from londiste.install import apply
-from londiste.migrate import facts
-from londiste.migrate.pair import NEW, OLD, Pair, Side
-from londiste.migrate.structure import MakeStructure
-from londiste.replication import add_table, sequences, tables
-from londiste.replication.registry import CopyRegistry
-from londiste.replication.types import TableOptions
+from londiste.migrate import collect
+from londiste.migrate.databases import NEW, OLD, Pair, Side
+from londiste.migrate.schema_copy import MakeStructure
+from londiste.orchestration import steps as plan
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import add_table, sequences
+from londiste.replication.commands.registry_sync import CopyRegistry
+from londiste.replication.model import TableOptions
 
 #: Says of a schema that it was made for a move, and goes with it.
 MADE = "made by londiste migrate: {queue}"
@@ -167,14 +170,14 @@ def _new_node(pair: Pair, side: Side, kind: NodeType) -> NewNode:
 def _root(sites: Sites, pair: Pair) -> list[Step]:
     if node(sites, pair.old, pair.queue) is not None:
         return []
-    return create.create_root(sites, _new_node(pair, pair.old, NodeType.ROOT))
+    return create_node.create_root(sites, _new_node(pair, pair.old, NodeType.ROOT))
 
 
 def _branch(sites: Sites, pair: Pair) -> list[Step]:
     if node(sites, pair.new, pair.queue) is not None:
         return []
     new = _new_node(pair, pair.new, NodeType.BRANCH)
-    steps = create.create_branch(sites, new, pair.old.dsn)
+    steps = create_node.create_branch(sites, new, pair.old.dsn)
     steps.append(CopyRegistry(NEW, OLD, pair.old.dsn, pair.new.dsn, pair.queue))
     return steps
 
@@ -184,7 +187,7 @@ def not_replicated(conn: Connection, queue: str) -> list[TableName]:
 
     Not those of extensions, and not those without columns.
     """
-    mine = {t.name for t in facts.tables(conn) if t.replicated}
+    mine = {t.name for t in collect.tables(conn) if t.replicated}
     missing = tables.local_show_missing(conn, queue)
     names = [TableName.parse(m.name) for m in missing if m.kind == "r"]
     return [name for name in names if name in mine]
@@ -192,7 +195,7 @@ def not_replicated(conn: Connection, queue: str) -> list[TableName]:
 
 def sequences_left(conn: Connection, queue: str) -> list[TableName]:
     """The sequences of the root's database that the queue does not carry and could."""
-    mine = {s.name for s in facts.sequences(conn)}
+    mine = {s.name for s in collect.sequences(conn)}
     missing = tables.local_show_missing(conn, queue)
     names = [TableName.parse(m.name) for m in missing if m.kind == "S"]
     return [name for name in names if name in mine]

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 
 from psycopg.errors import Error as DatabaseError
 
-from londiste.cascade import plan
-from londiste.cascade.plan import Sites, Step
+from londiste.cascade.model import NodeType
 from londiste.cascade.switching import switchover
-from londiste.cascade.switching.operation import Kind, Operation
-from londiste.cascade.switching.scene import Scene, look
+from londiste.cascade.switching.cluster_state import Scene, look
+from londiste.cascade.switching.operation_log import Kind, Operation
 from londiste.cascade.switching.steps.notes import End
 from londiste.cascade.switching.switchover import Switchover
-from londiste.cascade.types import NodeType
 from londiste.db.connection import place, session, use_own_names
 from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
-from londiste.migrate import drift, facts, setup
-from londiste.migrate.pair import NEW, OLD, Pair, Side, secrets_of
-from londiste.monitor.queue_types import Severity
-from londiste.replication import successor
-from londiste.replication.carry import carry
+from londiste.migrate import collect, drift, setup
+from londiste.migrate.databases import NEW, OLD, Pair, Side, secrets_of
+from londiste.monitor.queues.model import Severity
+from londiste.orchestration import steps as plan
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication.failover import readiness
+from londiste.replication.failover.switchover_sequences import carry
 
 _SHOWN = 5
 
@@ -118,7 +118,7 @@ def prepare(
             _require_all(sites, pair, here)
         _require_structure(sites, here, to, force=force, warn=warn)
         _require_successor(sites, seen, to, here, force=force, warn=warn)
-    refresh = Refresh(to, facts.materialized_views(sites.at(to.dsn)), warn)
+    refresh = Refresh(to, collect.materialized_views(sites.at(to.dsn)), warn)
     # Before the notes are taken off: interrupted, it is part of what is left.
     ends = [step for step in switch.after if isinstance(step, End)]
     rest = [step for step in switch.after if not isinstance(step, End)]
@@ -215,7 +215,7 @@ def _require_successor(
 ) -> None:
     """All tables and sequences are in step at ``to``.  Raises StateError."""
     try:
-        successor.check(sites, seen, to.name, here.name, force=force, warn=warn)
+        readiness.check(sites, seen, to.name, here.name, force=force, warn=warn)
     except StateError as error:
         # Whatever is missing: the command that stays adds it and copies it.
         error.say_more(

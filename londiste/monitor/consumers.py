@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from londiste.cascade import nodes, readers
-from londiste.cascade.types import Subscriber
+from londiste.cascade import readers
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import Subscriber
 from londiste.db.connection import Connection
 from londiste.db.queries import query
 from londiste.errors import AccessDenied, InstallError, LondisteError
-from londiste.pgq import kinds, queues, sinks
-from londiste.pgq.kinds import Kind
+from londiste.pgq import consumer_kinds, queues, spark_epochs
+from londiste.pgq.consumer_kinds import Kind
 from londiste.pgq.types import ConsumerInfo
 
 
@@ -49,7 +50,7 @@ class Listed:
 
 def consumers(conn: Connection, found: Sequence[ConsumerInfo]) -> list[Listed]:
     """Consumers with what kind they are."""
-    noted = kinds.get_consumer_kinds(conn)
+    noted = consumer_kinds.get_consumer_kinds(conn)
     below = {name: _subscribers(conn, name) for name in {one.queue_name for one in found}}
     return [listed(one, noted, below[one.queue_name]) for one in found]
 
@@ -60,7 +61,7 @@ def writing(conn: Connection, queue: str | None = None) -> list[Listed]:
     Jobs of Spark, which write once and end, are none.
     """
     try:
-        found = sinks.get_sinks(conn)
+        found = spark_epochs.get_sinks(conn)
     except (InstallError, AccessDenied):
         return []
     now = conn.execute(query("now")).fetchall()[0][0]

@@ -9,7 +9,7 @@ import psycopg
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
 from londiste.errors import from_database
-from londiste.monitor.queue_types import Finding, Severity
+from londiste.monitor.queues.model import Finding, Severity
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.monitor.queue_types import Finding, Severity
+from londiste.monitor.queues.model import Finding, Severity
 
 
 @dataclass(frozen=True)

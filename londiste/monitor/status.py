@@ -14,23 +14,25 @@ from typing import TypeVar
 import psycopg
 from psycopg import conninfo
 
-from londiste.cascade import nodes, topology
-from londiste.cascade.plan import reach
-from londiste.cascade.switching import operation
-from londiste.cascade.switching.operation import Operation
-from londiste.cascade.types import Member, NodeInfo, NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade import topology
+from londiste.cascade.model import Member, NodeInfo, NodeType
+from londiste.cascade.switching import operation_log as operation
+from londiste.cascade.switching.operation_log import Operation
 from londiste.db.connection import Connection, session
 from londiste.db.queries import query
 from londiste.errors import InstallError, LondisteError
 from londiste.monitor import consumers, exposure, partitions
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
-from londiste.monitor.held import Held, held
-from londiste.monitor.node_findings import REWRITTEN
+from londiste.monitor.nodes.rules import REWRITTEN
+from londiste.monitor.retention import Held, held
+from londiste.orchestration.steps import reach
 from londiste.pgq import queues
-from londiste.replication import attempts, tables
-from londiste.replication.attempts import LargeBatch
-from londiste.replication.types import decode_attrs
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import decode_attrs
+from londiste.replication.parallel import sqlapi as attempts
+from londiste.replication.parallel.sqlapi import LargeBatch
 
 _T = TypeVar("_T")
 #: What tells more about a line of status, and what to do.

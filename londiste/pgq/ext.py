@@ -112,7 +112,7 @@ def set_last_tick(conn: Connection, consumer: str, tick: int | None, subconsumer
 
 
 class KnownSource(NamedTuple):
-    """The queue that a position belongs to; see ``londiste.pgq.continuity.Known``.
+    """The queue that a position belongs to; see ``londiste.pgq.position_check.Known``.
 
     generation, registration -- None where they are not compared.
     """

@@ -12,8 +12,7 @@ import psycopg
 from psycopg import conninfo
 
 import londiste
-from londiste.cascade import nodes, plan
-from londiste.cascade.plan import Sites
+from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection, connect, place, use_own_names, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
@@ -26,9 +25,12 @@ from londiste.errors import (
     from_database,
 )
 from londiste.install import apply, ledger, source
-from londiste.pgq import batches, config, manage, queues
-from londiste.replication import add_table, remove_table, sequences, tables
-from londiste.replication.types import TableOptions
+from londiste.orchestration import steps as plan
+from londiste.orchestration.steps import Sites
+from londiste.pgq import admin, batches, config, queues
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import add_table, remove_table, sequences
+from londiste.replication.model import TableOptions
 from londiste.shell import language, lexer
 from londiste.shell import statements as s
 from londiste.shell.completion import Catalog
@@ -55,7 +57,7 @@ class Session:
         self.conn = self._open(dsn)
         try:
             if queue is not None:
-                manage.find_queue(self.conn, queue)
+                admin.find_queue(self.conn, queue)
         except LondisteError:
             self.conn.close()
             raise
@@ -138,37 +140,37 @@ class Session:
             case _:
                 return self._change(self._changes(statement))
 
-    def _changes(self, statement: Statement) -> Sequence[manage.Change]:
+    def _changes(self, statement: Statement) -> Sequence[admin.Change]:
         conn = self.conn
         match statement:
             case s.CreateQueue(queue):
-                return manage.creating(conn, queue)
+                return admin.creating(conn, queue)
             case s.DropQueue(queue, force):
-                return manage.dropping(conn, [queue], force=force)
+                return admin.dropping(conn, [queue], force=force)
             case s.AlterQueue(queue, settings):
                 values: dict[str, str | None] = {}
                 for name, text in settings.items():
                     key = config.parameter(name)
                     values[key] = config.value(key, text)
-                names = manage.find_queues(conn, [queue])
-                return [change for one in names for change in manage.configuring(one, values)]
+                names = admin.find_queues(conn, [queue])
+                return [change for one in names for change in admin.configuring(one, values)]
             case s.RegisterConsumer(consumer, queue, tick, copy):
                 at = None if tick is None else _number(tick, "tick")
-                return manage.registering(conn, self._chosen(queue), consumer, at=at, copy=copy)
+                return admin.registering(conn, self._chosen(queue), consumer, at=at, copy=copy)
             case s.UnregisterConsumer(consumer, queue):
                 every = consumer == "*"
                 names = [] if every else [consumer]
-                return manage.unregistering(conn, self._chosen(queue), names, every=every)
+                return admin.unregistering(conn, self._chosen(queue), names, every=every)
             case s.RegisterSubconsumer(worker, consumer, queue):
-                return manage.registering_worker(conn, self._chosen(queue), consumer, worker)
+                return admin.registering_worker(conn, self._chosen(queue), consumer, worker)
             case s.UnregisterSubconsumer(worker, consumer, queue, close):
-                return manage.unregistering_worker(
+                return admin.unregistering_worker(
                     conn, self._chosen(queue), consumer, worker, close_batch=close
                 )
             case _:
                 raise AssertionError(statement)
 
-    def _change(self, changes: Sequence[manage.Change]) -> Result:
+    def _change(self, changes: Sequence[admin.Change]) -> Result:
         with self.conn.transaction():
             for change in changes:
                 change.act(self.conn)
@@ -211,7 +213,7 @@ class Session:
         try:
             chosen = queue or (self.queue if not given else None)
             if queue is not None:
-                manage.find_queue(conn, queue)
+                admin.find_queue(conn, queue)
             if node is not None:
                 if chosen is None:
                     raise _no_queue("connect queue=QUEUE node=NODE")
@@ -274,7 +276,7 @@ class Session:
                     for q in queues.get_queue_info(self.conn)
                 ],
             )
-        found = manage.find_queue(self.conn, queue)
+        found = admin.find_queue(self.conn, queue)
         state = {
             "last_tick": found.last_tick_id,
             "ticker_lag": found.ticker_lag,
@@ -287,9 +289,9 @@ class Session:
     def _show_consumer(self, consumer: str, queue: str | None) -> Result:
         queue = queue or self.queue
         if queue is not None:
-            manage.find_queue(self.conn, queue)
+            admin.find_queue(self.conn, queue)
         if queue is not None and consumer != "*":
-            found = [manage.find_consumer(self.conn, queue, consumer)]
+            found = [admin.find_consumer(self.conn, queue, consumer)]
         else:
             found = [
                 one
@@ -344,7 +346,7 @@ class Session:
         if batch.isdigit():
             number = int(batch)
         else:
-            state = manage.find_consumer(self.conn, self._chosen(None), batch)
+            state = admin.find_consumer(self.conn, self._chosen(None), batch)
             if state.current_batch is None:
                 raise StateError(
                     f"consumer {batch} has no batch open", hint=f"show consumer {batch}"

@@ -17,9 +17,9 @@ from londiste.consumer import (
     Delivery,
     Events,
 )
-from londiste.pgq.kinds import Kind
-from londiste.tools import moving, staged_events
-from londiste.tools.jobs import JobConsumer, JobSettings
+from londiste.pgq.consumer_kinds import Kind
+from londiste.tools import mover_base, parallel_events
+from londiste.tools.parallel_batches import JobConsumer, JobSettings
 
 
 class MoverSettings(JobSettings):
@@ -44,12 +44,12 @@ class QueueMover(JobConsumer):
     def startup(self) -> None:
         """Refuses a target that is not there, or is the source."""
         super().startup()
-        moving.check(self.settings, self.settings.dst_queue_name)
+        mover_base.check(self.settings, self.settings.dst_queue_name)
 
     def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
         """One COPY for the batch, or a job for a large one."""
         queue = self.settings.dst_queue_name
-        if not staged_events.move(
+        if not parallel_events.move(
             self,
             batch,
             events,
@@ -57,4 +57,4 @@ class QueueMover(JobConsumer):
             queue=sql.Literal(queue),
             check=lambda group: queue,
         ):
-            moving.put(ctx.db, queue, events)
+            mover_base.put(ctx.db, queue, events)

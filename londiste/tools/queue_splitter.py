@@ -17,10 +17,10 @@ from londiste.consumer import (
     Events,
 )
 from londiste.errors import EventError, UnknownQueue
-from londiste.pgq.kinds import Kind
-from londiste.tools import moving, staged_events
-from londiste.tools.jobs import JobConsumer, JobSettings
-from londiste.tools.staged_events import Group
+from londiste.pgq.consumer_kinds import Kind
+from londiste.tools import mover_base, parallel_events
+from londiste.tools.parallel_batches import JobConsumer, JobSettings
+from londiste.tools.parallel_events import Group
 
 
 class SplitterSettings(JobSettings):
@@ -55,12 +55,12 @@ class QueueSplitter(JobConsumer):
     def startup(self) -> None:
         """Refuses a target without the schemas that it needs, or without the default queue."""
         super().startup()
-        moving.check(self.settings, self.settings.default_queue or None)
+        mover_base.check(self.settings, self.settings.default_queue or None)
         self._same_database: bool | None = None
 
     def process_batch(self, batch: Batch, events: Events, ctx: Context) -> None:
         """One COPY for each queue of each chunk, or a job for a large batch."""
-        if staged_events.move(
+        if parallel_events.move(
             self,
             batch,
             events,
@@ -75,10 +75,10 @@ class QueueSplitter(JobConsumer):
                 parts.setdefault(self._target(event, batch, ctx), []).append(event)
             for queue, part in parts.items():
                 try:
-                    ctx.stats[queue] += moving.put(ctx.db, queue, part)
+                    ctx.stats[queue] += mover_base.put(ctx.db, queue, part)
                 except UnknownQueue as error:
                     raise self._refused(
-                        part[0], batch, moving.unknown(queue, self.settings)
+                        part[0], batch, mover_base.unknown(queue, self.settings)
                     ) from error
 
     def _of_group(self, group: Group, batch: Batch, ctx: Context) -> str:
@@ -102,7 +102,7 @@ class QueueSplitter(JobConsumer):
             )
         if name == batch.queue:
             if self._same_database is None:
-                self._same_database = moving.same_database(self.settings, ctx.db)
+                self._same_database = mover_base.same_database(self.settings, ctx.db)
             if self._same_database:
                 raise EventError(
                     f"event {event.id} of queue {batch.queue} would go round for ever",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from londiste.cascade.plan import Sites
+from londiste.orchestration.steps import Sites
 from tests.capture.pair import Pair
 from tests.fix_cascade import Nodes
 from tests.fix_cluster import Database, Server, create_database

@@ -14,8 +14,8 @@ from typing import LiteralString, cast
 import psycopg
 from psycopg import sql
 
+from londiste.compare.compare import TableResult
 from londiste.compare.diff import Difference, Row
-from londiste.compare.run import TableResult
 from londiste.db.connection import Connection
 from tests.capture.cases import Copy, Statement, Undone
 from tests.capture.pair import UNKNOWN, USERS_OWN

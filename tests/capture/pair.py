@@ -17,9 +17,9 @@ from londiste.cascade.progress import NodeProgress
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.pgq import batches, queues
-from londiste.replication.batch import BatchRunner
-from londiste.replication.plan import Interest, Route
-from londiste.replication.sync import By
+from londiste.replication.apply.batch import BatchRunner
+from londiste.replication.apply.routing import Interest, Route
+from londiste.replication.tablesync.states import By
 from tests.capture.cases import MAIN, SCHEMA, Alter, Case, Copy, Mark, Statement, Undone, Write
 from tests.fix_cascade import QUEUE, Node
 from tests.sql.queue_events import writer

@@ -23,13 +23,13 @@ import psycopg
 import pytest
 from hypothesis import strategies as st
 
-from londiste.cascade.plan import Sites
 from londiste.compare import repair
-from londiste.compare.found import Comparison
-from londiste.compare.parties import Asked
-from londiste.compare.plan import parse
-from londiste.compare.run import compare_tables
-from londiste.replication.types import TRIGGERS, TableOptions
+from londiste.compare.compare import compare_tables
+from londiste.compare.context import Asked
+from londiste.compare.repair_plan import parse
+from londiste.compare.result import Comparison
+from londiste.orchestration.steps import Sites
+from londiste.replication.model import TRIGGERS, TableOptions
 from londiste.settings import WorkerSettings, load
 from tests.capture.cases import MAIN, Case, Mark, Statement, Undone, Write
 from tests.capture.damage import harm, wrongly_told

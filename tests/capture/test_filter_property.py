@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from londiste.handlers.base import Wants
-from londiste.handlers.wanted import Choice, wants
+from londiste.handlers.table_rules import Choice, wants
 from londiste.pgq import batches
-from londiste.replication.plan import ByFilter, Interest, Route
-from londiste.replication.sync import By
+from londiste.replication.apply.routing import ByFilter, Interest, Route
+from londiste.replication.tablesync.states import By
 from tests.capture.cases import SCHEMA
 from tests.capture.pair import Pair
 from tests.fix_cascade import QUEUE

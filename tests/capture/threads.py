@@ -7,13 +7,13 @@ import traceback
 from collections.abc import Callable
 from typing import cast
 
-from londiste.copy.sides import Job
-from londiste.copy.worker import CopyProcess
+from londiste.copy.process import CopyProcess
+from londiste.copy.sessions import Job
 from londiste.daemon.child import Child
 from londiste.daemon.signals import Signals
 from londiste.engine.local.engine import LocalEngine
-from londiste.replication.copies import Copies
-from londiste.replication.worker import Worker
+from londiste.replication.worker.copy_launcher import Copies
+from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from londiste import engine
-from londiste.copy import attempts
-from londiste.copy.split import split
+from londiste.copy.chunking.blocks import split
+from londiste.copy.sqlapi import attempts
 from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.names import TableName

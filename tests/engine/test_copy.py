@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from londiste.copy import attempts
-from londiste.copy.ranges import split_by_key
+from londiste.copy.chunking.key_ranges import split_by_key
+from londiste.copy.sqlapi import attempts
 from londiste.db import catalog
-from londiste.db import marks as marks_of
+from londiste.db import table_fingerprint as marks_of
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
 from londiste.engine.spec import ChunkDone, CopySpec

@@ -15,7 +15,7 @@ import londiste.spark
 from londiste.changes.decode import decode_all
 from londiste.changes.types import RowChange
 from londiste.db.names import TableName
-from londiste.engine.spark.lake import writing
+from londiste.engine.spark.lake import parquet_writer
 from londiste.errors import BadOption, EventError, LondisteError, NodeBusy, StateError
 from londiste.lake import compare as comparing
 from londiste.lake.table import LakeTable
@@ -409,7 +409,7 @@ def compact(lake: Lake, **more: Any) -> tuple[int, int]:
 
 @pytest.mark.slow
 def test_a_part_of_many_rows_is_joined_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "FILE_ROWS", 10)
+    monkeypatch.setattr(parquet_writer, "FILE_ROWS", 10)
     lake.more["lake_mode"] = "append"
     lake.stream.table()
     lake.stream.write("insert into t select i, 'a' from generate_series(1, 35) i")

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.daemon.signals import Signals
 from londiste.embedded.postgres import Cluster
 from londiste.engine.base import Engine
 from londiste.errors import EventError, LondisteError
-from londiste.replication.sessions import Sessions
-from londiste.replication.worker import Worker
+from londiste.replication.worker.sessions import Sessions
+from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings
 from tests.fix_line import QUEUE, Line, LineNode
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.daemon import crash
 from tests.engine.test_large_batches import (
     LARGE,

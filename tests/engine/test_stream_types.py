@@ -14,10 +14,10 @@ import psycopg
 import pytest
 
 from londiste.db import catalog
-from londiste.engine.spark.stream import reading, schema, snapshots, vector
+from londiste.engine.spark.stream import arrow_decode, reader, schema, snapshot
 from londiste.engine.spark.stream.offsets import Slice
 from londiste.engine.spark.stream.options import Options, parse
-from londiste.engine.spark.stream.values import Shape, shape_of
+from londiste.engine.spark.stream.types import Shape, shape_of
 from londiste.errors import EventError
 from londiste.pgq import ticks
 from tests.fix_cluster import Database
@@ -77,14 +77,14 @@ class Values:
         shape = self.shape(options)
         result = schema.schema(options.payload, shape.columns)
         part = Slice(tuple(ticks.between(self.stream.conn, "q", 1)))
-        return _rows(reading.changes(options, part, shape, result))
+        return _rows(reader.changes(options, part, shape, result))
 
     def rows(self, **more: Any) -> list[dict[str, Any]]:
         """The rows as an executor makes them of the table."""
         options = self.options(mode="snapshot", **more)
         shape = self.shape(options)
         result = schema.schema(options.payload, shape.columns)
-        return _rows(snapshots.rows(options, snapshots.TablePart(), shape, result))
+        return _rows(snapshot.rows(options, snapshot.TablePart(), shape, result))
 
     def same(self, rows: list[dict[str, Any]]) -> None:
         """Every value is the one that PostgreSQL prints."""
@@ -176,18 +176,18 @@ def test_many_events_at_a_time_are_what_they_are_one_by_one(
 ) -> None:
     values = make(capture)
     read: list[int] = []
-    rows = vector.Parser._rows
+    rows = arrow_decode.Parser._rows
 
     def counted(self: Any, events: Any, *others: Any) -> Any:
         made = rows(self, events, *others)
         read.append(made.num_rows)
         return made
 
-    monkeypatch.setattr(vector.Parser, "_rows", counted)
+    monkeypatch.setattr(arrow_decode.Parser, "_rows", counted)
     together = values.changes(unsupportedValues=policy)
     # A row of texts with control characters is another decoder's, as are all of url-encoded events.
     assert sum(read) >= (0 if capture == "url" else len(together) - 3)
-    monkeypatch.setattr(vector, "_ENOUGH", 0)
+    monkeypatch.setattr(arrow_decode, "_ENOUGH", 0)
     assert list(map(repr, together)) == list(map(repr, values.changes(unsupportedValues=policy)))
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from londiste.cascade import nodes
-from londiste.cascade.types import NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from londiste.db.names import TableName
-from londiste.replication import tables
-from londiste.replication.create_table import statements
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands.create_table import statements
 from tests.fix_cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fix_cluster import Database
 from tests.waiting import wait_for

@@ -9,14 +9,14 @@ from typing import Any
 import psycopg
 import pytest
 
+from londiste.applier.applier import Applier
+from londiste.applier.plan import TableChange
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.shape import shapes, versions
-from londiste.engine.applyspec import TableChange
-from londiste.engine.local.apply import Applier
+from londiste.db.relation import shapes, versions
 from londiste.errors import EventError, LockTimeout
-from londiste.replication.plan import plan
+from londiste.replication.apply.routing import plan
 from tests.fix_cluster import Database
 from tests.fix_owners import give_tables_away
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from londiste.applier import copy_insert
+from londiste.applier.plan import RowSet, TablePlan, Verb
 from londiste.changes.types import RowChange
-from londiste.db.shape import shapes
-from londiste.engine.applyspec import RowSet, TablePlan, Verb
-from londiste.engine.local import bulk
+from londiste.db.relation import shapes
 from londiste.errors import EventError
 from tests.fix_cluster import Database
 from tests.integration.test_apply import FAILURES, HAZARDS, T, Target
@@ -33,9 +33,9 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[RowSet]:
         found.append(rows)
         return made(rows)
 
-    made = bulk.csv
-    monkeypatch.setattr(bulk, "FROM_ROWS", 1)
-    monkeypatch.setattr(bulk, "csv", csv)
+    made = copy_insert.csv
+    monkeypatch.setattr(copy_insert, "FROM_ROWS", 1)
+    monkeypatch.setattr(copy_insert, "csv", csv)
     return found
 
 
@@ -79,13 +79,13 @@ def test_many_rows_are_copied_and_few_are_not(
     target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: list[int] = []
-    made = bulk.copy_sql
-    monkeypatch.setattr(bulk, "copy_sql", lambda *of: used.append(1) or made(*of))
+    made = copy_insert.copy_sql
+    monkeypatch.setattr(copy_insert, "copy_sql", lambda *of: used.append(1) or made(*of))
     target.database.execute("create table t (id int primary key, v text)")
-    for first, count in ((0, bulk.FROM_ROWS - 1), (10_000, bulk.FROM_ROWS)):
+    for first, count in ((0, copy_insert.FROM_ROWS - 1), (10_000, copy_insert.FROM_ROWS)):
         target.apply(*(target.i(id=str(first + n), v="x") for n in range(count)))
     assert used == [1]
-    assert target.rows("select count(*) from t") == [(2 * bulk.FROM_ROWS - 1,)]
+    assert target.rows("select count(*) from t") == [(2 * copy_insert.FROM_ROWS - 1,)]
 
 
 def test_every_value_that_the_server_writes_as_json_comes_back(

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from londiste.applier.applier import Applier
 from londiste.changes.types import Op, RowChange
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.shape import shapes
-from londiste.engine.local.apply import Applier
+from londiste.db.relation import shapes
 from londiste.errors import EventError
-from londiste.replication.plan import plan
+from londiste.replication.apply.routing import plan
 from tests.fix_cluster import Database
 from tests.fix_nodes import make_leaf
 

@@ -13,17 +13,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
+from londiste.applier.applier import StaleShapes
+from londiste.applier.plan import TableChange, TablePlan
 from londiste.changes.keyed import columns_digest
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.names import TableName
-from londiste.db.shape import shapes
-from londiste.engine.applyspec import TableChange, TablePlan
-from londiste.engine.local.apply import StaleShapes
+from londiste.db.relation import shapes
 from londiste.errors import EventError
 from londiste.pgq.blocks import EventBlock
-from londiste.replication.accumulate import Accumulator, Part
-from londiste.replication.plan import Interest, plan_folded
-from londiste.replication.types import ReplicatedTable
+from londiste.replication.apply.accumulator import Accumulator, Part
+from londiste.replication.apply.routing import Interest, plan_folded
+from londiste.replication.model import ReplicatedTable
 from tests.fix_cluster import Database
 from tests.integration.test_apply import FAILURES, HAZARDS, Target
 

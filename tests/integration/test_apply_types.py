@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import psycopg
 
+from londiste.applier.applier import Applier
 from londiste.changes.decode import decode_all
 from londiste.changes.types import RowChange, Truncate
-from londiste.db.shape import shapes
-from londiste.engine.local.apply import Applier
+from londiste.db.relation import shapes
 from londiste.pgq import batches, queues
-from londiste.replication.plan import Pending, plan
+from londiste.replication.apply.routing import Pending, plan
 from tests.fix_cluster import Database
 from tests.fix_values import quoted, usable
 

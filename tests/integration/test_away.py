@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from londiste.cascade import fencing
-from londiste.cascade.switching.returned import News, news
-from londiste.cascade.types import Member, NodeType
+from londiste.cascade.model import Member, NodeType
+from londiste.cascade.switching.rejoin_checks import News, news
 from londiste.monitor import status
 from tests.fix_cascade import QUEUE, CommandLine, Node, Nodes, silent
 

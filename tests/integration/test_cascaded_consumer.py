@@ -8,10 +8,10 @@ import pytest
 
 import londiste
 from londiste import CascadedConsumer, Context, Event, Retry
-from londiste.cascade import nodes
+from londiste.cascade import sqlapi as nodes
 from londiste.cascade.forward import Forwarder
+from londiste.cascade.model import NodeType
 from londiste.cascade.progress import NodeProgress
-from londiste.cascade.types import NodeType
 from londiste.errors import EventError, PositionLost, UnknownConsumer
 from londiste.pgq import batches, ticks
 from tests.fix_cascade import QUEUE, Node, Nodes

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from londiste.cascade.plan import Sites
+from londiste.cascade.model import NodeType
 from londiste.cascade.switching.steps.notes import Place
 from londiste.cascade.switching.steps.waits import drained
-from londiste.cascade.types import NodeType
+from londiste.orchestration.steps import Sites
 from tests.fix_cascade import QUEUE, Node, Nodes
 from tests.waiting import wait_for
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from londiste.monitor.captures import CaptureFacts, findings
-from londiste.monitor.queue_types import Severity
+from londiste.monitor.captures.rules import CaptureFacts, findings
+from londiste.monitor.queues.model import Severity
 from tests.fix_cascade import CommandLine, Node, Nodes
 
 

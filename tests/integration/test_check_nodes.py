@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.cascade.types import NodeType
-from londiste.monitor.node_findings import NodeFacts, TableFacts, findings
+from londiste.cascade.model import NodeType
+from londiste.monitor.nodes.rules import NodeFacts, TableFacts, findings
 from tests.fix_cascade import CommandLine, Nodes
 
 

@@ -13,8 +13,8 @@ from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from londiste.daemon.signals import Signals
 from londiste.errors import CombinedClosed, EventError, StateError
-from londiste.replication import worker
-from londiste.replication.worker import Worker
+from londiste.replication.worker import worker
+from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fix_cluster import Database
 from tests.fix_nodes import ret

@@ -9,9 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.types import NodeType
-from londiste.compare import checksum, parties, run
-from londiste.compare.found import TableResult
+from londiste.cascade.model import NodeType
+from londiste.compare import checksum, context
+from londiste.compare import compare as run
+from londiste.compare.result import TableResult
 from londiste.settings import WorkerSettings, load
 from tests.fix_line import QUEUE, Line, LineNode
 
@@ -99,7 +100,7 @@ def test_tables_that_are_truncated_meanwhile_are_not_called_different(
 
     found = run.compare_tables(
         load(WorkerSettings, leaf.config, {"engine": "local"}),
-        parties.Asked(timeout=30),
+        context.Asked(timeout=30),
         say=said.append,
         done=done,
     )

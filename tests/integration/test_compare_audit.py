@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.compare.audit import next_range, summed
-from londiste.compare.progress import Range
+from londiste.compare.sqlapi import Range
 from tests.fix_line import Line, LineNode
 from tests.integration.test_compare import damage
 

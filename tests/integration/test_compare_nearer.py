@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from londiste.compare.align import Aligned
 from londiste.compare.checksum import Piece, compare
-from londiste.compare.drill import Drill, drill
-from londiste.compare.nearer import nearer
-from londiste.compare.pairing import TablePair, pairing
-from londiste.compare.run import drill_task
+from londiste.compare.column_pairing import TablePair, pairing
+from londiste.compare.compare import drill_task
+from londiste.compare.narrow import nearer
+from londiste.compare.pause_at_tick import Aligned
+from londiste.compare.row_diff import Drill, drill
 from londiste.db.names import TableName
-from londiste.engine.local import waiting
+from londiste.engine.local import threads
 from londiste.engine.local.engine import LocalEngine
 from tests.fix_cluster import Database
 
@@ -63,10 +63,10 @@ def test_the_first_error_is_raised_and_nothing_begins_after_it() -> None:
             raise ValueError("wrong")
         return number
 
-    assert sorted(waiting.run(lambda n: n * 2, range(9), 3)) == [n * 2 for n in range(9)]
+    assert sorted(threads.run(lambda n: n * 2, range(9), 3)) == [n * 2 for n in range(9)]
     with pytest.raises(ValueError, match="wrong"):
-        list(waiting.run(task, range(1000), 1))
+        list(threads.run(task, range(1000), 1))
     assert begun == [0]
     with pytest.raises(ValueError, match="wrong"):
-        list(waiting.run(task, range(100_000), 2))
+        list(threads.run(task, range(100_000), 2))
     assert len(begun) < 100_000

@@ -12,14 +12,14 @@ from collections.abc import Callable
 
 import pytest
 
-from londiste.compare import pieces, rows
-from londiste.compare.align import Aligned
+from londiste.compare import chunks, recheck
 from londiste.compare.checksum import Piece, differing, specs
+from londiste.compare.column_pairing import Pairing, TablePair, pairing
 from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Difference
-from londiste.compare.drill import Drill, Suspect, drill_between
-from londiste.compare.pairing import Pairing, TablePair, pairing
-from londiste.compare.plan import changes
+from londiste.compare.pause_at_tick import Aligned
 from londiste.compare.repair import rules
+from londiste.compare.repair_plan import changes
+from londiste.compare.row_diff import Drill, Suspect, drill_between
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.engine.tasks import sums
@@ -130,7 +130,7 @@ def cut(table: Pairing) -> list[Piece]:
     if not table.ordered:
         return [Piece(table, 0, "", 16)]
     bounds = [(b[0], "x")[: len(table.key)] for b in BOUNDS]
-    return [Piece(table, n, text, 1) for n, text in enumerate(pieces.ranges(bounds, table))]
+    return [Piece(table, n, text, 1) for n, text in enumerate(chunks.ranges(bounds, table))]
 
 
 def compare(conn: Connection, table: Pairing, cut: list[Piece]) -> list[Difference]:
@@ -148,7 +148,7 @@ def compare(conn: Connection, table: Pairing, cut: list[Piece]) -> list[Differen
         drilled = drill_between(conn, conn, Drill(at, piece, among, 3 * ROWS, 10_000))
         assert drilled.suspects, "a piece differs, and none of its rows"
         suspects += drilled.suspects
-    return rows.look(conn, conn, table, suspects) if suspects else []
+    return recheck.look(conn, conn, table, suspects) if suspects else []
 
 
 def oracle(conn: Connection, table: Pairing) -> tuple[int, int]:

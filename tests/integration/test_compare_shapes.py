@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_cluster import Server
 from tests.fix_line import Line, LineNode
 from tests.integration.test_compare import damage

@@ -24,7 +24,7 @@ from londiste.errors import (
     UnknownConsumer,
     UnknownQueue,
 )
-from londiste.pgq import failed, queues
+from londiste.pgq import dead_letters, queues
 from tests.fix_cluster import Database
 
 QUEUE = "q"
@@ -241,7 +241,7 @@ def test_a_dead_letter_is_kept_with_its_reason(
 
     consumer.fail = fail
     consumer.run_once()
-    (letter,) = failed.failed_event_list(db.connect(), QUEUE, "storing")
+    (letter,) = dead_letters.failed_event_list(db.connect(), QUEUE, "storing")
     assert (letter.data, letter.failed_reason) == ("b", "nobody wants it")
 
 
@@ -272,11 +272,11 @@ def test_the_last_attempt_makes_a_dead_letter(db: Database, tmp_path: Path) -> N
 
     consumer.fail = fail
     consumer.run_once()
-    assert failed.failed_event_count(db.connect(), QUEUE, "storing") == 0
+    assert dead_letters.failed_event_count(db.connect(), QUEUE, "storing") == 0
     db.execute("select pgq.maint_retry_events()")
     tick(db)
     consumer.run_once()
-    (letter,) = failed.failed_event_list(db.connect(), QUEUE, "storing")
+    (letter,) = dead_letters.failed_event_list(db.connect(), QUEUE, "storing")
     assert (letter.data, letter.failed_reason) == ("a", "ValueError: never")
     assert effects(db) == ["b"]
 

@@ -6,7 +6,7 @@ import sys
 
 import psycopg
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_line import QUEUE, Command, Line, LineNode
 from tests.scenarios.test_resurrect import cut_off
 

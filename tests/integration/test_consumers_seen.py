@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection
 from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.options import Options
 from londiste.errors import StateError
 from londiste.install import remove
-from londiste.pgq import batches, queues, sinks
+from londiste.pgq import batches, queues, spark_epochs
 from tests.fix_cascade import QUEUE, CommandLine, Node, Nodes
 
 
@@ -24,8 +24,8 @@ def stream(node: Node, name: str) -> None:
 def sink(conn: Connection, name: str, target: str, query: str = "q1", epoch: int = 7) -> None:
     """What the sink of a query, or of a job, leaves."""
     with conn.transaction():
-        sinks.lock_sink(conn, name, target)
-        sinks.set_sink_epoch(conn, name, query, epoch, 3)
+        spark_epochs.lock_sink(conn, name, target)
+        spark_epochs.set_sink_epoch(conn, name, query, epoch, 3)
 
 
 def test_status_and_the_list_of_consumers_show_streams_and_sinks(
@@ -111,7 +111,7 @@ def test_a_node_does_not_take_positions_of_queries_with_it_unasked(
     assert londiste(root.db, "drop-node", "branch", "--force").code == 0
     with branch.connect() as conn:
         assert queues.get_queue_info(conn, QUEUE) == []
-        assert [one.sink for one in sinks.get_sinks(conn)] == ["totals"]
+        assert [one.sink for one in spark_epochs.get_sinks(conn)] == ["totals"]
 
 
 def test_a_queue_is_not_dropped_under_its_sinks_unasked(
@@ -125,7 +125,7 @@ def test_a_queue_is_not_dropped_under_its_sinks_unasked(
     assert "sink s of Spark writes into queue alarms, up to epoch 7" in refused.err
     assert londiste(root.db, "queue", "drop", "alarms", "--force").code == 0
     with root.connect() as conn:
-        assert sinks.get_sinks(conn) == []
+        assert spark_epochs.get_sinks(conn) == []
 
 
 def test_what_sinks_have_noted_is_not_uninstalled_unasked(nodes_of: Nodes) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_cascade import Node, silent
 from tests.fix_line import QUEUE, Command, Line, LineNode
 from tests.waiting import wait_for

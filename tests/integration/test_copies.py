@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from londiste.replication.copies import Copies
+from londiste.replication.worker.copy_launcher import Copies
 from tests.waiting import wait_for
 
 SCRIPT = """

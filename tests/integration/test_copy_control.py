@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from londiste.copy import control, status
-from londiste.copy.backoff import Limits
+from londiste.copy import status
+from londiste.copy.load_throttle import Limits
+from londiste.copy.sqlapi import control
 from londiste.daemon.signals import Signals
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, UnknownNode

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from londiste.copy.worker import CopyProcess
+from londiste.copy.process import CopyProcess
 from londiste.daemon.signals import Signals
 from londiste.db.names import TableName
 from tests.fix_copies import Nodes

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_cluster import Database
 from tests.fix_copies import A, Nodes, fill, same
 from tests.fix_line import QUEUE, Line

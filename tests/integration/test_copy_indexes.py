@@ -9,8 +9,8 @@ import pytest
 
 from londiste.copy import indexes
 from londiste.copy.restore import restore
-from londiste.copy.sides import Builds, Job, Sides
-from londiste.copy.steps import Tally
+from londiste.copy.sessions import Builds, Job, Sides
+from londiste.copy.step_timings import Tally
 from londiste.db.ddl import pieces
 from londiste.engine.local.engine import LocalEngine
 from londiste.errors import EventError, LondisteError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.cascade import nodes
-from londiste.cascade.types import NodeType
-from londiste.replication import tables
-from londiste.replication.handover import Handover
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.replication import sqlapi as tables
+from londiste.replication.tablesync.handover import Handover
 from tests.fix_cascade import QUEUE, Nodes
 from tests.fix_line import Line
 

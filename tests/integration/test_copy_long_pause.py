@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_line import QUEUE, Line, LineNode
 from tests.integration.test_copy_let_go import BUILDING, SLOW
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_cascade import CommandLine, Nodes
 from tests.fix_line import QUEUE, Line, LineNode
 

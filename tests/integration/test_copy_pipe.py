@@ -11,7 +11,7 @@ import pytest
 from psycopg import conninfo
 from psycopg.pq import TransactionStatus
 
-from londiste.db import copy, frames
+from londiste.db import copy, copy_protocol
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.embedded.postgres import Cluster
@@ -282,7 +282,7 @@ def test_sessions_over_tcp_without_encryption_are_in_the_clear(
     cluster = new_cluster("tcp", port=True)
     for dsn in (cluster.dsn(), f"host=127.0.0.1 {conninfo_without_host(cluster)}"):
         with session(dsn, autocommit=True) as conn:
-            assert frames.in_the_clear(conn)
+            assert copy_protocol.in_the_clear(conn)
 
 
 def conninfo_without_host(cluster: Cluster) -> str:

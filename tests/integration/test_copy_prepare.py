@@ -7,16 +7,16 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.copy import attempts
+from londiste.copy.chunking.blocks import split
 from londiste.copy.prepare import drop_foreign_keys, find, prepare
 from londiste.copy.restore import restore
-from londiste.copy.split import split
+from londiste.copy.sqlapi import attempts
 from londiste.db.connection import Connection, keep_role
 from londiste.db.names import TableName
 from londiste.engine.tasks import task_name
 from londiste.errors import EventError, LockTimeout, Superseded
-from londiste.replication import tables
-from londiste.replication.types import ReplicatedTable
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import ReplicatedTable
 from tests.fix_cluster import Database
 from tests.fix_nodes import make_leaf
 

@@ -167,7 +167,7 @@ def test_a_copy_waits_until_the_provider_has_the_table(nodes: Nodes) -> None:
 
 
 def test_a_second_process_is_refused(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("londiste.copy.worker._LOCK_PATIENCE", 0.2)
+    monkeypatch.setattr("londiste.copy.process._LOCK_PATIENCE", 0.2)
     fill(nodes, A)
     nodes.add(A)
     with held(nodes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from londiste.copy.sides import Spare
+from londiste.copy.sessions import Spare
 from londiste.db.connection import connect
 from tests.fix_cluster import Database
 

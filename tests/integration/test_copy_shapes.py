@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.copy import rows, way
-from londiste.copy.split import split
+from londiste.copy import mode as way
+from londiste.copy import snapshot_copy as rows
+from londiste.copy.chunking.blocks import split
 from tests.fix_copies import A, B, Nodes, same
 from tests.fix_nodes import ret
 from tests.stepped import Stepped

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from londiste.copy import control
-from londiste.copy.backoff import Limits
+from londiste.copy.load_throttle import Limits
+from londiste.copy.sqlapi import control
 from londiste.embedded.account import server_account, short_temp_dir
 from londiste.embedded.postgres import Cluster
 from tests.fix_copies import (

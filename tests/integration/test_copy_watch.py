@@ -10,7 +10,8 @@ import pytest
 
 from londiste.cli import cli
 from londiste.cli.errors import run
-from londiste.copy import attempts, progress, status, steps
+from londiste.copy import progress, status, step_timings
+from londiste.copy.sqlapi import attempts
 from londiste.errors import TransientError
 from tests.fix_cascade import Answer
 from tests.fix_copies import A, B, Nodes, fill, held
@@ -225,16 +226,16 @@ def test_another_copy_of_a_table_forgets_the_steps_of_the_one_before(
     nodes.start()
     nodes.wait_end()
     with nodes.leaf.connect() as conn:
-        before = {s.step: s for s in steps.copy_steps(conn, "q")}
-        steps.copy_step_start(conn, "q", A, steps.LOAD)
-        (load,) = steps.copy_steps(conn, "q")
+        before = {s.step: s for s in step_timings.copy_steps(conn, "q")}
+        step_timings.copy_step_start(conn, "q", A, step_timings.LOAD)
+        (load,) = step_timings.copy_steps(conn, "q")
         assert not load.finished
         assert load.started_at > before["load"].started_at
         # What was interrupted goes on: its time counts from its beginning.
-        steps.copy_step_start(conn, "q", A, steps.LOAD)
-        assert steps.copy_steps(conn, "q")[0].started_at == load.started_at
+        step_timings.copy_step_start(conn, "q", A, step_timings.LOAD)
+        assert step_timings.copy_steps(conn, "q")[0].started_at == load.started_at
         nodes.leaf.execute("select londiste.local_remove_table('q', 'public.a')")
-        assert steps.copy_steps(conn, "q") == []
+        assert step_timings.copy_steps(conn, "q") == []
 
 
 def test_what_is_no_command_is_a_table_to_copy(

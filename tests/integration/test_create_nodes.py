@@ -6,9 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from londiste.cascade import create, nodes, plan, topology
-from londiste.cascade.types import NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade import topology
+from londiste.cascade.commands import create_node
+from londiste.cascade.model import NodeType
 from londiste.errors import BadOption, StateError, UnknownNode, UsageError
+from londiste.orchestration import steps as plan
 from tests.fix_cascade import QUEUE, CommandLine, Nodes
 from tests.fix_cluster import Database
 
@@ -90,7 +93,7 @@ def test_a_command_interrupted_between_any_two_steps_is_finished_by_giving_it_ag
     nodes_of: Nodes, kind: NodeType
 ) -> None:
     root = nodes_of.root()
-    make = create.create_leaf if kind is NodeType.LEAF else create.create_branch
+    make = create_node.create_leaf if kind is NodeType.LEAF else create_node.create_branch
     branch = nodes_of.below(root, "between", NodeType.BRANCH)
     count = 0
     stop_after = 0
@@ -114,12 +117,12 @@ def test_a_command_interrupted_between_any_two_steps_is_finished_by_giving_it_ag
 def test_a_resumed_node_starts_where_its_subscription_is(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     node = nodes_of.new("leaf", NodeType.LEAF)
-    steps = create.create_leaf(nodes_of.sites, node, root.dsn)
+    steps = create_node.create_leaf(nodes_of.sites, node, root.dsn)
     plan.execute(steps[:2], nodes_of.sites)
     root.tick()
     # A subscriber that lies behind holds the watermark, whatever the root publishes.
     nodes.set_global_watermark(nodes_of.sites.at(root.dsn), QUEUE, None)
-    plan.execute(create.create_leaf(nodes_of.sites, node, root.dsn), nodes_of.sites)
+    plan.execute(create_node.create_leaf(nodes_of.sites, node, root.dsn), nodes_of.sites)
     position = root.db.value("select last_tick from pgq.get_consumer_info('q', 'w_leaf')")
     assert nodes.get_node_info(nodes_of.sites.at(node.dsn), QUEUE).last_tick == position
 
@@ -155,14 +158,14 @@ def test_a_provider_that_is_no_node_is_refused(
     stranger = new_database(pgq=True)
     node = nodes_of.new("leaf", NodeType.LEAF)
     with pytest.raises(UnknownNode, match="is not a node of queue q"):
-        create.create_leaf(nodes_of.sites, node, stranger.dsn)
+        create_node.create_leaf(nodes_of.sites, node, stranger.dsn)
 
 
 def test_a_provider_that_is_a_leaf_is_refused(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")
     with pytest.raises(StateError, match="nobody can read from it"):
-        create.create_leaf(nodes_of.sites, nodes_of.new("other", NodeType.LEAF), leaf.dsn)
+        create_node.create_leaf(nodes_of.sites, nodes_of.new("other", NodeType.LEAF), leaf.dsn)
 
 
 def test_nodes_that_read_from_each_other_are_no_way_to_a_root(nodes_of: Nodes) -> None:
@@ -171,7 +174,7 @@ def test_nodes_that_read_from_each_other_are_no_way_to_a_root(nodes_of: Nodes) -
     two = nodes_of.below(one, "two", NodeType.BRANCH)
     one.db.execute("update pgq_node.local_state set provider_node = 'two'")
     with pytest.raises(StateError, match="in a circle"):
-        create.upstream(nodes_of.sites, QUEUE, two.dsn)
+        create_node.upstream(nodes_of.sites, QUEUE, two.dsn)
 
 
 def test_a_name_that_is_taken_is_refused_before_anything_is_done(nodes_of: Nodes) -> None:
@@ -179,7 +182,7 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_done(nodes_of: Nodes
     nodes_of.below(root, "leaf")
     again = nodes_of.new("leaf", NodeType.LEAF)
     with pytest.raises(UsageError, match="has a node leaf already") as e:
-        create.create_leaf(nodes_of.sites, again, root.dsn)
+        create_node.create_leaf(nodes_of.sites, again, root.dsn)
     assert "select * from pgq_node.drop_node('q', 'leaf')" in e.value.hint
 
 
@@ -187,7 +190,7 @@ def test_a_consumer_that_is_taken_is_refused_before_anything_is_done(nodes_of: N
     root = nodes_of.root()
     root.db.execute("select pgq.register_consumer('q', 'w_leaf')")
     with pytest.raises(UsageError, match="consumer w_leaf is registered"):
-        create.create_leaf(nodes_of.sites, nodes_of.new("leaf", NodeType.LEAF), root.dsn)
+        create_node.create_leaf(nodes_of.sites, nodes_of.new("leaf", NodeType.LEAF), root.dsn)
 
 
 def test_a_branch_does_not_take_over_a_queue_that_exists(nodes_of: Nodes) -> None:
@@ -195,7 +198,7 @@ def test_a_branch_does_not_take_over_a_queue_that_exists(nodes_of: Nodes) -> Non
     node = nodes_of.new("branch", NodeType.BRANCH)
     nodes_of.sites.at(node.dsn).execute("select pgq.create_queue('q')")
     with pytest.raises(StateError, match="has a queue q already"):
-        create.create_branch(nodes_of.sites, node, root.dsn)
+        create_node.create_branch(nodes_of.sites, node, root.dsn)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +232,7 @@ def test_a_location_that_leads_elsewhere_is_refused(
 def test_nonsense_as_location_is_refused() -> None:
     for text in ("nonsense", "host=h"):
         with pytest.raises(BadOption):
-            create.check_location(text)
+            create_node.check_location(text)
 
 
 def test_a_server_that_does_not_answer_is_told(pgq_db: Database, londiste: CommandLine) -> None:

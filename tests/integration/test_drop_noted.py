@@ -5,10 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from londiste.cascade.plan import Sites, execute, remaining
-from londiste.cascade.switching import leaving
-from londiste.cascade.switching.scene import look
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching import drop_node
+from londiste.cascade.switching.cluster_state import look
+from londiste.orchestration.steps import Sites, execute, remaining
 from tests.fix_cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fix_cluster import Database
 
@@ -29,7 +29,7 @@ def three(nodes_of: Nodes) -> tuple[Node, Node, Node]:
 def _one_step(at: Node) -> str:
     """The first step of dropping the leaf that is left to do; what it is."""
     with Sites(name="test") as sites:
-        steps = leaving.drop(sites, look(sites, at.dsn, QUEUE, ""), "leaf", force=False)
+        steps = drop_node.drop(sites, look(sites, at.dsn, QUEUE, ""), "leaf", force=False)
         left = remaining(steps, sites)
         execute(left[:1], sites)
         return left[0].describe()

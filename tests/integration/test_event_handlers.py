@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.handlers import registry
 from tests.fix_line import Line, LineNode
 from tests.integration.test_branch_holds_less import in_step, run

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.db.names import quote
 from tests.fix_line import Command, Line, LineNode
 

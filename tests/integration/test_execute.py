@@ -12,11 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from londiste.daemon.signals import Signals
-from londiste.replication.worker import Worker
+from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fix_line import QUEUE, Line, LineNode
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.replication.fkeys import KeyFacts, judge
+from londiste.replication.commands.fkeys import KeyFacts, judge
 from tests.fix_cascade import CommandLine, Node, Nodes
 from tests.waiting import wait_for
 

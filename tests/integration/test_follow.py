@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_line import Command, Line
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from londiste.cascade.forward import Forwarder
+from londiste.cascade.model import NodeType
 from londiste.cascade.progress import NodeProgress
-from londiste.cascade.types import NodeType
 from londiste.db.connection import Connection
 from londiste.errors import EventError, PositionLost, StateError, Superseded
 from londiste.pgq import batches

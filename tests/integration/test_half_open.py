@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from londiste.cascade.plan import Sites
-from londiste.cascade.switching import operation
-from londiste.cascade.switching.operation import Kind
+from londiste.cascade.switching import operation_log
+from londiste.cascade.switching.operation_log import Kind
 from londiste.db import call
 from londiste.db.connection import limit_answers, session
 from londiste.errors import NodeUnreachable
+from londiste.orchestration.steps import Sites
 from tests.fix_cascade import QUEUE, Nodes
 from tests.fix_cluster import Database
 from tests.lines import Line
@@ -70,12 +70,12 @@ def test_a_session_that_was_given_up_does_nothing_late(line: Line, pgq_db: Datab
 def test_a_root_is_closed_by_one_message_and_no_lock_waits_for_another(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     with Line(root.dsn) as line, session(line.dsn, autocommit=True) as conn:
-        token, begun = operation.begin(conn, QUEUE, Kind.SWITCHOVER, "root", "branch")
+        token, begun = operation_log.begin(conn, QUEUE, Kind.SWITCHOVER, "root", "branch")
         assert begun
         limit_answers(conn, 1.0)
         line.deafen()
         with pytest.raises(NodeUnreachable):
-            operation.close_root(conn, QUEUE, token, 1.0)
+            operation_log.close_root(conn, QUEUE, token, 1.0)
         closed = "select last_tick is not null from pgq_node.operation"
         wait_for(lambda: root.db.value(closed), what="the last tick")
         with pytest.raises(psycopg.Error, match="disallowed"):

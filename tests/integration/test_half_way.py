@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from londiste.cascade import plan
-from londiste.cascade.switching import operation
-from londiste.cascade.switching.operation import Kind
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching import operation_log
+from londiste.cascade.switching.operation_log import Kind
 from londiste.cascade.switching.steps.notes import Begin, Place, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot, Promote
-from londiste.cascade.types import NodeType
+from londiste.orchestration import steps
 from tests.fix_cascade import QUEUE, CommandLine, Node, Nodes
 
 _WRITE = "select pgq.insert_event(%s, 'x', 'y')"
@@ -21,8 +21,8 @@ def _closed(nodes_of: Nodes, root: Node, branch: Node) -> tuple[Ticket, int]:
         Begin(at, QUEUE, Kind.SWITCHOVER, root.name, branch.name, ticket, from_node=root.name)
         for at in (old, new)
     ]
-    plan.execute([*begins, CloseRoot(old, QUEUE, ticket)], nodes_of.sites)
-    found = operation.find(nodes_of.sites.at(root.dsn), QUEUE)
+    steps.execute([*begins, CloseRoot(old, QUEUE, ticket)], nodes_of.sites)
+    found = operation_log.find(nodes_of.sites.at(root.dsn), QUEUE)
     assert found is not None and found.last_tick is not None
     return ticket, found.last_tick
 
@@ -34,7 +34,7 @@ def _promoted(nodes_of: Nodes, root: Node, branch: Node) -> None:
     branch.db.execute("select pgq.ticker(%s, %s, now(), 1)", QUEUE, tick)
     branch.db.execute("update pgq_node.local_state set last_tick_id = %s", tick)
     promote = Promote(Place(branch.name, branch.dsn), QUEUE, ticket, lambda: tick)
-    plan.execute([promote], nodes_of.sites)
+    steps.execute([promote], nodes_of.sites)
 
 
 def test_a_node_moves_to_one_that_it_has_not_heard_of(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.handlers import registry
 from tests.fix_line import Command, Line, LineNode
 

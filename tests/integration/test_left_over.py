@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from londiste.cascade.switching import scene, switchover, taking
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching import cluster_state, switchover, takeover_live
 from tests.fix_cascade import QUEUE, CommandLine, Node, Nodes
 
 
@@ -32,7 +32,7 @@ def test_a_command_ends_what_was_left_where_nodes_have_moved_already(
     moved = nodes_of.below(new, "moved")
     for node in (root, old):
         _keeps(node, moved)
-    seen = scene.look(nodes_of.sites, root.dsn, QUEUE, "")
+    seen = cluster_state.look(nodes_of.sites, root.dsn, QUEUE, "")
     limits: dict[str, Any] = {"timeout": 1.0, "warn": print}
     switch = switchover.prepare(nodes_of.sites, seen, "new", move_all=True, block=1.0, **limits)
     assert switch is not None
@@ -41,7 +41,7 @@ def test_a_command_ends_what_was_left_where_nodes_have_moved_already(
     alone = switchover.prepare(nodes_of.sites, seen, "new", block=1.0, **limits)
     assert alone is not None
     assert ended not in [step.describe() for step in alone.steps()]
-    steps = taking.takeover(nodes_of.sites, seen, "old", "new", move_all=True, **limits)
+    steps = takeover_live.takeover(nodes_of.sites, seen, "old", "new", move_all=True, **limits)
     assert "old: moved is no subscriber any more" in [step.describe() for step in steps]
     # The root is the root already, and something is left all the same.
     stays = nodes_of.below(root, "stays")

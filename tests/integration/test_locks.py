@@ -11,8 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from londiste.cascade.types import NodeType
-from londiste.replication.scripts.locks import STRENGTH
+from londiste.cascade.model import NodeType
+from londiste.replication.ddl.locks import STRENGTH
 from tests.fix_line import Command, Line, LineNode
 from tests.lock_watch import Watch, watched
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_cluster import Database
 from tests.fix_line import QUEUE, Line
 from tests.fix_process import Program

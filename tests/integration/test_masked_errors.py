@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.handlers.obfuscate import Mask
 from tests.fix_line import Line, LineNode
 from tests.integration.test_obfuscate import everything

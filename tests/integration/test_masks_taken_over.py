@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_line import Line
 
 SCHEMA = "create table people (id int8 primary key, mail text, pay int)"

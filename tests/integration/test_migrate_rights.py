@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import pytest
 from psycopg import conninfo
 
-from londiste.cascade.plan import Sites
-from londiste.migrate import structure
-from londiste.migrate.pair import MigrateSettings, Pair, Side
+from londiste.migrate import schema_copy
+from londiste.migrate.databases import MigrateSettings, Pair, Side
 from londiste.migrate.rights import PUBLIC, Grant, Rights, restore
+from londiste.orchestration.steps import Sites
 from tests.fix_cluster import Database
 
 SCHEMA = """
@@ -66,7 +66,7 @@ def _create(old: str, new: str) -> list[str]:
     settings = MigrateSettings(from_db=old, to_db=new)
     pair = Pair(settings, Side("old", old, old), Side("new", new, new))
     with Sites(name="test") as sites:
-        return list(structure.create(sites, pair))
+        return list(schema_copy.create(sites, pair))
 
 
 def test_everything_belongs_to_whom_it_belonged(

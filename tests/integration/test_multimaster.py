@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from londiste.cascade.create import NewNode, create_leaf, create_root
-from londiste.cascade.plan import Sites, execute
-from londiste.cascade.types import NodeType
+from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
+from londiste.cascade.model import NodeType
+from londiste.orchestration.steps import Sites, execute
 from tests.fix_cluster import Database
 from tests.fix_line import Line, LineNode
 

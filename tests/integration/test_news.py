@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from londiste.copy.sides import Changes
+from londiste.copy.sessions import Changes
 from londiste.db.names import TableName
-from londiste.replication import tables
-from londiste.replication.news import News, rest
+from londiste.replication import sqlapi as tables
+from londiste.replication.notifications import News, rest
 from tests.fix_copies import A, Nodes
 from tests.fix_nodes import ret
 from tests.waiting import wait_for

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.handlers.obfuscate import Mask
 from tests.fix_line import Line, LineNode
 from tests.integration.test_row_filter import in_step

@@ -8,15 +8,15 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
+from londiste.applier.applier import Applier
+from londiste.applier.plan import TableChange
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.owner import Staged, run
-from londiste.db.shape import shapes
-from londiste.engine.applyspec import TableChange
-from londiste.engine.local.apply import Applier
+from londiste.db.relation import shapes
 from londiste.errors import LondisteError
-from londiste.replication.plan import plan
+from londiste.replication.apply.routing import plan
 from londiste.settings import WorkerSettings
 from tests.fix_cluster import Database
 from tests.fix_copies import A, B, Nodes, fill, same

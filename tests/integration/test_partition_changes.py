@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_line import QUEUE, Line, LineNode
 
 SCHEMA = """

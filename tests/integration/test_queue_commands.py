@@ -12,7 +12,7 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
-from londiste.pgq import batches, config, coop, delayed, failed, producer, queues
+from londiste.pgq import batches, config, coop, dead_letters, delayed, producer, queues
 from tests.fix_cascade import Answer
 from tests.fix_cluster import Database
 
@@ -185,7 +185,7 @@ def test_what_goes_with_a_consumer_or_a_queue_is_told(conn: Connection, queue: Q
     assert opened is not None
     (chunk,) = batches.events(conn, opened)
     batches.event_retry(conn, opened.id, chunk[0].id, 3600)
-    failed.event_failed(conn, opened.id, chunk[1].id, "no")
+    dead_letters.event_failed(conn, opened.id, chunk[1].id, "no")
     delayed.insert_event_at(conn, "q", datetime.now(UTC) + timedelta(hours=1), "t", "later")
     explained = queue("unregister", "q", "c", "--explain").out
     assert (

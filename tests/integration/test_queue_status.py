@@ -11,8 +11,8 @@ import pytest
 from londiste.cli import cli
 from londiste.cli.errors import run
 from londiste.db.connection import Connection
-from londiste.monitor import queue_facts, queue_types, queues
-from londiste.pgq import batches, delayed, failed, pausing, producer
+from londiste.monitor.queues import collect, model, rules
+from londiste.pgq import batches, dead_letters, delayed, pause, producer
 from londiste.pgq import queues as pgq
 from tests.fix_cascade import Answer
 from tests.fix_cluster import Database
@@ -48,7 +48,7 @@ def fill(conn: Connection, *data: str) -> int:
 
 
 def kinds(conn: Connection) -> list[str]:
-    return [one.kind for one in queues.findings(queue_facts.collect(conn))]
+    return [one.kind for one in rules.findings(collect.collect(conn))]
 
 
 def age(conn: Connection, statement: str) -> None:
@@ -98,7 +98,7 @@ def test_stopped_ticker_pinned_rotation_and_inactive_consumer_are_found(
     fill(conn, "two")
     age(conn, "update pgq.queue set queue_switch_time = now() - interval '3 hours'")
     age(conn, "update pgq.subscription set sub_active = now() - interval '3 hours'")
-    found = {one.kind: one for one in queues.findings(queue_facts.collect(conn))}
+    found = {one.kind: one for one in rules.findings(collect.collect(conn))}
     assert set(found) == {"rotation-pinned", "consumer-inactive"}
     assert found["rotation-pinned"].consumer == "c"
     age(conn, "update pgq.tick set tick_time = tick_time - interval '3 hours'")
@@ -118,16 +118,16 @@ def test_a_lost_position_disabled_inserts_and_a_cached_sequence_are_found(
 def test_an_old_transaction_and_a_prepared_one_are_found(
     pgq_db: Database, conn: Connection
 ) -> None:
-    limits = queue_types.Limits(transaction=1e-9)
+    limits = model.Limits(transaction=1e-9)
     with psycopg.connect(pgq_db.dsn, application_name="old one") as other:
         other.execute("select txid_current()")
-        found = queues.findings(queue_facts.collect(conn), limits)
+        found = rules.findings(collect.collect(conn), limits)
         ours = [one for one in found if "old one" in one.what]
         assert [one.kind for one in ours] == ["snapshot-held"]
         assert "no event table" in ours[0].why
         assert ours[0].do == f"select pg_terminate_backend({other.info.backend_pid})"
         other.execute("prepare transaction 'it''s'")
-        found = queues.findings(queue_facts.collect(conn), limits)
+        found = rules.findings(collect.collect(conn), limits)
         (held,) = [one for one in found if "it's" in one.what]
         assert held.do == "commit prepared 'it''s', or rollback prepared 'it''s'"
         other.rollback()
@@ -152,9 +152,9 @@ def test_a_user_without_rights_sees_queues_and_is_told_what_it_does_not_see(
 def test_a_paused_consumer_and_a_transaction_that_holds_rotation_are_found(
     pgq_db: Database, conn: Connection
 ) -> None:
-    pausing.pause_consumer(conn, "q", "c", "holiday")
+    pause.pause_consumer(conn, "q", "c", "holiday")
     assert kinds(conn) == ["consumer-paused"]
-    pausing.resume_consumer(conn, "q", "c")
+    pause.resume_consumer(conn, "q", "c")
     assert kinds(conn) == []
     with psycopg.connect(pgq_db.dsn, application_name="slow writer") as writer:
         writer.execute("select txid_current()")
@@ -162,7 +162,7 @@ def test_a_paused_consumer_and_a_transaction_that_holds_rotation_are_found(
         batches.unregister_consumer(conn, "q", "c")
         fill(conn, "one")
         age(conn, "update pgq.queue set queue_switch_time = now() - interval '5 hours'")
-        (found,) = queues.findings(queue_facts.collect(conn))
+        (found,) = rules.findings(collect.collect(conn))
         assert found.kind == "rotation-held"
         assert "slow writer" in found.why
 
@@ -180,7 +180,7 @@ def test_dead_letters_are_listed_delivered_again_and_forgotten(
     while (batch := batches.next_batch(conn, "q", "c")) is not None:
         for chunk in batches.events(conn, batch):
             for event in chunk:
-                failed.event_failed(conn, batch.id, event.id, f"cannot do {event.data}")
+                dead_letters.event_failed(conn, batch.id, event.id, f"cannot do {event.data}")
         batches.finish_batch(conn, batch.id)
     assert kinds(conn) == ["dead-letters"]
     (counted,) = queue("dead", "count", "--json").json
@@ -197,10 +197,10 @@ def test_dead_letters_are_listed_delivered_again_and_forgotten(
     assert queue("dead", "drop", "q", "c").code == 2
     assert queue("dead", "drop", "q", "c", ids[1], "--all").code == 2
     assert queue("dead", "drop", "q", "c", ids[1], "--explain").out.startswith("1. forget event")
-    assert failed.failed_event_count(conn, "q", "c") == 3
+    assert dead_letters.failed_event_count(conn, "q", "c") == 3
     assert queue("dead", "drop", "q", "c", ids[1]).code == 0
     assert queue("dead", "retry", "q", "c", "--all").code == 0
-    assert failed.failed_event_count(conn, "q", "c") == 0
+    assert dead_letters.failed_event_count(conn, "q", "c") == 0
     assert queue("dead", "retry", "q", "c", "--all", "--explain").out == "nothing to do\n"
     fill(conn)
     again: list[str | None] = []

@@ -10,9 +10,9 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.pgq import batches, queues
 from londiste.pgq.batches import Opened
-from londiste.replication import ahead
-from londiste.replication.accumulate import Part
-from londiste.replication.ahead import (
+from londiste.replication.apply import prefetch
+from londiste.replication.apply.accumulator import Part
+from londiste.replication.apply.prefetch import (
     FIRST_JOIN,
     JOIN_BYTES,
     JOIN_EVENTS,
@@ -20,8 +20,8 @@ from londiste.replication.ahead import (
     Sizes,
     is_worthwhile,
 )
-from londiste.replication.plan import Interest, Route
-from londiste.replication.sync import By
+from londiste.replication.apply.routing import Interest, Route
+from londiste.replication.tablesync.states import By
 from tests.fix_cluster import Database
 from tests.sql.queue_steps import insert, queue_with_consumer, rotate, value
 
@@ -34,7 +34,7 @@ MINE = Interest(By.MAIN, {T: Route(T, T, None)})
 @pytest.fixture
 def conn(pgq_db: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
     """A queue with a consumer, three ticks with three events each behind it."""
-    monkeypatch.setattr(ahead, "FROM_BYTES", 1)
+    monkeypatch.setattr(prefetch, "FROM_BYTES", 1)
     session = pgq_db.connect()
     queue_with_consumer(session)
     for name in "abc":

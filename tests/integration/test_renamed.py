@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_line import Line, LineNode
 
 SCHEMA = "create schema other; create table public.a (id int primary key, v text)"

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.types import NodeType
-from londiste.compare import plan
+from londiste.cascade.model import NodeType
+from londiste.compare import repair_plan
 from londiste.errors import BadOption
 from tests.fix_line import Command, Line, LineNode
 from tests.integration.test_compare import damage
@@ -295,7 +295,7 @@ PLANS = [
 @pytest.mark.parametrize(("text", "error"), PLANS)
 def test_a_file_that_is_no_plan_is_refused(text: str, error: str) -> None:
     with pytest.raises(BadOption) as caught:
-        plan.parse(text, "fix.sql")
+        repair_plan.parse(text, "fix.sql")
     assert str(caught.value).startswith(f"fix.sql, {error}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_line import Command, Line, LineNode
 from tests.integration.test_branch_holds_less import in_step
 

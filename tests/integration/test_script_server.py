@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from londiste.replication.scripts.locks import STRENGTH, UNKNOWN, foresee
-from londiste.replication.scripts.split import split
+from londiste.replication.ddl.locks import STRENGTH, UNKNOWN, foresee
+from londiste.replication.ddl.split import split
 from tests.fix_cluster import Database
 
 #: Pieces of text that a splitter may stumble over; each is an expression of type text.

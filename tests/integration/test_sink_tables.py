@@ -17,10 +17,10 @@ import pyarrow as pa
 from pyspark.sql import types as t
 
 from londiste.db.connection import Connection
-from londiste.engine.spark.sink import changes, commit, merging, staging
+from londiste.engine.spark.sink import change_rows, commit, merge, stage
 from londiste.engine.spark.sink.options import parse_tables
-from londiste.engine.spark.sink.staging import Staged
-from londiste.engine.spark.sink.table import fitting
+from londiste.engine.spark.sink.stage import Staged
+from londiste.engine.spark.sink.table_sink import fitting
 from londiste.engine.spark.stream.schema import arrow
 from londiste.errors import BadOption, EventError, LondisteError, StateError, UnknownTable
 from tests.fix_cluster import Database
@@ -60,8 +60,8 @@ class Query:
         fields = arrow(self.schema)
         arrays = [pa.array([row[n] for row in rows], f.type) for n, f in enumerate(fields)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=fields)
-        cut = changes.chunks(self.options, self.schema, [batch])
-        return staging.stage(self.options, self.attempt, self.id, number, cut)
+        cut = change_rows.chunks(self.options, self.schema, [batch])
+        return stage.stage(self.options, self.attempt, self.id, number, cut)
 
     def run(self, epoch: int, *parts: Sequence[Sequence[Any]], fail: bool = False) -> None:
         """An epoch, whose driver may die in front of COMMIT."""
@@ -69,7 +69,7 @@ class Query:
         messages = [self.task(number, rows) for number, rows in enumerate(parts)]
 
         def do(conn: Connection, chunks: Any) -> None:
-            merging.write(conn, self.options, self.tables, self.columns, chunks)
+            merge.write(conn, self.options, self.tables, self.columns, chunks)
             if fail:
                 raise Died
 

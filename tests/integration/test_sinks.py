@@ -17,11 +17,11 @@ pytest.importorskip("pyspark")
 from pyspark.sql import types as t
 
 from londiste.db.connection import Connection
-from londiste.engine.spark.sink import commit, events, staging
+from londiste.engine.spark.sink import commit, event_rows, stage
 from londiste.engine.spark.sink.options import QueueOptions, parse_queue
-from londiste.engine.spark.sink.staging import Chunk, Staged
+from londiste.engine.spark.sink.stage import Chunk, Staged
 from londiste.errors import LondisteError, NodeBusy, StateError, TransientError
-from londiste.pgq import queues, sinks
+from londiste.pgq import queues, spark_epochs
 from tests.fix_cluster import Database
 
 SCHEMA = t.StructType([t.StructField("ev_data", t.StringType())])
@@ -47,21 +47,21 @@ class Query:
 
     def task(self, number: int, rows: Sequence[Sequence[Any]]) -> Staged:
         """One run of a task."""
-        shape = events.shape_of(self.options, self.schema)
+        shape = event_rows.shape_of(self.options, self.schema)
 
         def cut() -> Iterator[Chunk]:
-            cutter = staging.Cutter()
+            cutter = stage.Cutter()
             for row in rows:
-                yield from cutter.add(events._line(self.options, shape, None, row))
+                yield from cutter.add(event_rows._line(self.options, shape, None, row))
             yield from cutter.rest()
 
-        return staging.stage(self.options, self.attempt, self.id, number, cut())
+        return stage.stage(self.options, self.attempt, self.id, number, cut())
 
     def commit(self, epoch: int | None, *messages: Staged, fail: bool = False) -> None:
         """The driver hears of all tasks; ``fail``: it dies in front of COMMIT."""
 
         def do(conn: Connection, chunks: Any) -> None:
-            events.insert(
+            event_rows.insert(
                 conn, self.options, self.schema, [(given, chunk.count) for chunk, given in chunks]
             )
             if fail:
@@ -108,9 +108,9 @@ def test_an_epoch_that_comes_again_is_in_already_and_what_was_staged_is_gone(
     assert len(data(database)) == 3 and staged(database) == 0
     query.commit(1, query.task(0, [["c"]]))
     assert data(database)[3:] == ["c"]
-    assert [(s.sink, s.query, s.epoch, s.rows) for s in sinks.get_sinks(database.connect())] == [
-        (query.id, query.id, 1, 1)
-    ]
+    assert [
+        (s.sink, s.query, s.epoch, s.rows) for s in spark_epochs.get_sinks(database.connect())
+    ] == [(query.id, query.id, 1, 1)]
 
 
 def test_nothing_of_an_epoch_is_there_when_the_driver_dies_before_the_end(
@@ -119,7 +119,7 @@ def test_nothing_of_an_epoch_is_there_when_the_driver_dies_before_the_end(
     query = Query(database)
     with pytest.raises(Died):
         query.commit(0, query.task(0, [[LONG]]), query.task(1, [["b"]]), fail=True)
-    assert data(database) == [] and sinks.get_sinks(database.connect()) == []
+    assert data(database) == [] and spark_epochs.get_sinks(database.connect()) == []
     query.begin()
     query.commit(0, query.task(0, [[LONG]]), query.task(1, [["b"]]))
     assert data(database) == [LONG, "b"] and staged(database) == 0
@@ -146,7 +146,7 @@ def test_two_queries_do_not_share_a_name(database: Database) -> None:
     assert "sinkId" in (caught.value.hint or "")
     with pytest.raises(StateError, match="has 2 rows, and was written with 1"):
         one.commit(0, one.task(0, [["a"], ["b"]]))
-    assert sinks.forget_sink(database.connect(), "orders")
+    assert spark_epochs.forget_sink(database.connect(), "orders")
     other.commit(0, other.task(0, [["b"]]))
     assert data(database) == ["a", "b"]
     with pytest.raises(LondisteError, match="writes to queue q, not to queue r"):
@@ -173,14 +173,14 @@ def test_a_job_with_a_name_is_done_once_and_one_without_as_often_as_it_runs(
         named.begin()
         named.commit(None, named.task(0, [["a"]]))
     assert data(database) == ["a"]
-    assert sinks.is_sink_done(database.connect(), "night 1")
+    assert spark_epochs.is_sink_done(database.connect(), "night 1")
     nobody = Query(database)
     nobody.id = ""
     for _ in range(2):
         nobody.begin()
         nobody.commit(None, nobody.task(0, [[LONG]]))
     assert data(database) == ["a", LONG, LONG]
-    assert staged(database) == 0 and len(sinks.get_sinks(database.connect())) == 1
+    assert staged(database) == 0 and len(spark_epochs.get_sinks(database.connect())) == 1
 
 
 def test_an_event_whose_key_is_known_is_left_out(database: Database) -> None:
@@ -206,7 +206,7 @@ def test_a_task_that_still_writes_does_not_hold_up_an_epoch(database: Database) 
     query = Query(database)
     query.commit(0, query.task(0, [["a"]]))
     conn = database.connect()
-    late = sinks.make_sink_stage(conn, query.id, query.attempt)
+    late = spark_epochs.make_sink_stage(conn, query.id, query.attempt)
     with conn.transaction():
         conn.execute(f"insert into pgq_ext.staged_{late} values (gen_random_uuid(), 0, '')")
         query.commit(1, query.task(0, [["b"]]))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.embedded.account import server_account
 from londiste.embedded.postgres import Cluster
 from tests.fix_line import Line

@@ -20,11 +20,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade import nodes, topology
-from londiste.cascade.types import NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade import topology
+from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
 from londiste.monitor import status
-from londiste.replication import tables
+from londiste.replication import sqlapi as tables
 from tests.fix_cascade import QUEUE, CommandLine, Nodes
 
 

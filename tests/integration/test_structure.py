@@ -9,8 +9,8 @@ import pytest
 
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
-from londiste.db.structure.make import make, others
-from londiste.db.structure.read import read, there
+from londiste.db.structure.introspect import read, there
+from londiste.db.structure.render import make, others
 from londiste.db.structure.types import WHOLE, Made, Part
 from londiste.errors import UsageError
 from tests.fix_cluster import Database, Server

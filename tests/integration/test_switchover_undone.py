@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import psycopg
 import pytest
 
-from londiste.cascade import plan
-from londiste.cascade.plan import Sites
-from londiste.cascade.switching import operation, switchover
-from londiste.cascade.switching.operation import Kind
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching import operation_log, switchover
+from londiste.cascade.switching.operation_log import Kind
 from londiste.cascade.switching.steps.notes import Begin, Cancel, Place, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot, Promote, ReopenRoot
-from londiste.cascade.types import NodeType
 from londiste.errors import AccessDenied, LockTimeout, NodeUnreachable
+from londiste.orchestration import steps
+from londiste.orchestration.steps import Sites
 from tests.fix_cascade import QUEUE, Node, Nodes
 
 
@@ -104,9 +104,9 @@ def test_the_old_root_is_opened_when_the_new_one_is_lost_before_the_promotion(
         assert _write(root) == "LD102"
         with psycopg.connect(admin, autocommit=True) as conn:
             conn.execute(f'alter database "{branch.db.name}" with allow_connections true')
-        plan.execute(switch.undo, sites)
+        steps.execute(switch.undo, sites)
         assert _write(root) is None
-        assert operation.find(sites.at(branch.dsn), QUEUE) is None
+        assert operation_log.find(sites.at(branch.dsn), QUEUE) is None
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def test_a_root_that_could_not_be_closed_is_not_said_to_be(nodes_of: Nodes) -> N
         begun=True,
     )
     with Sites(name="test", lock_timeout=0.2) as sites, psycopg.connect(root.dsn) as writer:
-        plan.execute(begins, sites)
+        steps.execute(begins, sites)
         # It was found under way, so the new root is asked first.
         ticket.mine = False
         writer.execute("select pgq.insert_event(%s, 'x', 'open')", [QUEUE])
@@ -189,4 +189,4 @@ def test_what_the_server_refuses_while_nobody_can_write_is_undone(
         assert "the old root takes events again" in str(told.value.detail)
         assert (_write(root), _write(branch)) == (None, "LD102")
         for node in (root, branch):
-            assert operation.find(sites.at(node.dsn), QUEUE) is None
+            assert operation_log.find(sites.at(node.dsn), QUEUE) is None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.cascade import nodes
-from londiste.cascade.types import NodeType
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
 from londiste.changes.types import SystemEvent
 from londiste.errors import EventError
-from londiste.replication import tables
-from londiste.replication.system import SystemEvents
+from londiste.replication import sqlapi as tables
+from londiste.replication.apply.control_messages import SystemEvents
 from tests.fix_cluster import Database
 from tests.fix_nodes import make_branch, make_leaf
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from londiste.cascade.plan import Sites, execute, remaining
-from londiste.cascade.switching import lost
-from londiste.cascade.switching.scene import look
+from londiste.cascade.switching import failover
+from londiste.cascade.switching.cluster_state import look
+from londiste.orchestration.steps import Sites, execute, remaining
 from tests.fix_cascade import QUEUE, CommandLine, Node, silent
 
 NOTES = "select operation, node_name from pgq_node.operation"
@@ -30,7 +30,7 @@ def test_a_lost_branch_is_not_taken_for_the_root_while_the_root_is_silent(
         # Or that it was the root, by giving the other one up as well.
         assert londiste(two.db, "tag-dead", "one").code == 0
         with Sites(name="test") as sites:
-            assert lost.surely_root(sites, look(sites, two.dsn, QUEUE, ""), "root")
+            assert failover.surely_root(sites, look(sites, two.dsn, QUEUE, ""), "root")
     with silent(one):
         done = londiste(two.db, *take)
         assert done.code == 0, done.err
@@ -41,7 +41,7 @@ def _steps(at: Node, count: int) -> list[str]:
     """The first steps of taking the place of the lost root; what they are."""
     with Sites(name="test") as sites:
         scene = look(sites, at.dsn, QUEUE, "")
-        steps = lost.takeover_root(
+        steps = failover.takeover_root(
             sites, scene, "root", at.name, accept_loss=False, timeout=0, warn=print
         )
         left = remaining(steps, sites)[:count]

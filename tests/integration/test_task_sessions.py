@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from londiste.db.connection import Connection
-from londiste.engine import sessions
+from londiste.engine import session_pool
 from londiste.errors import StateError
 from tests.fix_cluster import Database
 from tests.waiting import wait_for
@@ -32,21 +32,21 @@ def pid(conn: Connection) -> int:
 def test_a_session_is_handed_on_and_closed_when_nobody_takes_it(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "KEEP", 0.3)
-    with sessions.lent(database.dsn, name=NAME, keep=True) as conn:
+    monkeypatch.setattr(session_pool, "KEEP", 0.3)
+    with session_pool.lent(database.dsn, name=NAME, keep=True) as conn:
         first = pid(conn)
-    with sessions.lent(database.dsn, name=NAME, keep=True) as conn:
+    with session_pool.lent(database.dsn, name=NAME, keep=True) as conn:
         assert pid(conn) == first
         # Two at a time are two sessions.
-        with sessions.lent(database.dsn, name=NAME, keep=True) as other:
+        with session_pool.lent(database.dsn, name=NAME, keep=True) as other:
             assert pid(other) != first
     wait_for(lambda: waiting(database) == 0, what="the end of the session")
-    with sessions.lent(database.dsn, name=NAME, keep=True) as conn:
+    with session_pool.lent(database.dsn, name=NAME, keep=True) as conn:
         assert pid(conn) != first
 
 
 def test_what_is_not_to_be_kept_is_closed_at_once(database: Database) -> None:
-    with sessions.lent(database.dsn, name=NAME, keep=False) as conn:
+    with session_pool.lent(database.dsn, name=NAME, keep=False) as conn:
         pass
     assert conn.closed
 
@@ -60,7 +60,7 @@ def test_a_session_with_a_past_is_closed(database: Database, leave: str) -> None
             raise StateError("it failed")
 
     try:
-        with sessions.lent(database.dsn, name=NAME, keep=True) as conn:
+        with session_pool.lent(database.dsn, name=NAME, keep=True) as conn:
             use(conn)
     except StateError:
         pass
@@ -68,11 +68,11 @@ def test_a_session_with_a_past_is_closed(database: Database, leave: str) -> None
 
 
 def test_a_session_that_the_server_has_ended_is_not_taken(database: Database) -> None:
-    with sessions.lent(database.dsn, name=NAME, keep=True) as conn:
+    with session_pool.lent(database.dsn, name=NAME, keep=True) as conn:
         first = pid(conn)
     database.execute(f"select pg_terminate_backend({first})")
     wait_for(lambda: waiting(database) == 0, what="the end of the session")
-    with sessions.lent(database.dsn, name=NAME, keep=True) as conn:
+    with session_pool.lent(database.dsn, name=NAME, keep=True) as conn:
         assert conn.execute("select 1").fetchone() == (1,)
         assert pid(conn) != first
 
@@ -80,12 +80,12 @@ def test_a_session_that_the_server_has_ended_is_not_taken(database: Database) ->
 def test_roles_and_databases_do_not_share_sessions(
     database: Database, new_database: Callable[..., Database]
 ) -> None:
-    with sessions.lent(database.dsn, name=NAME, keep=True) as conn:
+    with session_pool.lent(database.dsn, name=NAME, keep=True) as conn:
         first = pid(conn)
-    with sessions.lent(database.dsn, name=NAME, replica=True, keep=True) as conn:
+    with session_pool.lent(database.dsn, name=NAME, replica=True, keep=True) as conn:
         assert pid(conn) != first
         with conn.transaction():
             assert conn.execute("show session_replication_role").fetchone() == ("replica",)
     other = new_database()
-    with sessions.lent(other.dsn, name=NAME, keep=True) as conn:
+    with session_pool.lent(other.dsn, name=NAME, keep=True) as conn:
         assert conn.info.dbname == other.name

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from londiste.cascade.types import NodeType, Subscriber
+from londiste.cascade.model import NodeType, Subscriber
 from londiste.cascade.watermark import group_watermark
-from londiste.monitor.held import held, who
+from londiste.monitor.retention import held, who
 from tests.fix_line import QUEUE, Command, Line, LineNode
 
 SCHEMA = "create table public.t (id int primary key)"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_line import Line, LineNode
 
 SCHEMA = """

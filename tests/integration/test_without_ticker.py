@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.daemon.pidfile import running
 from tests.fix_line import Line
 from tests.waiting import wait_for

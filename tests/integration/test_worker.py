@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
 from tests.fix_line import QUEUE, Line, LineNode
 

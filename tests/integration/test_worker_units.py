@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from londiste.cascade import nodes, original
-from londiste.cascade.plan import Sites
-from londiste.cascade.types import NodeType
+from londiste.cascade import original
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
 from londiste.daemon.signals import Signals
+from londiste.orchestration.steps import Sites
 from londiste.pgq import batches
-from londiste.replication.ahead import JOIN_EVENTS
-from londiste.replication.worker import Source, Worker
+from londiste.replication.apply.prefetch import JOIN_EVENTS
+from londiste.replication.worker.worker import Source, Worker
 from londiste.settings import WorkerSettings, load
 from tests.fix_line import QUEUE, Line, LineNode
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import psycopg
 
-from londiste.cascade.create import NewNode, create_branch, create_leaf, create_root
-from londiste.cascade.plan import Sites, execute
-from londiste.cascade.types import NodeType
+from londiste.cascade.commands.create_node import NewNode, create_branch, create_leaf, create_root
+from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
+from londiste.orchestration.steps import Sites, execute
 from tests.fix_cluster import Database, Server
 from tests.scenarios import oracles
 from tests.scenarios.processes import Done, Process, Processes

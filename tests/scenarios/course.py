@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import psycopg
 
-from londiste.cascade.switching import operation
+from londiste.cascade.switching import operation_log
 from tests.fix_cascade import Answer
 from tests.scenarios import ledger
 from tests.scenarios.harness import QUEUE
@@ -353,7 +353,7 @@ class Course:
         for _ in range(6):
             notes = {}
             for place, _seen in [*self.ledger.nodes(), *((p, None) for p in self.ledger.away)]:
-                noted = operation.find(place.session(), QUEUE)
+                noted = operation_log.find(place.session(), QUEUE)
                 if noted is not None:
                     notes[place.slot] = (place, noted.command().split()[1:])
             if not notes:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
 from tests.fix_cluster import create_database
 from tests.lines import Line

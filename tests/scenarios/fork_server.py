@@ -22,10 +22,10 @@ import click
 # Imported here so that no child has to.
 import londiste.cli.cascade
 import londiste.cli.worker
-import londiste.replication.worker  # noqa: F401
+import londiste.replication.worker.worker  # noqa: F401
 from londiste.cli import cli
+from londiste.cli.consumer_cli import command
 from londiste.cli.errors import run
-from londiste.cli.program import command
 from tests.scenarios.processes import die_with_parent
 from tests.scenarios.reports import Reports
 

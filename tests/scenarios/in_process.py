@@ -24,8 +24,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from londiste.cascade import pause
-from londiste.cascade.switching import consumers
+from londiste.cascade.commands import pause
+from londiste.cascade.switching import move_consumer
 from londiste.cascade.switching.steps import readers, roots, waits
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
@@ -33,8 +33,8 @@ from londiste.daemon import crash
 from londiste.daemon.loop import as_londiste
 from londiste.daemon.signals import Signals
 from londiste.errors import LondisteError, Superseded
-from londiste.replication import wait
-from londiste.replication.worker import Worker
+from londiste.replication.tablesync import wait
+from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings, load
 from tests.fix_cascade import Answer
 from tests.fix_cluster import Database, Server, create_database
@@ -43,7 +43,7 @@ from tests.scenarios.harness import QUEUE, quoted
 from tests.scenarios.processes import Processes
 
 #: Modules in which a command waits.
-_WAITING = (waits, readers, roots, pause, consumers, wait)
+_WAITING = (waits, readers, roots, pause, move_consumer, wait)
 #: What a wait adds to the clock at least: so few rounds of all workers make a timeout.
 _ROUND = 0.1
 

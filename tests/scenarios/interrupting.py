@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
 from tests.scenarios import reports
 from tests.scenarios.everywhere import Everywhere, rows

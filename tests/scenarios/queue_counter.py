@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from londiste import Consumer, Context
-from londiste.consumer.reading import Events
+from londiste.consumer.event_stream import Events
 from londiste.pgq.types import Batch
 
 

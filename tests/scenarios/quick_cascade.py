@@ -15,11 +15,11 @@ from typing import Any
 
 import psycopg
 
-from londiste.cascade.create import NewNode, create_branch, create_leaf, create_root
-from londiste.cascade.plan import Sites, execute
-from londiste.cascade.types import NodeType
-from londiste.replication import add_table
-from londiste.replication.types import TableOptions
+from londiste.cascade.commands.create_node import NewNode, create_branch, create_leaf, create_root
+from londiste.cascade.model import NodeType
+from londiste.orchestration.steps import Sites, execute
+from londiste.replication.commands import add_table
+from londiste.replication.model import TableOptions
 from tests.fix_cluster import Database, Server, create_database
 from tests.scenarios import reports
 from tests.scenarios.forks import Fork, Forks

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_cluster import Server
 from tests.fix_line import Line, LineNode
 from tests.fix_spark import SparkCluster, end, send, standing, task_standing

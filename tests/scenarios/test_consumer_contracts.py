@@ -19,7 +19,7 @@ import pytest
 import londiste
 import londiste.db.connection
 from londiste import Consumer, Delivery
-from londiste.pgq import failed, queues
+from londiste.pgq import dead_letters, queues
 from tests.fix_cascade import Nodes
 from tests.fix_cluster import Database
 from tests.scenarios.consumer_program import consumer
@@ -237,7 +237,7 @@ def _check(it: Scene, place: str) -> None:
         if dead:
             assert rows["dead"] == 0
     with londiste.db.connection.session(it.source.dsn, autocommit=True) as conn:
-        letters = failed.failed_event_list(conn, QUEUE, "killed")
+        letters = dead_letters.failed_event_list(conn, QUEUE, "killed")
         assert [letter.data for letter in letters] == ([dead] if dead else [])
         (info,) = queues.get_consumer_info(conn, QUEUE, "killed")
         (queue,) = queues.get_queue_info(conn, QUEUE)

@@ -17,7 +17,7 @@ from londiste import Consumer, Context, Delivery, Event
 from londiste.daemon.signals import Signals
 from londiste.db.connection import session
 from londiste.errors import LondisteError, StateError, Superseded
-from londiste.pgq import failed, queues
+from londiste.pgq import dead_letters, queues
 from tests.fix_cluster import Database
 from tests.scenarios.processes import Process, Processes
 from tests.waiting import wait_for
@@ -150,7 +150,8 @@ def test_several_producers_and_consumers_lose_and_repeat_nothing(
             wait_for(
                 lambda: (
                     errors
-                    or len(got) + failed.failed_event_count(conn, QUEUE, "killed") >= len(expected)
+                    or len(got) + dead_letters.failed_event_count(conn, QUEUE, "killed")
+                    >= len(expected)
                 ),
                 what="all events",
             )
@@ -165,11 +166,11 @@ def test_several_producers_and_consumers_lose_and_repeat_nothing(
             assert Counter(effects(db)) == Counter(expected - sevens)
         else:
             assert set(got.values()) == {1}
-        letters = failed.failed_event_list(conn, QUEUE, "killed")
+        letters = dead_letters.failed_event_list(conn, QUEUE, "killed")
         assert {letter.data for letter in letters} == sevens
         assert {letter.failed_reason for letter in letters} <= {"sevens are not liked"}
-        assert failed.failed_event_delete_all(conn, QUEUE, "killed") == len(sevens)
-        assert failed.failed_event_count(conn, QUEUE, "killed") == 0
+        assert dead_letters.failed_event_delete_all(conn, QUEUE, "killed") == len(sevens)
+        assert dead_letters.failed_event_count(conn, QUEUE, "killed") == 0
 
 
 @pytest.mark.parametrize(

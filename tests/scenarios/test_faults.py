@@ -25,7 +25,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
 from tests.fix_cluster import Database, create_database
 from tests.scenarios.everywhere import Everywhere

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
 from tests.fix_cluster import Server
 from tests.scenarios import following, oracles

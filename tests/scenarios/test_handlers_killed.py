@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.handlers import registry
 from londiste.handlers.dispatch import PRESETS
 from tests.fix_line import QUEUE, Command, Line, LineNode

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_line import Line, LineNode
 from tests.fix_process import ROOT
 

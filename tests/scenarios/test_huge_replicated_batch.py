@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.changes.keyed import columns_digest
 from londiste.pgq import queues
 from tests.fix_cluster import Database

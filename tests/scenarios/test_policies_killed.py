@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.changes.types import Op
 from tests.fix_line import QUEUE, Command, Line, LineNode
 from tests.integration.test_apply_policies import Rows, model

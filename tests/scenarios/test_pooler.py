@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import londiste
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.consumer.function import consumer
 from londiste.db import connection
 from londiste.db import pooler as probing

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.embedded.postgres import Cluster
 from tests.fix_cluster import Database
 from tests.fix_line import Line, LineNode

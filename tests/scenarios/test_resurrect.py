@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from londiste.cascade import queue_settings
+from londiste.cascade.commands import queue_settings
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
 from londiste.embedded.postgres import Cluster

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from londiste.db import connection, tls
 from londiste.embedded.account import server_account
 from londiste.embedded.homes import throwaway_home

@@ -8,7 +8,7 @@ from psycopg import sql
 from londiste.db.connection import Connection
 from londiste.pgq import batches, queues
 from londiste.pgq.types import Batch
-from londiste.replication import slices
+from londiste.replication.parallel import slices
 from tests.fix_cluster import Database
 from tests.sql.queue_steps import insert, value
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from londiste.errors import UnknownConsumer
-from londiste.pgq import batches, kinds, queues
-from londiste.pgq.kinds import Kind
+from londiste.pgq import batches, consumer_kinds, queues
+from londiste.pgq.consumer_kinds import Kind
 from tests.fix_cluster import Database
 
 
@@ -17,17 +17,17 @@ def test_a_kind_is_known_as_long_as_the_registration_and_the_last_one_counts(
     for queue in ("q", "r"):
         queues.create_queue(conn, queue)
         batches.register_consumer(conn, queue, "c")
-        kinds.note_consumer_kind(conn, queue, "c", Kind.STREAM)
-    kinds.note_consumer_kind(conn, "q", "c", Kind.LAKE)
-    assert kinds.get_consumer_kinds(conn) == {("q", "c"): "lake", ("r", "c"): "stream"}
-    assert kinds.get_consumer_kinds(conn, "r") == {("r", "c"): "stream"}
+        consumer_kinds.note_consumer_kind(conn, queue, "c", Kind.STREAM)
+    consumer_kinds.note_consumer_kind(conn, "q", "c", Kind.LAKE)
+    assert consumer_kinds.get_consumer_kinds(conn) == {("q", "c"): "lake", ("r", "c"): "stream"}
+    assert consumer_kinds.get_consumer_kinds(conn, "r") == {("r", "c"): "stream"}
     batches.unregister_consumer(conn, "q", "c")
     batches.register_consumer(conn, "q", "c")
-    assert kinds.get_consumer_kinds(conn) == {("r", "c"): "stream"}
+    assert consumer_kinds.get_consumer_kinds(conn) == {("r", "c"): "stream"}
     queues.drop_queue(conn, "r", True)
-    assert kinds.get_consumer_kinds(conn) == {}
+    assert consumer_kinds.get_consumer_kinds(conn) == {}
     with pytest.raises(UnknownConsumer):
-        kinds.note_consumer_kind(conn, "q", "d", Kind.LAKE)
+        consumer_kinds.note_consumer_kind(conn, "q", "d", Kind.LAKE)
 
 
 def test_schemas_that_do_not_know_kinds_keep_nobody_from_work(pgq_db: Database) -> None:
@@ -36,5 +36,5 @@ def test_schemas_that_do_not_know_kinds_keep_nobody_from_work(pgq_db: Database) 
     batches.register_consumer(conn, "q", "c")
     conn.execute("drop function pgq.note_consumer_kind(text, text, text)")
     conn.execute("drop function pgq.get_consumer_kinds(text)")
-    kinds.note_consumer_kind(conn, "q", "c", Kind.LAKE)
-    assert kinds.get_consumer_kinds(conn) == {}
+    consumer_kinds.note_consumer_kind(conn, "q", "c", Kind.LAKE)
+    assert consumer_kinds.get_consumer_kinds(conn) == {}

@@ -6,7 +6,7 @@ import threading
 
 import psycopg
 
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
 from tests.fix_cascade import QUEUE, Nodes
 from tests.waiting import wait_for
 

@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.plan import Sites
 from londiste.cascade.switching.steps.notes import Place, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot
+from londiste.orchestration.steps import Sites
 from tests.fix_cluster import Database
 from tests.fix_nodes import make_branch, make_leaf, make_root, ret
 from tests.waiting import wait_for

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from londiste.applier.deferred_rows import Aside, Contradiction, Image, Row, follow
 from londiste.changes.types import Op, RowChange
 from londiste.db.names import TableName
-from londiste.db.shape import ColumnShape, Folding, TableShape
-from londiste.engine.local.aside import Aside, Contradiction, Image, Row, follow
+from londiste.db.relation import ColumnShape, Folding, TableShape
 
 TABLE = TableName("public", "t")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from londiste.compare.pairing import shared_columns
+from londiste.compare.column_pairing import shared_columns
 from londiste.db.catalog import Column
 
 

@@ -13,7 +13,7 @@ from londiste import Batch, Delivery, Event, Events
 from londiste.consumer import filters
 from londiste.consumer.context import Context
 from londiste.consumer.contracts import STEPS
-from londiste.consumer.each import said
+from londiste.consumer.event_loop import said
 from londiste.consumer.statistics import Statistics
 from londiste.errors import BadOption, StateError
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from londiste.errors import PositionLost
-from londiste.pgq.continuity import Facts, Known, decide, forgotten, prove
+from londiste.pgq.position_check import Facts, Known, decide, forgotten, prove
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 OLD, NEW = uuid4(), uuid4()

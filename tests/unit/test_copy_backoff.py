@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from londiste.copy.backoff import FLOOR, Held, Limits, Load, complaint, decide
+from londiste.copy.load_throttle import FLOOR, Held, Limits, Load, complaint, decide
 
 MB = 1_000_000
 

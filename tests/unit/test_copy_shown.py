@@ -7,11 +7,11 @@ import io
 import pytest
 from rich.console import Console
 
-from londiste.cli.copy import shown
-from londiste.cli.copy.shown import Entry, entries
-from londiste.copy.attempts import Attempt
+from londiste.cli.copy import progress_display
+from londiste.cli.copy.progress_display import Entry, entries
 from londiste.copy.eta import ChunkTimes
 from londiste.copy.progress import InFlight, progress
+from londiste.copy.sqlapi.attempts import Attempt
 from londiste.copy.status import Behind, Build, TableStatus
 
 ATTEMPT = Attempt("public.a", 1, 30.0, False, 40_000_000, 1000, 4, 2, 500, 20_000_000)
@@ -54,7 +54,7 @@ def test_bars_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
         "rich.console.Console",
         lambda **_: Console(file=written, force_terminal=True, width=200),
     )
-    with shown._Bars() as bars:
+    with progress_display._Bars() as bars:
         bars(ITEMS)
         assert len(bars._bars) == 4
         bars(ITEMS[:1])

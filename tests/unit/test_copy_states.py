@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from londiste.copy.attempts import Range
-from londiste.copy.resumable import newest
+from londiste.copy.resumable_copy import newest
+from londiste.copy.sqlapi.attempts import Range
 from londiste.db.snapshot import Snapshot
-from londiste.replication import sync
+from londiste.replication.tablesync import states
 
 KEYS = 12
 #: A key, its value, and the transactions that made and ended this version.
@@ -178,12 +178,12 @@ def simulate(seed: int, rules: Rules) -> None:
     if not rules.early:
         at = len(source.ticks) - 1
     last = newest(seen)
-    while not sync.snapshot_spent(rules.until(first, last), source.ticks[at]):
+    while not states.snapshot_spent(rules.until(first, last), source.ticks[at]):
         time_passes()
         source.tick()
         upto = rand.randrange(at + 1, len(source.ticks))
         for txid, key, value in source.batch(at, upto):
-            if sync.in_copy(txid, rules.skip(first, last)):
+            if states.in_copy(txid, rules.skip(first, last)):
                 continue
             if key is None:
                 table = {}

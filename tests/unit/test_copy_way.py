@@ -10,16 +10,16 @@ import pytest
 
 from londiste.changes.keyed import KeyedType
 from londiste.changes.types import Op, RowChange
-from londiste.copy.ranges import open_end_first, ranges
-from londiste.copy.split import MAX_CHUNKS, split
-from londiste.copy.way import Facts, Way, choose, reads_by_key
+from londiste.copy.chunking.blocks import MAX_CHUNKS, split
+from londiste.copy.chunking.key_ranges import open_end_first, ranges
+from londiste.copy.mode import Facts, Way, choose, reads_by_key
 from londiste.db.catalog import Column
-from londiste.db.marks import Mark, MarkedColumn, added, changed
 from londiste.db.names import TableName
+from londiste.db.table_fingerprint import Mark, MarkedColumn, added, changed
 from londiste.engine.spec import Chunk
 from londiste.errors import PartialEvent, UsageError
 from londiste.pgq.types import Event
-from londiste.replication.plan import ByState
+from londiste.replication.apply.routing import ByState
 
 GB = 1 << 30
 FACTS = Facts("public.a", "auto", 20 * GB, 10 * GB, key=("id",))

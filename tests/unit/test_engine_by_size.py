@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from londiste.db.names import TableName
-from londiste.engine.bysize import BySize
+from londiste.engine.size_router import BySize
 from londiste.engine.spec import Chunk, ChunkDone, CopySpec
 
 TABLE = TableName("public", "t")

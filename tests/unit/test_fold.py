@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from londiste.applier.plan import Net, TableChange
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.names import TableName
-from londiste.db.shape import ColumnShape, Folding, TableShape
-from londiste.engine.applyspec import Net, TableChange
-from londiste.replication.fold import NotFoldable, fold
+from londiste.db.relation import ColumnShape, Folding, TableShape
+from londiste.replication.apply.net_changes.decoded import NotFoldable, fold
 
 TABLE = TableName("public", "t")
 Row = dict[str, str | None]

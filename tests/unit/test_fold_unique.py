@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import pytest
 
+from londiste.applier.plan import RowSet, TableChange, Verb
 from londiste.changes.types import RowChange
-from londiste.db.shape import ColumnShape, Folding, TableShape
-from londiste.engine.applyspec import RowSet, TableChange, Verb
-from londiste.replication.plan import plan, plan_folded
+from londiste.db.relation import ColumnShape, Folding, TableShape
+from londiste.replication.apply.routing import plan, plan_folded
 from tests.unit import test_aside
 from tests.unit.test_netfold import TABLE, Model, Said, taken
 

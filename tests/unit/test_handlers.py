@@ -13,8 +13,8 @@ import pytest
 from londiste.errors import BadOption, UsageError
 from londiste.handlers import registry
 from londiste.handlers.base import ALL, Handler, Wants, literal, option
-from londiste.handlers.wanted import Choice, wants
-from londiste.replication.types import decode_attrs, encode_attrs
+from londiste.handlers.table_rules import Choice, wants
+from londiste.replication.model import decode_attrs, encode_attrs
 
 
 def test_no_handler_wants_everything() -> None:
@@ -121,7 +121,7 @@ def test_a_module_brings_handlers(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "x = 1\n",
         "import nothing_like_that\n",
         "__londiste_handlers__ = [int]\n",
-        "from londiste.handlers.nothing import Nop\n"
+        "from londiste.handlers.noop import Nop\n"
         "class Other(Nop): pass\n__londiste_handlers__ = [Other]\n",
     ],
 )

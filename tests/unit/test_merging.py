@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from londiste.cascade.types import NodeCase, NodeInfo, NodeType
+from londiste.cascade.model import NodeCase, NodeInfo, NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption
-from londiste.handlers.wanted import Choice
+from londiste.handlers.table_rules import Choice
 from londiste.pgq.blocks import EventBlock
-from londiste.replication.accumulate import LARGE
-from londiste.replication.add_options import of_part
-from londiste.replication.merging import handed
-from londiste.replication.plan import Interest, Skips
-from londiste.replication.successor import part_findings
-from londiste.replication.types import ReplicatedTable, TableOptions
+from londiste.replication.apply.accumulator import LARGE
+from londiste.replication.apply.routing import Interest, Skips
+from londiste.replication.commands.add_table_options import of_part
+from londiste.replication.failover.readiness import part_findings
+from londiste.replication.forwarding.combined_queue import handed
+from londiste.replication.model import ReplicatedTable, TableOptions
 
 T = TableName("public", "t")
 

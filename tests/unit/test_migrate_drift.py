@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from londiste.db.names import TableName
-from londiste.migrate import drift, facts
-from londiste.monitor.queue_types import Severity
-from londiste.replication.types import SequenceValue
+from londiste.migrate import collect, drift
+from londiste.monitor.queues.model import Severity
+from londiste.replication.model import SequenceValue
 
 S = TableName("public", "s")
-KIND = facts.SequenceKind(S)
+KIND = collect.SequenceKind(S)
 NAMES = ("old", "new")
 
 
 def behind(
-    root: tuple[int, bool], other: tuple[int, bool], kind: facts.SequenceKind = KIND
+    root: tuple[int, bool], other: tuple[int, bool], kind: collect.SequenceKind = KIND
 ) -> bool:
     return bool(drift.behind([SequenceValue(S, *root)], [SequenceValue(S, *other)], (kind,)))
 
@@ -46,8 +46,8 @@ def test_a_sequence_that_is_missing_stops_and_one_that_ends_earlier_warns() -> N
 
 
 def test_a_column_of_one_side_stops() -> None:
-    table = facts.Table(TableName("public", "t"))
-    more = replace(table, columns=(*table.columns, facts.Column("note", "text")))
+    table = collect.Table(TableName("public", "t"))
+    more = replace(table, columns=(*table.columns, collect.Column("note", "text")))
     root, other = drift.Seen(tables=(more,)), drift.Seen(tables=(table,))
     (found,) = drift.differences(root, other, ("new", "old"))
     assert found.severity is Severity.CRITICAL

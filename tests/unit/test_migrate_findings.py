@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from londiste.cascade.switching.operation import Kind, Operation
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching.operation_log import Kind, Operation
 from londiste.db.names import TableName
-from londiste.migrate.facts import Column, Facts, Object, Table
-from londiste.migrate.findings import findings, refusals
+from londiste.migrate.checks import findings, refusals
+from londiste.migrate.collect import Column, Facts, Object, Table
 from londiste.migrate.phase import NEXT, Phase, Seen, phase, takes_writes
-from londiste.migrate.structure import Way, choose, for_any_release, missing_in
+from londiste.migrate.schema_copy import Way, choose, for_any_release, missing_in
 
 T = Table(TableName("public", "t"))
 FACTS = Facts(tables=(T,))

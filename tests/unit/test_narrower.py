@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.replication.narrower import narrower
+from londiste.replication.commands.column_checks import narrower
 
 STOPS, ROUNDS = "stops the worker", "rounded"
 

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from londiste.applier.plan import RowSet, Verb
 from londiste.changes.keyed import columns_digest
 from londiste.changes.types import RowChange, Truncate
 from londiste.db.names import TableName
-from londiste.engine.applyspec import RowSet, Verb
 from londiste.pgq.blocks import EventBlock
-from londiste.replication.accumulate import Accumulator, Part
-from londiste.replication.netfold import NetFold
-from londiste.replication.plan import Interest
-from londiste.replication.types import ReplicatedTable
+from londiste.replication.apply.accumulator import Accumulator, Part
+from londiste.replication.apply.net_changes.encoded import NetFold
+from londiste.replication.apply.routing import Interest
+from londiste.replication.model import ReplicatedTable
 
 TABLE = TableName("public", "t")
 Model = dict[str, str]

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from londiste.engine import copyrows
+from londiste.engine import row_transform
 from londiste.engine.spec import CopySpec
 from londiste.errors import BadOption
 from londiste.handlers import registry
 from londiste.handlers.obfuscate import Mask, Obfuscate
-from londiste.handlers.wanted import wants
+from londiste.handlers.table_rules import wants
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,7 @@ def test_a_line_of_copy_is_changed_field_by_field() -> None:
     spec = CopySpec(
         "q", "", "", None, None, names, (), "", 1, rows=pickle.loads(pickle.dumps(mask))
     )  # type: ignore[arg-type]
-    change = copyrows.changing(spec)
+    change = row_transform.changing(spec)
     text = "a\\tb\\nc\\\\d\\re\\bf\\fg\\vh é"
     line = change(f"1\t{text}\tx\n".encode())
     assert line == f"1\t{text}\t{mask({'h': 'x'})['h']}\n".encode()

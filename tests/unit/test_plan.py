@@ -7,8 +7,8 @@ import pytest
 from londiste.changes.types import Op, RowChange
 from londiste.db.names import TableName
 from londiste.errors import EventError
-from londiste.replication.plan import Interest, Pending, plan
-from londiste.replication.types import ReplicatedTable
+from londiste.replication.apply.routing import Interest, Pending, plan
+from londiste.replication.model import ReplicatedTable
 
 A = TableName("public", "a")
 B = TableName("x", "b.c")

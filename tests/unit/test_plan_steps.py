@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from londiste.cascade import plan
-from londiste.cascade.plan import Sites
 from londiste.errors import BadOption
+from londiste.orchestration import steps as plan
+from londiste.orchestration.steps import Sites
 
 
 @dataclass

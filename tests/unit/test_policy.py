@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from londiste.applier.conflict_policy import Action, decide, kind_of
 from londiste.changes.types import Op, RowChange
 from londiste.db.names import TableName
-from londiste.engine.local.policy import Action, decide, kind_of
 
 INSERT = RowChange(1, 1, TableName("public", "t"), Op.INSERT, ("id",), {"id": "1"})
 UPDATE = INSERT._replace(op=Op.UPDATE)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from londiste.monitor.queue_types import (
+from londiste.monitor.queues.model import (
     ConsumerFacts,
     Facts,
     Finding,
@@ -14,7 +14,7 @@ from londiste.monitor.queue_types import (
     QueueFacts,
     Severity,
 )
-from londiste.monitor.queues import compare, findings, size, span, worst
+from londiste.monitor.queues.rules import compare, findings, size, span, worst
 
 Q = QueueFacts("q", switch_step2=100, tick=9, tick_xmin=200, sequence="pgq.event_1_id_seq")
 C = ConsumerFacts("q", "c", last_tick=9, xmin=200)
@@ -157,7 +157,7 @@ def test_every_finding_says_why_and_what_to_do_and_is_documented() -> None:
     from pathlib import Path
 
     root = Path(__file__).parents[2]
-    source = (root / "londiste/monitor/queues.py").read_text(encoding="utf-8")
+    source = (root / "londiste/monitor/queues/rules.py").read_text(encoding="utf-8")
     page = (root / "docs/howto/queue-status.md").read_text(encoding="utf-8")
     used = set(re.findall(r'^\s+"([a-z]+(?:-[a-z]+)+|restored|growing)",?$', source, re.M))
     used |= set(re.findall(r'"(ticker-[a-z-]+)"', source))

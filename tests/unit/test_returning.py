@@ -9,11 +9,11 @@ import pytest
 from londiste.changes.decode import decode
 from londiste.changes.types import Op, RowChange
 from londiste.db.names import TableName
-from londiste.db.shape import ColumnShape, TableShape
+from londiste.db.relation import ColumnShape, TableShape
 from londiste.errors import StateError
 from londiste.pgq.types import Event
-from londiste.replication.returning.lost import Firsts, Lost, TableLoss
-from londiste.replication.returning.plan import Choice, decide
+from londiste.replication.failover.rejoin.divergence import Firsts, Lost, TableLoss
+from londiste.replication.failover.rejoin.plan import Choice, decide
 
 NAME = TableName("public", "t")
 SHAPE = TableShape(

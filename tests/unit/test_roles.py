@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from londiste.cascade.roles import Duties, Forward, duties
-from londiste.cascade.types import NodeType
+from londiste.cascade.model import NodeType
+from londiste.cascade.worker_role import Duties, Forward, duties
 from londiste.errors import StateError
 
 ROOT, BRANCH, LEAF = NodeType.ROOT, NodeType.BRANCH, NodeType.LEAF

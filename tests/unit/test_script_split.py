@@ -6,9 +6,9 @@ import pytest
 
 from londiste.db.names import TableName
 from londiste.errors import BadOption
-from londiste.replication.scripts.attributes import Attributes, fill, hide
-from londiste.replication.scripts.kinds import Way, index_build, parts
-from londiste.replication.scripts.split import split
+from londiste.replication.ddl.classify import Way, index_build, parts
+from londiste.replication.ddl.header import Attributes, fill, hide
+from londiste.replication.ddl.split import split
 
 
 def texts(script: str) -> list[str]:

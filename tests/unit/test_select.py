@@ -6,8 +6,8 @@ import pytest
 
 from londiste.db.names import TableName
 from londiste.errors import UnknownTable
-from londiste.replication.select import select
-from londiste.replication.types import decode_attrs, encode_attrs
+from londiste.replication.model import decode_attrs, encode_attrs
+from londiste.replication.patterns import select
 
 A, AB, OTHER, ODD = (
     TableName("public", "a"),

@@ -13,13 +13,13 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from londiste.db.shape import ColumnShape
-from londiste.engine.spark.sink import events, texts
-from londiste.engine.spark.sink.fitting import fits
+from londiste.db.relation import ColumnShape
+from londiste.engine.spark.sink import event_rows, text_format
 from londiste.engine.spark.sink.options import parse_queue, parse_tables
-from londiste.engine.spark.sink.staging import CHUNK_ROWS, Chunk, Cutter
+from londiste.engine.spark.sink.stage import CHUNK_ROWS, Chunk, Cutter
+from londiste.engine.spark.sink.type_check import fits
 from londiste.errors import BadOption, EventError, LondisteError, NodeBusy, StateError
-from londiste.pgq.sinks import Written, is_new
+from londiste.pgq.spark_epochs import Written, is_new
 
 KNOWN = Written("a", 7, 100, "queue q")
 
@@ -92,7 +92,7 @@ def test_columns_that_are_not_those_of_events_are_refused(
     columns: str, options: dict[str, str], text: str
 ) -> None:
     with pytest.raises(BadOption, match=text) as caught:
-        events.shape_of(parse_queue({**GIVEN, **options}, stream=True), struct(columns))
+        event_rows.shape_of(parse_queue({**GIVEN, **options}, stream=True), struct(columns))
     assert caught.value.hint
 
 
@@ -142,8 +142,8 @@ def test_key_and_order_come_with_the_event_and_a_row_without_key_stops() -> None
     ],
 )
 def test_a_value_as_text_and_as_json(value: Any, plain: str, document: str) -> None:
-    assert texts.plain(value) == plain
-    assert texts.document(value) == document
+    assert text_format.plain(value) == plain
+    assert text_format.document(value) == document
 
 
 def test_chunks_are_bounded_and_keep_the_order() -> None:
@@ -184,7 +184,7 @@ def lines(schema: Any, rows: list[list[Any]], **options: str) -> list[dict[str, 
     arrays = [pa.array([row[n] for row in rows], field.type) for n, field in enumerate(fields)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=fields)
     parsed = parse_queue({**GIVEN, **options}, stream=True)
-    (chunk,) = events.chunks(parsed, schema, [batch])
+    (chunk,) = event_rows.chunks(parsed, schema, [batch])
     assert chunk.count == len(rows)
     found: list[dict[str, Any]] = json.loads(f"[{chunk.rows}]")
     return found

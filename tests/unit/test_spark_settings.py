@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from londiste.engine.spark.patience import seconds
+from londiste.engine.spark.executor_watch import seconds
 from londiste.engine.spark.session import master, merged
 
 

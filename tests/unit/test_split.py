@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from londiste.copy.split import MAX_CHUNKS, count_chunks, split
+from londiste.copy.chunking.blocks import MAX_CHUNKS, count_chunks, split
 from londiste.db.names import TableName
 from londiste.engine.spec import Chunk
 

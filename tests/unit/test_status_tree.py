@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from londiste.monitor.status import NodeStatus, Status, TableCounts
-from londiste.monitor.tree import compact, dhms, tree
+from londiste.monitor.tree_view import compact, dhms, tree
 
 THREE = Status(
     "sales",

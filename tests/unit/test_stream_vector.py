@@ -12,10 +12,11 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from londiste.db import catalog
-from londiste.engine.spark.stream import reading, schema, vector
+from londiste.engine.spark.stream import arrow_decode, schema
+from londiste.engine.spark.stream import reader as reading
 from londiste.engine.spark.stream.offsets import Slice
 from londiste.engine.spark.stream.options import parse
-from londiste.engine.spark.stream.values import shape_of
+from londiste.engine.spark.stream.types import shape_of
 from londiste.errors import LondisteError
 from londiste.pgq.types import Tick
 
@@ -64,11 +65,13 @@ class Reader:
     def together(self, *events: tuple[str, str]) -> tuple[list[str], int]:
         """The rows that are made of many at a time; the number of events that are left."""
         parser = self.rows.parser(self.result)
-        made, others = parser.divide(vector.table(written(events)), self.rows._tick_of)
+        made, others = parser.divide(arrow_decode.table(written(events)), self.rows._tick_of)
         return [] if made is None else list(map(repr, made.to_pylist())), others.num_rows
 
     def one_by_one(self, *events: tuple[str, str]) -> list[str]:
-        batches = reading.batches(self.rows._one_by_one(vector.table(written(events))), self.result)
+        batches = reading.batches(
+            self.rows._one_by_one(arrow_decode.table(written(events))), self.result
+        )
         return [repr(row) for batch in batches for row in batch.to_pylist()]
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from londiste.db.snapshot import Snapshot
 from londiste.errors import LondisteError, StateError
-from londiste.replication import sync
-from londiste.replication.sync import (
+from londiste.replication.tablesync import states
+from londiste.replication.tablesync.states import (
     By,
     CatchingUp,
     DoSync,
@@ -31,11 +31,11 @@ STATES: list[SyncState] = [Missing(), InCopy(), CatchingUp(), WannaSync(7), DoSy
 
 @pytest.mark.parametrize("state", STATES, ids=str)
 def test_a_state_survives_being_stored(state: SyncState) -> None:
-    assert sync.from_text(sync.to_text(state)) == state
+    assert states.from_text(states.to_text(state)) == state
 
 
 def test_the_stored_texts_are_those_of_other_workers() -> None:
-    assert [sync.to_text(state) for state in STATES] == [
+    assert [states.to_text(state) for state in STATES] == [
         None,
         "in-copy",
         "catching-up",
@@ -43,24 +43,24 @@ def test_the_stored_texts_are_those_of_other_workers() -> None:
         "do-sync:8",
         "ok",
     ]
-    assert sync.from_text("ok?") == Ok()
-    assert sync.from_text("in-copy?") == InCopy()
+    assert states.from_text("ok?") == Ok()
+    assert states.from_text("in-copy?") == InCopy()
 
 
 @pytest.mark.parametrize("text", ["", "wanna-sync", "do-sync:x", "ok:1", "in-copy:3", "synced"])
 def test_a_text_that_is_no_state_is_refused(text: str) -> None:
     with pytest.raises(StateError, match="not a table state"):
-        sync.from_text(text)
+        states.from_text(text)
 
 
 @pytest.mark.parametrize("state", STATES, ids=str)
 def test_at_most_one_process_applies_a_table(state: SyncState) -> None:
-    assert sum(sync.interesting(by, state) for by in By) <= 1
+    assert sum(states.interesting(by, state) for by in By) <= 1
 
 
 def test_the_copy_process_past_the_hand_over_tick_is_an_error() -> None:
     with pytest.raises(StateError, match="past the hand-over tick 8"):
-        sync.next_state(DoSync(8), Seen(By.COPY, tick=9))
+        states.next_state(DoSync(8), Seen(By.COPY, tick=9))
 
 
 def test_a_snapshot_covers_every_earlier_one() -> None:
@@ -91,11 +91,11 @@ def test_covers_is_the_same_as_seeing_every_transaction_that_the_other_sees(
 class Rules:
     """What is under test, replaceable one by one."""
 
-    next_state: Callable[[SyncState, Seen], SyncState] = sync.next_state
-    interesting: Callable[[By, SyncState], bool] = sync.interesting
-    may_take_batch: Callable[[By, SyncState], bool] = sync.may_take_batch
-    in_copy: Callable[[int, Snapshot | None], bool] = sync.in_copy
-    snapshot_spent: Callable[[Snapshot | None, Snapshot], bool] = sync.snapshot_spent
+    next_state: Callable[[SyncState, Seen], SyncState] = states.next_state
+    interesting: Callable[[By, SyncState], bool] = states.interesting
+    may_take_batch: Callable[[By, SyncState], bool] = states.may_take_batch
+    in_copy: Callable[[int, Snapshot | None], bool] = states.in_copy
+    snapshot_spent: Callable[[Snapshot | None, Snapshot], bool] = states.snapshot_spent
 
 
 @dataclass
@@ -147,14 +147,14 @@ class World:
 def main_worker(world: World, rules: Rules) -> Iterator[None]:
     """Every ``yield`` is a place where the process may be killed or put to sleep."""
     while True:
-        state = sync.from_text(world.state)
+        state = states.from_text(world.state)
         new = rules.next_state(
             state,
             Seen(By.MAIN, tick=world.main_tick, copy_slot_free=True, ok_on_provider=True),
         )
         yield
         if new != state:
-            world.state = sync.to_text(new)
+            world.state = states.to_text(new)
             yield
         if not rules.may_take_batch(By.MAIN, new) or world.main_tick + 1 >= len(world.ticks):
             yield
@@ -169,8 +169,8 @@ def main_worker(world: World, rules: Rules) -> Iterator[None]:
 
 def copy_process(world: World, rules: Rules) -> Iterator[None]:
     while True:
-        state = sync.from_text(world.state)
-        if not isinstance(state, sync.COPYING):
+        state = states.from_text(world.state)
+        if not isinstance(state, states.COPYING):
             world.copy_tick = None if isinstance(state, Ok) else world.copy_tick
             yield
             continue
@@ -187,7 +187,7 @@ def copy_process(world: World, rules: Rules) -> Iterator[None]:
                 world.rows[txid] += 1
             yield
             world.snapshot = snapshot
-            world.state = sync.to_text(rules.next_state(state, Seen(By.COPY, copied=True)))
+            world.state = states.to_text(rules.next_state(state, Seen(By.COPY, copied=True)))
             yield
             continue
         assert world.copy_tick is not None
@@ -201,7 +201,7 @@ def copy_process(world: World, rules: Rules) -> Iterator[None]:
         if new != state:
             if isinstance(new, Ok):
                 world.snapshot = None
-            world.state = sync.to_text(new)
+            world.state = states.to_text(new)
             yield
         elif rules.may_take_batch(By.COPY, state) and available:
             world.apply(rules, By.COPY, state, world.copy_tick, world.copy_tick + 1)
@@ -262,32 +262,32 @@ def test_every_row_reaches_the_table_once_and_the_table_becomes_ok(
 
 
 def _past_the_hand_over(by: By, state: SyncState) -> bool:
-    return True if isinstance(state, DoSync) else sync.may_take_batch(by, state)
+    return True if isinstance(state, DoSync) else states.may_take_batch(by, state)
 
 
 def _copy_goes_on_while_it_waits(by: By, state: SyncState) -> bool:
-    return True if isinstance(state, WannaSync) else sync.may_take_batch(by, state)
+    return True if isinstance(state, WannaSync) else states.may_take_batch(by, state)
 
 
 def _hand_over_at_the_copys_tick(now: SyncState, seen: Seen) -> SyncState:
-    new = sync.next_state(now, seen)
+    new = states.next_state(now, seen)
     return DoSync(now.tick) if isinstance(now, WannaSync) and isinstance(new, DoSync) else new
 
 
 def _hand_over_early(now: SyncState, seen: Seen) -> SyncState:
     if isinstance(now, WannaSync) and seen.by is By.MAIN:
         return DoSync(max(seen.tick, now.tick))
-    return sync.next_state(now, seen)
+    return states.next_state(now, seen)
 
 
 def _ok_too_early(now: SyncState, seen: Seen) -> SyncState:
     if isinstance(now, DoSync) and seen.by is By.COPY:
         return Ok()
-    return sync.next_state(now, seen)
+    return states.next_state(now, seen)
 
 
 def _main_joins_in(by: By, state: SyncState) -> bool:
-    return isinstance(state, Ok | WannaSync) if by is By.MAIN else sync.interesting(by, state)
+    return isinstance(state, Ok | WannaSync) if by is By.MAIN else states.interesting(by, state)
 
 
 MUTANTS = {

@@ -24,11 +24,10 @@ from dataclasses import dataclass
 
 import psycopg
 
-from londiste.cascade import plan
-from londiste.cascade.plan import Sites, Step
-from londiste.cascade.switching import moving, operation
-from londiste.cascade.switching.operation import Kind, Operation
-from londiste.cascade.switching.scene import Scene, Warn, refuse_leaf
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.cascade.switching import change_provider, operation_log
+from londiste.cascade.switching.cluster_state import Scene, Warn, refuse_leaf
+from londiste.cascade.switching.operation_log import Kind, Operation
 from londiste.cascade.switching.steps.notes import Begin, Cancel, End, Place, Ticket
 from londiste.cascade.switching.steps.readers import Subscribe, Unsubscribe
 from londiste.cascade.switching.steps.roots import (
@@ -40,7 +39,6 @@ from londiste.cascade.switching.steps.roots import (
     ReopenRoot,
 )
 from londiste.cascade.switching.steps.waits import CatchUp, WaitTick
-from londiste.cascade.types import NodeInfo, NodeType
 from londiste.errors import (
     LockTimeout,
     LondisteError,
@@ -50,6 +48,8 @@ from londiste.errors import (
     TransientError,
     from_database,
 )
+from londiste.orchestration import steps as plan
+from londiste.orchestration.steps import Sites, Step
 from londiste.pgq import queues
 
 #: Seconds that a server has for an answer while nobody can write, also where less is given.
@@ -119,7 +119,7 @@ def prepare(
 
     def last_tick() -> int:
         for place in (here, there):
-            found = operation.find(sites.at(place.dsn), queue)
+            found = operation_log.find(sites.at(place.dsn), queue)
             if found is not None and found.last_tick is not None:
                 return found.last_tick
         raise StateError(
@@ -131,16 +131,18 @@ def prepare(
     late: list[Step] = []
     if move_all:
         above = scene.providers(new)
-        for follower in moving.followers(scene, old.name, new):
+        for follower in change_provider.followers(scene, old.name, new):
             name = follower.name
             # What the new root reads from can read from it once it is the root.
-            steps = moving.change_provider(
+            steps = change_provider.change_provider(
                 sites, scene, name, new, timeout=timeout, warn=warn, ignoring=name
             )
             (late if promoted or name in above else before).extend(steps)
         # An earlier try may have moved some while the old root did not answer.
         (late if promoted else before).extend(
-            moving.left_over(sites, scene, moving.moved(scene, new), new, warn, ours=(old.name,))
+            change_provider.left_over(
+                sites, scene, change_provider.moved(scene, new), new, warn, ours=(old.name,)
+            )
         )
     begin: list[Step] = [
         Begin(place, queue, Kind.SWITCHOVER, old.name, new, ticket, from_node=from_node)
@@ -340,7 +342,7 @@ def _reopened(switch: Switchover, sites: Sites) -> bool:
     if conn is None:
         return False
     try:
-        operation.reopen_root(conn, reopen.queue, reopen.ticket.get())
+        operation_log.reopen_root(conn, reopen.queue, reopen.ticket.get())
     except LondisteError:
         return False
     return True

@@ -8,8 +8,8 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.copy.status import orders
-from londiste.copy import control
-from londiste.copy.attempts import copy_choices, copy_progress
+from londiste.copy.sqlapi import control
+from londiste.copy.sqlapi.attempts import copy_choices, copy_progress
 from londiste.db.connection import session
 from londiste.errors import BadOption
 from londiste.settings import NodeSettings

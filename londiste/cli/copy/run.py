@@ -8,12 +8,12 @@ import click
 
 from londiste import engine
 from londiste.cli import options, output
-from londiste.cli.copy.shown import shown
+from londiste.cli.copy.progress_display import shown
 from londiste.cli.copy.status import summary
-from londiste.copy import steps
-from londiste.copy.backoff import Limits
-from londiste.copy.sides import Builds, Job
-from londiste.copy.worker import CopyProcess
+from londiste.copy import step_timings
+from londiste.copy.load_throttle import Limits
+from londiste.copy.process import CopyProcess
+from londiste.copy.sessions import Builds, Job
 from londiste.daemon.child import die_with_parent
 from londiste.daemon.logging import Target
 from londiste.daemon.process import process
@@ -88,7 +88,7 @@ def _summary(settings: WorkerSettings, wanted: Sequence[TableName]) -> None:
     """What each step took, as ``londiste copy status --done`` prints it."""
     with session(settings.db, name="londiste copy run", autocommit=True) as conn:
         names = {str(name) for name in wanted}
-        found = steps.copy_steps(conn, settings.queue_name)
+        found = step_timings.copy_steps(conn, settings.queue_name)
         summary([step for step in found if not names or step.table in names])
 
 

@@ -12,14 +12,14 @@ from typing import Any
 import click
 
 from londiste.cli import options, output
-from londiste.copy import progress, steps
-from londiste.copy.control import Control
+from londiste.copy import progress, step_timings
+from londiste.copy.sqlapi.control import Control
 from londiste.copy.status import CopyStatus, TableStatus, collect
-from londiste.copy.steps import Step
+from londiste.copy.step_timings import Step
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.errors import UnknownTable
-from londiste.replication import tables
+from londiste.replication import sqlapi as tables
 from londiste.settings import NodeSettings
 
 _COLUMNS = (
@@ -146,7 +146,7 @@ def _show_done(
 ) -> None:
     found = [
         step
-        for step in steps.copy_steps(conn, settings.queue_name)
+        for step in step_timings.copy_steps(conn, settings.queue_name)
         if not wanted or step.table in wanted
     ]
     if as_json:

@@ -6,10 +6,11 @@ import dataclasses
 
 import click
 
-from londiste.cascade import nodes
+from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
 from londiste.db.connection import session
-from londiste.replication.scripts import state, survey
+from londiste.replication.ddl import report
+from londiste.replication.ddl import sqlapi as state
 from londiste.settings import NodeSettings
 
 _name = click.argument("name", metavar="FILE")
@@ -22,7 +23,7 @@ _name = click.argument("name", metavar="FILE")
 def status(context: options.Context, failed: bool, as_json: bool) -> None:
     """Show how scripts fare on every node: done, pending, running, failed, skipped, marked."""
     settings = context.settings(NodeSettings)
-    found = survey.status(settings.db, settings.queue_name, extra=settings.remote_extra_connstr)
+    found = report.status(settings.db, settings.queue_name, extra=settings.remote_extra_connstr)
     rows = [dataclasses.asdict(row) for row in found if not failed or row.state == "failed"]
     columns = ["script", "node", "state", "since", "statement", "error"]
     output.show(columns, rows, json_wanted=as_json)

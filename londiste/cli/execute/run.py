@@ -12,8 +12,9 @@ import click
 from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.errors import BadOption
-from londiste.replication.scripts import root, survey
-from londiste.replication.scripts.survey import Explained
+from londiste.replication.ddl import publish
+from londiste.replication.ddl import report as survey
+from londiste.replication.ddl.report import Explained
 from londiste.settings import NodeSettings
 
 
@@ -55,7 +56,7 @@ def run(
     was interrupted.
     """
     settings = context.settings(NodeSettings)
-    planned = root.plan(_scripts(files, texts, name))
+    planned = publish.plan(_scripts(files, texts, name))
     if explain:
         found = survey.explain(
             settings.db,
@@ -73,7 +74,7 @@ def run(
         output.message(line)
 
     with sites(settings) as where:
-        runner = root.Runner(
+        runner = publish.Runner(
             where,
             settings.db,
             settings.queue_name,
@@ -95,10 +96,10 @@ def _scripts(files: Sequence[str], texts: Sequence[str], name: str | None) -> li
     for path in files:
         if path == "-":
             text = sys.stdin.read()
-            found.append((name or root.name_of(text), text))
+            found.append((name or publish.name_of(text), text))
         else:
-            found.append(root.from_file(path, _read))
-    found += [(name or root.name_of(text), text) for text in texts]
+            found.append(publish.from_file(path, _read))
+    found += [(name or publish.name_of(text), text) for text in texts]
     if not found:
         raise BadOption("no script given", hint="name files, or use --sql 'alter table …'")
     unnamed = len(texts) + sum(path == "-" for path in files)

@@ -15,15 +15,15 @@ DOING = "Doing"
 
 COMMANDS: dict[str, Entry] = {
     "check": Entry(
-        "looking", "Say what speaks against a move, and what will be left out.", LOOKING
+        "check", "Say what speaks against a move, and what will be left out.", LOOKING
     ),
-    "status": Entry("looking", "Show how far the move is, and what to do next.", LOOKING),
-    "verify": Entry("looking", "Compare rows, structure and sequences of both databases.", LOOKING),
-    "run": Entry("running", "The whole move in one command, up to the switch or with it.", DOING),
-    "start": Entry("starting", "Set everything up, copy, and keep both in step.", DOING),
-    "switch": Entry("switching", "Let the new database take the writes.", DOING),
-    "back": Entry("switching", "Let the old database take the writes again.", DOING),
-    "finish": Entry("finishing", "Remove everything of the move; tables and rows stay.", DOING),
+    "status": Entry("check", "Show how far the move is, and what to do next.", LOOKING),
+    "verify": Entry("check", "Compare rows, structure and sequences of both databases.", LOOKING),
+    "run": Entry("run", "The whole move in one command, up to the switch or with it.", DOING),
+    "start": Entry("start", "Set everything up, copy, and keep both in step.", DOING),
+    "switch": Entry("switch", "Let the new database take the writes.", DOING),
+    "back": Entry("switch", "Let the old database take the writes again.", DOING),
+    "finish": Entry("finish", "Remove everything of the move; tables and rows stay.", DOING),
 }
 
 

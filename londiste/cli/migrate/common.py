@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from londiste.cli import options
-from londiste.migrate.pair import MigrateSettings, Pair, pair
+from londiste.migrate.databases import MigrateSettings, Pair, pair
 
 F = TypeVar("F", bound=Callable[..., Any])
 

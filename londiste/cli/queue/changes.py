@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from londiste.cli import options, output
 from londiste.db.connection import Connection, session
-from londiste.pgq.manage import Change
+from londiste.pgq.admin import Change
 from londiste.settings import DatabaseSettings
 
 

@@ -11,8 +11,8 @@ from londiste.cli import options, output
 from londiste.cli.queue.changes import carry_out, opened
 from londiste.errors import BadOption
 from londiste.monitor import consumers as monitor
-from londiste.pgq import manage, queues
-from londiste.pgq.manage import Change
+from londiste.pgq import admin, queues
+from londiste.pgq.admin import Change
 
 COLUMNS = [
     "queue",
@@ -56,12 +56,12 @@ def consumers(
                 one for one in queues.get_consumer_info(conn) if name in (None, one.consumer_name)
             ]
         elif name is None:
-            manage.find_queue(conn, str(queue_name))
+            admin.find_queue(conn, str(queue_name))
             sinks = [one for one in sinks if one.queue == queue_name]
             found = queues.get_consumer_info(conn, queue_name)
         else:
             is_sink = any(one.consumer == name for one in sinks)
-            found = [] if is_sink else [manage.find_consumer(conn, str(queue_name), name)]
+            found = [] if is_sink else [admin.find_consumer(conn, str(queue_name), name)]
         shown = monitor.consumers(conn, found)
         shown += [one for one in sinks if name in (None, one.consumer)]
     output.show(COLUMNS, [dataclasses.asdict(one) for one in shown], json_wanted=as_json)
@@ -105,10 +105,10 @@ def register(
                 found = [
                     change
                     for worker in dict.fromkeys(workers)
-                    for change in manage.registering_worker(conn, queue_name, name, worker)
+                    for change in admin.registering_worker(conn, queue_name, name, worker)
                 ]
             else:
-                found = manage.registering(conn, queue_name, name, at=at, copy=copy)
+                found = admin.registering(conn, queue_name, name, at=at, copy=copy)
             changes += found
             if not found:
                 output.message(f"consumer {name} is registered on queue {queue_name}")
@@ -152,10 +152,10 @@ def unregister(
                 change
                 for name in dict.fromkeys(names)
                 for worker in dict.fromkeys(workers)
-                for change in manage.unregistering_worker(
+                for change in admin.unregistering_worker(
                     conn, queue_name, name, worker, close_batch=close_batch
                 )
             ]
         else:
-            changes = manage.unregistering(conn, queue_name, names, every=every)
+            changes = admin.unregistering(conn, queue_name, names, every=every)
         carry_out(conn, changes, explain=explain, as_json=as_json)

@@ -11,9 +11,9 @@ from londiste.cli import options, output
 from londiste.cli.queue.changes import carry_out, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
+from londiste.pgq import admin
 from londiste.pgq import delayed as waiting
-from londiste.pgq import manage
-from londiste.pgq.manage import Change
+from londiste.pgq.admin import Change
 
 _queue = click.argument("queue_name", metavar="QUEUE")
 
@@ -37,7 +37,7 @@ def list_(
     if limit < 0 or offset < 0:
         raise BadOption("--limit and --offset: less than nothing", hint="0 is no limit, no offset")
     with opened(ctx, db) as conn:
-        manage.find_queue(conn, queue_name)
+        admin.find_queue(conn, queue_name)
         found = waiting.delayed_event_list(conn, queue_name, count=limit or None, offset=offset)
         info = next(iter(waiting.get_delayed_info(conn, queue_name)), None)
     if as_json:
@@ -70,7 +70,7 @@ def cancel(
 ) -> None:
     """Take back events that wait for their time: all of them or none."""
     with opened(ctx, db) as conn:
-        manage.find_queue(conn, queue_name)
+        admin.find_queue(conn, queue_name)
         changes = [
             Change(
                 f"cancel delayed event {event} of queue {queue_name}",

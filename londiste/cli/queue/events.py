@@ -13,8 +13,8 @@ from londiste.cli import options, output
 from londiste.cli.queue.changes import carry_out, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
-from londiste.pgq import batches, look, manage
-from londiste.pgq.manage import Change
+from londiste.pgq import admin, batches, browse
+from londiste.pgq.admin import Change
 from londiste.pgq.types import Batch, Event
 
 COLUMNS = ["id", "time", "txid", "retry", "type", "data", "extra1", "extra2", "extra3", "extra4"]
@@ -66,7 +66,7 @@ def events(
         raise BadOption(f"--limit {limit}: less than nothing", hint="0 is no limit")
     where = condition(kind, extra1, event_id, contains)
     with opened(ctx, db) as conn:
-        manage.find_queue(conn, name)
+        admin.find_queue(conn, name)
         found = _events(conn, name, consumer, batch_id, first, last, where, limit)
         rows = list(islice(found, limit) if limit else found)
     if as_json:
@@ -87,7 +87,7 @@ def _events(
     limit: int,
 ) -> Iterator[Event]:
     if consumer is not None:
-        state = manage.find_consumer(conn, queue, consumer)
+        state = admin.find_consumer(conn, queue, consumer)
         if state.current_batch is not None:
             batch_id = state.current_batch
         elif state.last_tick is None:
@@ -103,7 +103,7 @@ def _events(
         return chain.from_iterable(
             batches.events(conn, open_batch(conn, batch_id, queue), chunk=chunk, where=where)
         )
-    return look.events(conn, queue, first, last, where=where, limit=limit)
+    return browse.events(conn, queue, first, last, where=where, limit=limit)
 
 
 def condition(
@@ -178,8 +178,8 @@ def retry_list(
     """List the events that wait to be delivered again, those due first at the top."""
     with opened(ctx, db) as conn:
         if name is not None:
-            manage.find_queue(conn, name)
-        rows = look.retries(conn, name, consumer, limit=limit)
+            admin.find_queue(conn, name)
+        rows = browse.retries(conn, name, consumer, limit=limit)
     columns = ["queue", "consumer", "id", "after", "retry", "type", "data", "extra1"]
     output.show(columns, rows, json_wanted=as_json)
 

@@ -9,9 +9,9 @@ import click
 from londiste.cli import options, output
 from londiste.cli.queue.changes import carry_out, opened
 from londiste.errors import BadOption
+from londiste.pgq import admin, queues
 from londiste.pgq import config as parameters
-from londiste.pgq import manage, queues
-from londiste.pgq.manage import Change
+from londiste.pgq.admin import Change
 from londiste.pgq.types import QueueInfo
 
 _some = click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
@@ -42,7 +42,7 @@ def create(
     with opened(ctx, db) as conn:
         changes: list[Change] = []
         for name in dict.fromkeys(names):
-            found = manage.creating(conn, name, values)
+            found = admin.creating(conn, name, values)
             changes += found
             if not found:
                 output.message(f"queue {name} is there")
@@ -69,9 +69,9 @@ def drop(
     One that has consumers, or belongs to a node, needs --force; what is lost is said.
     """
     with opened(ctx, db) as conn:
-        changes = manage.dropping(conn, names, force=force or explain)
+        changes = admin.dropping(conn, names, force=force or explain)
         for name in names:
-            for line in manage.losses(conn, name):
+            for line in admin.losses(conn, name):
                 output.warning(f"{line}: " + ("needs --force" if explain else "lost"))
         carry_out(conn, changes, explain=explain, as_json=as_json)
 
@@ -108,9 +108,9 @@ def config(
         )
     values = parameters.assignments(words)
     with opened(ctx, db) as conn:
-        names = manage.find_queues(conn, [name or "*"], every=every)
+        names = admin.find_queues(conn, [name or "*"], every=every)
         if values:
-            changes = [change for one in names for change in manage.configuring(one, values)]
+            changes = [change for one in names for change in admin.configuring(one, values)]
             carry_out(conn, changes, explain=explain, as_json=as_json)
             return
         known = parameters.read(conn)

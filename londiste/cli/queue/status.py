@@ -12,9 +12,9 @@ from londiste.cli.errors import report
 from londiste.cli.queue.changes import opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, LondisteError
-from londiste.monitor import queue_facts
-from londiste.monitor import queues as judge
-from londiste.monitor.queue_types import Facts, Finding, Limits, Speed
+from londiste.monitor.queues import collect
+from londiste.monitor.queues import rules as judge
+from londiste.monitor.queues.model import Facts, Finding, Limits, Speed
 
 #: Of ``--check``, when nothing could be found out.
 EXIT_UNKNOWN = 3
@@ -73,11 +73,11 @@ def status(
 
 
 def _look(conn: Connection, name: str | None, seconds: float | None) -> tuple[Facts, Speed | None]:
-    facts = queue_facts.collect(conn, name)
+    facts = collect.collect(conn, name)
     if seconds is None:
         return facts, None
     threading.Event().wait(seconds)
-    later = queue_facts.collect(conn, name)
+    later = collect.collect(conn, name)
     return later, judge.compare(facts, later, seconds)
 
 

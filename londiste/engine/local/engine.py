@@ -23,8 +23,8 @@ from typing import TypeVar
 
 from londiste.daemon import crash
 from londiste.daemon.forked import may_fork
-from londiste.engine import members, tasks
-from londiste.engine.local import waiting
+from londiste.engine import group_task, tasks
+from londiste.engine.local import threads
 from londiste.engine.spec import (
     Checksum,
     ChunkDone,
@@ -84,11 +84,11 @@ class LocalEngine:
         yield from self.run(tasks.copy_chunk, tasks.chunk_tasks(spec), parallel)
 
     def copy_group(self, shares: Sequence[GroupSpec], parallel: int) -> Iterator[list[MemberDone]]:
-        yield from self.run(members.copy_members, shares, parallel)
+        yield from self.run(group_task.copy_members, shares, parallel)
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
         # The servers do the work and a task only waits for them: threads, which cost no start.
-        yield from waiting.run(partial(_patiently, tasks.checksum), specs, parallel)
+        yield from threads.run(partial(_patiently, tasks.checksum), specs, parallel)
 
     def close(self) -> None:
         with self._lock:

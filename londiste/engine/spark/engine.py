@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from londiste.engine import members
+from londiste.engine import group_task
 from londiste.engine.spark import compare, copy, jobs, session
 from londiste.engine.spec import (
     Checksum,
@@ -38,7 +38,9 @@ class SparkEngine:
 
     def copy_group(self, shares: Sequence[GroupSpec], parallel: int) -> Iterator[list[MemberDone]]:
         if shares:
-            yield from jobs.run(session.get(self._settings), members.copy_members, shares, parallel)
+            yield from jobs.run(
+                session.get(self._settings), group_task.copy_members, shares, parallel
+            )
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
         if specs:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import londiste
 from londiste.engine import tasks
 from londiste.engine.spark import session
+from londiste.engine.spark.executor_watch import Patience
 from londiste.engine.spark.failures import translated, unusable
-from londiste.engine.spark.patience import Patience
 from londiste.errors import LondisteError
 
 if TYPE_CHECKING:

@@ -25,9 +25,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import londiste
 from londiste.embedded.java import find_java
+from londiste.engine.spark.executor_watch import SETTING as PATIENCE
 from londiste.engine.spark.failures import no_master, told
-from londiste.engine.spark.patience import SETTING as PATIENCE
-from londiste.engine.spark.ship import is_needed, ship
+from londiste.engine.spark.package_upload import is_needed, ship
 from londiste.errors import LondisteError
 
 if TYPE_CHECKING:

@@ -22,16 +22,17 @@ from pyspark.sql.datasource import (
 
 from londiste.db import catalog
 from londiste.db.connection import session
-from londiste.engine.spark.sink.queue import QueueBatchWriter, QueueStreamWriter
-from londiste.engine.spark.stream import offsets, reading, snapshots
+from londiste.engine.spark.sink.queue_sink import QueueBatchWriter, QueueStreamWriter
+from londiste.engine.spark.stream import offsets, snapshot
+from londiste.engine.spark.stream import reader as reading
 from londiste.engine.spark.stream import schema as schemas
 from londiste.engine.spark.stream.driver import Driver, lost, starting_tick
 from londiste.engine.spark.stream.offsets import Slice
 from londiste.engine.spark.stream.options import Mode, Options, Payload, parse
-from londiste.engine.spark.stream.snapshots import TablePart, table_parts
-from londiste.engine.spark.stream.values import Shape, shape_of
+from londiste.engine.spark.stream.snapshot import TablePart, table_parts
+from londiste.engine.spark.stream.types import Shape, shape_of
 from londiste.errors import BadOption
-from londiste.pgq import manage, ticks
+from londiste.pgq import admin, ticks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -115,7 +116,7 @@ class _Reader:
         """In an executor."""
         what = partition.what
         if isinstance(what, TablePart):
-            return snapshots.rows(self.options, what, self._shape, self._schema)
+            return snapshot.rows(self.options, what, self._shape, self._schema)
         return reading.changes(self.options, what, self._shape, self._schema)
 
 
@@ -126,7 +127,7 @@ class BatchReader(_Reader, DataSourceReader):  # type: ignore[misc]
         """Parts of the events that are there now."""
         options = self.options
         with session(options.conninfo, name="londiste-spark", autocommit=True) as conn:
-            manage.find_queue(conn, options.queue)
+            admin.find_queue(conn, options.queue)
             if options.mode is Mode.SNAPSHOT:
                 return [Part(what) for what in table_parts(conn, options, options.snapshot)]
             first = starting_tick(conn, options, otherwise="earliest")

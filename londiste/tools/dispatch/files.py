@@ -28,9 +28,10 @@ from londiste.lake.settings import LakeSettings
 from londiste.lake.table import LakeTable
 from londiste.lake.versions import File, Store, Version
 from londiste.lake.worker import LakeWorker
-from londiste.pgq import batches, pausing, queues
-from londiste.pgq.kinds import Kind
-from londiste.replication import tables as captures
+from londiste.pgq import batches, queues
+from londiste.pgq import pause as pausing
+from londiste.pgq.consumer_kinds import Kind
+from londiste.replication import sqlapi as captures
 from londiste.settings import load
 from londiste.tools.dispatch.folders import Folders
 from londiste.tools.dispatch.rules import Rules
@@ -276,13 +277,13 @@ class FileTable(LakeTable):
     def _fold(
         self, jobs: Any, version: Version, changes: Any, truncate: int | None
     ) -> tuple[Any, tuple[File, ...]]:
-        from londiste.engine.spark.lake import dispatching, folding
+        from londiste.engine.spark.lake import dispatch, merge_changes
 
         work = self.rule.work
         files = version.files
         if truncate is not None and not work.ignore_truncate:
-            files, changes = (), folding.after_truncate(changes, truncate)
-        plan = dispatching.Plan(
+            files, changes = (), merge_changes.after_truncate(changes, truncate)
+        plan = dispatch.Plan(
             self._time(),
             self.rule.folders.java,
             tuple(op.value for op in Op if op in work.ops),
@@ -291,8 +292,8 @@ class FileTable(LakeTable):
             version.names,
             version.key,
         )
-        placed = dispatching.placed(changes, plan)
-        found = dispatching.parts(placed)
+        placed = dispatch.placed(changes, plan)
+        found = dispatch.parts(placed)
         if None in found:
             raise self._timeless(found[None])
         touched = {part for part in found if part is not None}
@@ -306,15 +307,15 @@ class FileTable(LakeTable):
             return None, kept
         names = [column.name for column in version.columns]
         if not plan.latest:
-            out = dispatching.shown(placed, plan, names)
+            out = dispatch.shown(placed, plan, names)
         else:
             from londiste.lake import frame
 
             mine = [file for file in files if file.part in touched]
             paths = self.store.paths(mine)
             depth = self.rule.folders.depth
-            base = dispatching.read(jobs.spark, paths, frame.schema(version), depth)
-            out = dispatching.latest(base, placed, plan, names)
+            base = dispatch.read(jobs.spark, paths, frame.schema(version), depth)
+            out = dispatch.latest(base, placed, plan, names)
             kept = tuple(file for file in kept if file.part not in touched)
         return jobs.writing.spread(out, len(touched)), kept
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import psycopg
 
+from londiste.applier.applier import Applier
 from londiste.changes.types import RowChange, Truncate
 from londiste.consumer import (
     EXACTLY_ONCE_ELSEWHERE,
@@ -22,20 +23,19 @@ from londiste.consumer import (
     Event,
     Events,
 )
-from londiste.consumer.parts import Parts
+from londiste.consumer.factory import Parts
 from londiste.db.connection import Connection, place, session, use_replica_role
 from londiste.db.names import TableName
-from londiste.engine.local.apply import Applier
 from londiste.errors import BadOption, EventError, from_database
-from londiste.handlers.events import At
+from londiste.handlers.event_actions import At
 from londiste.install import compat
-from londiste.pgq.kinds import Kind
-from londiste.replication.known_shapes import KnownShapes
-from londiste.replication.plan import Pending, plan
+from londiste.pgq.consumer_kinds import Kind
+from londiste.replication.apply.relation_cache import KnownShapes
+from londiste.replication.apply.routing import Pending, plan
 from londiste.tools.dispatch.rules import Route, Rules, rules, said
 from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
 from londiste.tools.dispatch.staged import FLUSH_BYTES, TableTask, Writing, stage_rows
-from londiste.tools.jobs import JobConsumer
+from londiste.tools.parallel_batches import JobConsumer
 
 if TYPE_CHECKING:
     from londiste.tools.dispatch.files import FileDispatcher

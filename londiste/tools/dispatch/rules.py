@@ -19,7 +19,7 @@ from londiste.errors import BadOption, LondisteError
 from londiste.handlers import registry
 from londiste.handlers.dispatch import PRESETS, Dispatch, Dispatching
 from londiste.pgq.types import Event
-from londiste.replication.accumulate import is_message, is_truncate
+from londiste.replication.apply.accumulator import is_message, is_truncate
 
 #: The handlers that dispatch.
 HANDLERS: tuple[type[Dispatch], ...] = (Dispatch, *PRESETS)

@@ -11,7 +11,7 @@ from londiste.handlers import registry
 from londiste.handlers.dispatch import Dispatch
 from londiste.lake.settings import Directory
 from londiste.tools.dispatch.rules import text
-from londiste.tools.jobs import JobSettings
+from londiste.tools.parallel_batches import JobSettings
 
 #: The options of the handler, by name; ``event_types`` is also a setting of consumers.
 OPTIONS = {option.name: option for option in registry.options(Dispatch)}

@@ -15,26 +15,26 @@ from typing import Any
 
 from psycopg import sql
 
+from londiste.applier import statements
+from londiste.applier.plan import TablePlan, Verb
 from londiste.changes.types import Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.shape import TableShape
-from londiste.engine.applyspec import TablePlan, Verb
-from londiste.engine.local import statements
+from londiste.db.relation import TableShape
 from londiste.errors import EventError
 from londiste.handlers.dispatch import Dispatching, Place
-from londiste.handlers.events import At
+from londiste.handlers.event_actions import At
 from londiste.handlers.partitions import Made
 from londiste.pgq import batches
 from londiste.pgq.types import Batch, Event
-from londiste.replication.known_shapes import KnownShapes
-from londiste.replication.merge import MergeFailed, Merger
-from londiste.replication.plan import Pending, plan
-from londiste.replication.slices import TRUNCATE, Chunk, Slice, Staged
-from londiste.replication.stage import CHUNK_CHARACTERS, staged_table, unfit
-from londiste.replication.staging import GiveUp, mapped, stage_slice
+from londiste.replication.apply.relation_cache import KnownShapes
+from londiste.replication.apply.routing import Pending, plan
+from londiste.replication.parallel.merge import MergeFailed, Merger
+from londiste.replication.parallel.slices import TRUNCATE, Chunk, Slice, Staged
+from londiste.replication.parallel.stage_task import CHUNK_CHARACTERS, staged_table, unfit
+from londiste.replication.parallel.tasks import GiveUp, mapped, stage_slice
 from londiste.tools.dispatch.rules import Rules
-from londiste.tools.jobs import Common, JobTask, refused
+from londiste.tools.parallel_batches import Common, JobTask, refused
 
 #: Estimated bytes of changes that are kept before they are written.
 FLUSH_BYTES = 64 << 20

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 from uuid import UUID
 
-from londiste.cascade import nodes
-from londiste.cascade.plan import Sites
-from londiste.cascade.switching import operation
-from londiste.cascade.switching.operation import Kind
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.switching import operation_log
+from londiste.cascade.switching.operation_log import Kind
 from londiste.errors import (
     StateError,
 )
+from londiste.orchestration.steps import Sites
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Begin:
         return f"{self.at.name}: note {self.kind.value} {self.node}{new}"
 
     def done(self, sites: Sites) -> bool:
-        found = operation.find(sites.at(self.at.dsn), self.queue)
+        found = operation_log.find(sites.at(self.at.dsn), self.queue)
         if found is None or (found.kind, found.node, found.new) != (self.kind, self.node, self.new):
             return False
         if self.ticket.token is None:
@@ -82,7 +82,7 @@ class Begin:
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
-            token, begun = operation.begin(
+            token, begun = operation_log.begin(
                 conn,
                 self.queue,
                 self.kind,
@@ -108,12 +108,12 @@ class End:
         return f"{self.at.name}: the change is done"
 
     def done(self, sites: Sites) -> bool:
-        found = operation.find(sites.at(self.at.dsn), self.queue)
+        found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return found is None or found.token != self.ticket.token
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
-            operation.end(conn, self.queue, self.ticket.get())
+            operation_log.end(conn, self.queue, self.ticket.get())
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,12 @@ class Cancel:
         return f"{self.at.name}: does not become the root"
 
     def done(self, sites: Sites) -> bool:
-        found = operation.find(sites.at(self.at.dsn), self.queue)
+        found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return found is None or found.token != self.ticket.token
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
-            operation.cancel(conn, self.queue, self.ticket.get())
+            operation_log.cancel(conn, self.queue, self.ticket.get())
 
 
 @dataclass(frozen=True)

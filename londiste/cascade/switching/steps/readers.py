@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from londiste.cascade import nodes, pause
-from londiste.cascade.plan import Sites
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands import pause
 from londiste.cascade.switching.steps.notes import Place
 from londiste.cascade.switching.steps.waits import LOOK_SECONDS, newest_tick
 from londiste.db.connection import Connection
@@ -17,6 +17,7 @@ from londiste.errors import (
     TransientError,
     UsageError,
 )
+from londiste.orchestration.steps import Sites
 from londiste.pgq import queues
 
 

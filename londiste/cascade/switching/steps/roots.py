@@ -6,17 +6,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from londiste.cascade import nodes
-from londiste.cascade.create import AnnounceParts
-from londiste.cascade.plan import Sites
-from londiste.cascade.switching import operation
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands.create_node import AnnounceParts
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.steps.notes import Place, Ticket
-from londiste.cascade.types import NodeType
 from londiste.errors import (
     Deadlock,
     LockTimeout,
     StateError,
 )
+from londiste.orchestration.steps import Sites
 
 #: One attempt to close a root, for which writers may wait behind it, and the pause after it.
 _TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.5
@@ -38,7 +38,7 @@ class CloseRoot:
         return f"{self.at.name}: wait for those who write, refuse events, make the last tick"
 
     def done(self, sites: Sites) -> bool:
-        found = operation.find(sites.at(self.at.dsn), self.queue)
+        found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return found is not None and found.last_tick is not None
 
     def run(self, sites: Sites) -> None:
@@ -47,7 +47,7 @@ class CloseRoot:
         while True:
             try:
                 conn = sites.at(self.at.dsn)
-                operation.close_root(conn, self.queue, self.ticket.get(), limit)
+                operation_log.close_root(conn, self.queue, self.ticket.get(), limit)
                 return
             except (LockTimeout, Deadlock) as error:
                 if time.monotonic() + _PAUSE_SECONDS >= deadline:
@@ -68,7 +68,7 @@ class AnnounceBeforeClosing(AnnounceParts):
 
     def done(self, sites: Sites) -> bool:
         conn = sites.at(self.dsn)
-        found = operation.find(conn, self.combined)
+        found = operation_log.find(conn, self.combined)
         closed = found is not None and found.last_tick is not None
         return closed or nodes.get_node_info(conn, self.combined).type is not NodeType.ROOT
 
@@ -126,7 +126,7 @@ class Promote:
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
-            operation.promote(conn, self.queue, self.ticket.get(), self.tick())
+            operation_log.promote(conn, self.queue, self.ticket.get(), self.tick())
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class BecomeBranch:
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
-            operation.become_branch(conn, self.queue, self.ticket.get(), self.provider)
+            operation_log.become_branch(conn, self.queue, self.ticket.get(), self.provider)
 
 
 @dataclass(frozen=True)
@@ -161,9 +161,9 @@ class ReopenRoot:
         return f"{self.at.name}: takes events again"
 
     def done(self, sites: Sites) -> bool:
-        found = operation.find(sites.at(self.at.dsn), self.queue)
+        found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return found is None or found.token != self.ticket.token
 
     def run(self, sites: Sites) -> None:
         with sites.transaction(self.at.dsn) as conn:
-            operation.reopen_root(conn, self.queue, self.ticket.get())
+            operation_log.reopen_root(conn, self.queue, self.ticket.get())

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from londiste.cascade import nodes
-from londiste.cascade.plan import Sites
-from londiste.cascade.switching import operation
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.steps.notes import Place
-from londiste.cascade.types import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.errors import (
     StateError,
     TransientError,
 )
+from londiste.orchestration.steps import Sites
 from londiste.pgq import queues
 
 #: Seconds between looks.
@@ -83,7 +83,7 @@ class CatchUp:
         tick = newest_tick(sites.at(self.of.dsn), self.queue)
         why = f"what {self.of.name} has now"
         wait_tick(sites.at(self.at.dsn), self.queue, tick, self.timeout, why)
-        found = operation.find(sites.at(self.of.dsn), self.queue)
+        found = operation_log.find(sites.at(self.of.dsn), self.queue)
         if found is not None and found.last_tick is not None:
             # It is closed already, and there is nothing to come.
             return

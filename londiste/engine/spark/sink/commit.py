@@ -14,11 +14,11 @@ import psycopg
 
 from londiste.daemon import crash
 from londiste.db.connection import Connection, session, whereabouts
-from londiste.engine.spark.sink.events import Given
+from londiste.engine.spark.sink.event_rows import Given
 from londiste.engine.spark.sink.options import Common
-from londiste.engine.spark.sink.staging import Chunk, Staged, staged_table
+from londiste.engine.spark.sink.stage import Chunk, Staged, staged_table
 from londiste.errors import LondisteError, StateError, TransientError, from_database
-from londiste.pgq import sinks
+from londiste.pgq import spark_epochs
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def write(
                         do(conn, list(_chunks(staged)))
                         if name:
                             query = next(iter(queries), "")
-                            sinks.set_sink_epoch(conn, name, query, epoch or 0, rows)
+                            spark_epochs.set_sink_epoch(conn, name, query, epoch or 0, rows)
                         crash.point("sink.mid-commit")
             except psycopg.Error as error:
                 raise from_database(error, where=whereabouts(conn)) from error
@@ -91,10 +91,10 @@ def _begin(
     """Whether the epoch has to be written; locks the sink."""
     if not name:
         return True
-    known = sinks.lock_sink(conn, name, target)
+    known = spark_epochs.lock_sink(conn, name, target)
     if options.skip_other and known.epoch == (epoch or 0) and known.rows is not None:
         rows = known.rows
-    return sinks.is_new(name, known, next(iter(queries), ""), epoch or 0, rows, target)
+    return spark_epochs.is_new(name, known, next(iter(queries), ""), epoch or 0, rows, target)
 
 
 def _chunks(staged: Iterable[Staged]) -> Iterator[tuple[Chunk, Given]]:
@@ -124,9 +124,9 @@ def sweep(conn: Connection, name: str) -> None:
     """Drops what is staged and not needed; what a task still writes into is left to the next."""
     try:
         conn.execute("set lock_timeout = 1000")
-        for stage in sinks.sink_stages(conn, name):
+        for stage in spark_epochs.sink_stages(conn, name):
             try:
-                sinks.drop_sink_stage(conn, stage)
+                spark_epochs.drop_sink_stage(conn, stage)
             except TransientError as error:
                 log.info("staged rows are not dropped yet: %s", error)
     except (LondisteError, psycopg.Error) as error:

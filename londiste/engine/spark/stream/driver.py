@@ -16,16 +16,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from londiste.db.alone import become_the_one
+from londiste.db.advisory_lock import become_the_one
 from londiste.db.connection import Connection, connect, place, usable
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset, Slice
 from londiste.engine.spark.stream.options import Mode, Options, Policy
-from londiste.engine.spark.stream.snapshots import Held, TablePart, table_parts
+from londiste.engine.spark.stream.snapshot import Held, TablePart, table_parts
 from londiste.errors import NodeBusy, PositionLost, StateError
-from londiste.pgq import batches, continuity, manage, queues, ticks
-from londiste.pgq.kinds import Kind, note_consumer_kind
-from londiste.pgq.pausing import get_paused_consumers
+from londiste.pgq import admin, batches, position_check, queues, ticks
+from londiste.pgq.consumer_kinds import Kind, note_consumer_kind
+from londiste.pgq.pause import get_paused_consumers
 from londiste.pgq.types import Tick
 
 log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ class Driver:
                 options.conninfo, name=f"londiste-spark {options.consumer}", autocommit=True
             )
             try:
-                manage.find_queue(conn, options.queue)
+                admin.find_queue(conn, options.queue)
                 holder = become_the_one(conn, f"spark {options.queue} {options.consumer}")
                 if holder is not None:
                     stream = options.kind is Kind.STREAM
@@ -192,16 +192,16 @@ class Driver:
         options, conn = self.options, self.conn
         known = None
         if offset.generation is not None and offset.time is not None:
-            known = continuity.Known(
+            known = position_check.Known(
                 place(options.dsn), offset.generation, 0, offset.tick, offset.time
             )
-        row = continuity.look(conn, options.queue, options.consumer, known, offset.tick)
+        row = position_check.look(conn, options.queue, options.consumer, known, offset.tick)
         reason = None
         if row.registration is None and self._begun:
             reason = "the consumer is not registered any more"
         elif known is not None:
             # An offset does not tell the registration: what is behind it is proved by the events.
-            reason = continuity.decide(known, replace(row, registration=0), offset.tick)
+            reason = position_check.decide(known, replace(row, registration=0), offset.tick)
         if reason is not None:
             raise self._other(reason)
         if row.tick_time is None:

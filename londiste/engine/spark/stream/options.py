@@ -17,7 +17,7 @@ from psycopg import conninfo
 
 from londiste.db.names import TableName
 from londiste.errors import BadOption
-from londiste.pgq.kinds import Kind
+from londiste.pgq.consumer_kinds import Kind
 
 
 class Mode(StrEnum):

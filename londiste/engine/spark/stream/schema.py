@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as t
 
 from londiste.engine.spark.stream.options import CHANGE_NAMES, Payload
-from londiste.engine.spark.stream.values import Column
+from londiste.engine.spark.stream.types import Column
 from londiste.errors import BadOption
 
 if TYPE_CHECKING:

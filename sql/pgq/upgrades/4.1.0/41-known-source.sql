@@ -11,7 +11,7 @@ create table if not exists pgq.known_source (
 );
 
 comment on table pgq.known_source
-is 'queues elsewhere, as consumers of this database knew them last; see londiste/pgq/continuity.py';
+is 'queues elsewhere, as consumers of this database knew them last; see londiste/pgq/position_check.py';
 comment on column pgq.known_source.ks_queue is 'name of the queue';
 comment on column pgq.known_source.ks_consumer is 'name the consumer is registered with there';
 comment on column pgq.known_source.ks_source is 'where: the provider node, or any name';

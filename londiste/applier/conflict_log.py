@@ -1,0 +1,89 @@
+"""What policies of tables have decided about events that did not fit, counted with the batch.
+
+The counts, and with policy log the rows, are written in the transaction of the rows: what was
+decided and what is told of it are there together, or neither is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+
+from londiste.applier.conflict_policy import said
+from londiste.changes.types import RowChange
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.relation import TableShape
+from londiste.errors import Finding
+
+#: Conflicts that are held before they are written.
+_MANY = 500
+#: Rows that policy log keeps of each table, unless the settings say another number.
+KEEP = 10_000
+
+
+@dataclass(frozen=True, order=True)
+class Decided:
+    """What was decided alike about some rows of events."""
+
+    table: TableName
+    policy: str
+    kind: str
+    op: str
+
+
+class Conflicts:
+    """The decisions in one transaction.
+
+    queue -- of the events.
+    keep -- rows that policy log keeps of each table.
+    """
+
+    def __init__(self, conn: Connection, queue: str, keep: int = KEEP) -> None:
+        self._conn = conn
+        self._queue = queue
+        self._keep = keep
+        self._held: list[dict[str, object]] = []
+        self.counts: Counter[Decided] = Counter()
+
+    def add(self, change: RowChange, shape: TableShape, found: Finding, message: str) -> None:
+        """Notes a decision; the rows are kept with policy log alone."""
+        self.counts[Decided(shape.name, shape.on_error, found.kind, found.op)] += 1
+        noted: dict[str, object] = {
+            "table": str(shape.name),
+            "kind": found.kind,
+            "policy": shape.on_error,
+            "event": change.event_id,
+        }
+        if shape.on_error == "log":
+            noted |= {
+                "row_nr": change.row,
+                "message": message,
+                "op": found.op,
+                "image": json.dumps(dict(found.image), ensure_ascii=False),
+                "here": found.here,
+            }
+        self._held.append(noted)
+        if len(self._held) >= _MANY:
+            self.write()
+
+    def write(self) -> None:
+        """Writes what is held, in the transaction that is open."""
+        if self._held:
+            held = json.dumps(self._held, ensure_ascii=False)
+            call.value(self._conn, "londiste.note_conflicts", self._queue, held, self._keep)
+            self._held.clear()
+
+    def forget(self) -> None:
+        """A new transaction begins."""
+        self._held.clear()
+        self.counts.clear()
+
+    def told(self) -> list[str]:
+        """What was decided, for the log, a line for each table and kind."""
+        return [
+            f"{one.table}: {said(one.policy, one.kind, one.op, count)}"
+            for one, count in sorted(self.counts.items())
+        ]

@@ -1,0 +1,238 @@
+"""A consumer of a cascaded queue whose position is kept in its node, like the worker's.
+
+It reads from a node that has the queue and writes into the database of its own node; effects and
+position (``pgq_node.local_state``) are one transaction there.  The cascade's commands pause it and
+lead it to another provider, and it goes on behind the tick where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import ConsumerState, NodeType
+from londiste.cascade.progress import NodeProgress
+from londiste.consumer import Batch, Consumer, Delivery
+from londiste.consumer.factory import Parts, some
+from londiste.consumer.outcome import Outcome
+from londiste.consumer.progress import Progress
+from londiste.consumer.source import QueueSource, position
+from londiste.db.connection import Connection, session
+from londiste.errors import BadOption, UnknownConsumer
+from londiste.pgq import batches, position_check, ticks
+from londiste.pgq.position_check import Known
+
+POSITION_LOST_HINT = (
+    "if this database is complete up to its tick: --rewind; to accept where the queue is, leaving"
+    " out or repeating what lies between: --reset"
+)
+
+
+class _NodePosition:
+    """The position in the node's database, for whoever moves it by hand."""
+
+    def __init__(self, conn: Connection, queue: str, consumer: str) -> None:
+        self._progress = NodeProgress(conn, queue, consumer)
+
+    def tick(self) -> int | None:
+        return self._progress.tick()
+
+    def set(self, tick: int) -> None:
+        nodes.set_consumer_completed(
+            self._progress.conn, self._progress.queue, self._progress.consumer, tick
+        )
+
+
+class _Progress:
+    """``NodeProgress`` in the transaction of the effects."""
+
+    def __init__(self, db: Callable[[], Connection], queue: str, consumer: str) -> None:
+        self._db = db
+        self._queue = queue
+        self._consumer = consumer
+
+    def seen(self, batch: Batch) -> bool:
+        return self._now().seen(batch)
+
+    def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
+        # Moves only from the tick at which the batch begins.
+        self._now().completed(batch)
+
+    def returned(self, batch: Batch) -> Sequence[Outcome]:
+        return ()
+
+    def _now(self) -> NodeProgress:
+        return NodeProgress(self._db(), self._queue, self._consumer)
+
+
+class NodeParts(Parts):
+    """The pieces of a consumer whose settings name its node's database."""
+
+    def queue_dsn(self) -> str:
+        try:
+            with self._node() as conn:
+                return self._state(conn).provider_location
+        except UnknownConsumer:
+            settings = self.settings
+            raise UnknownConsumer(
+                f"consumer {settings.consumer} is not registered on queue {settings.queue_name}",
+                detail="the node's database has no position for it",
+                hint="register it where its events are to begin, now: --register, or in a program"
+                " consumer.register()",
+            ) from None
+
+    #: The provider has not come to where the consumer is; it waits.
+    _is_ahead = False
+
+    def begin(self, on: QueueSource) -> None:
+        queue, name = self.settings.queue_name, self.settings.consumer
+        with self._node() as conn:
+            state = self._state(conn)
+            known = position_check.recall(conn, queue, name)
+        # Also by a program that was started since its provider is another one.
+        is_elsewhere = known is not None and known.source != state.provider
+        if state.provider_location != on.dsn:
+            # The provider of before may be gone for good.
+            on.close()
+            on.dsn = state.provider_location
+            is_elsewhere = True
+        self._is_ahead = is_elsewhere and not self._take_up(on, state)
+        if self._is_ahead:
+            # No batch before the node was asked again.
+            self._ask_again = 0.0
+            return
+        super().begin(on)
+        with self._node() as conn:
+            state = self._acknowledge(conn)
+            tick = state.completed_tick
+            known = position_check.recall(conn, queue, name)
+            facts = position_check.look(on.conn, queue, name, known, tick)
+            found = position_check.prove(
+                queue, name, state.provider, tick, known, facts, hint=POSITION_LOST_HINT
+            )
+            if found is not None and found != known:
+                position_check.note(conn, queue, name, found)
+
+    def asked_to_pause(self, on: QueueSource) -> str | None:
+        with self._node() as conn:
+            state = self._acknowledge(conn)
+        if state.provider_location != on.dsn or self._is_ahead:
+            self.begin(on)
+        if self._is_ahead:
+            return f": node {state.provider} has not come to tick {state.completed_tick} yet"
+        return " by the node" if state.paused else None
+
+    def _take_up(self, on: QueueSource, state: ConsumerState) -> bool:
+        """At a new provider the queue begins where the node is, whatever was finished meanwhile.
+
+        False: the provider does not have that tick yet.
+        """
+        queue, name = self.settings.queue_name, self.settings.consumer
+        if position(on.conn, queue, name, on.dsn) == state.completed_tick:
+            return True
+        newest = ticks.newest(on.conn, queue)
+        if newest is None or newest.id < state.completed_tick:
+            return False
+        batches.register_consumer_at(on.conn, queue, name, state.completed_tick)
+        return True
+
+    def progress(self) -> Callable[[Callable[[], Connection]], Progress]:
+        settings = self.settings
+        return lambda db: _Progress(db, settings.queue_name, settings.consumer)
+
+    def register(self, tick: int | None, like: str | None) -> bool:
+        if tick is not None and like is not None:
+            raise BadOption("a tick and another consumer", hint="give one of them")
+        queue, name = self.settings.queue_name, self.settings.consumer
+        with self._node() as conn:
+            with contextlib.suppress(UnknownConsumer):
+                self._state(conn)
+                return False
+            node = nodes.get_node_info(conn, queue)
+            provider, location = node.provider, node.provider_location
+            if node.type is not NodeType.LEAF:
+                # The queue is in this database, complete.
+                provider, location = node.name, self.settings.db
+            with session(location, name="londiste consumer", autocommit=True) as source:
+                if like is not None:
+                    tick = position(source, queue, like, location)
+                # Registered there first: from then on the events are kept.
+                batches.register_consumer_at(source, queue, name, tick)
+                tick = some(position(source, queue, name, location))
+            nodes.register_consumer(conn, queue, name, provider, tick)
+        return True
+
+    def unregister(self) -> bool:
+        queue, name = self.settings.queue_name, self.settings.consumer
+        with self._node() as conn:
+            try:
+                location = self._state(conn).provider_location
+            except UnknownConsumer:
+                return False
+            with session(location, name="londiste consumer", autocommit=True) as source:
+                batches.unregister_consumer(source, queue, name)
+            nodes.unregister_consumer(conn, queue, name)
+            position_check.forget(conn, queue, name)
+        return True
+
+    def _noted(self, on: QueueSource) -> tuple[Known | None, str]:
+        settings = self.settings
+        with self._node() as conn:
+            known = position_check.recall(conn, settings.queue_name, settings.consumer)
+            return known, self._state(conn).provider
+
+    def reset(self) -> int:
+        tick = super().reset()
+        self._take_as_it_is()
+        return tick
+
+    def pause(self, reason: str | None) -> bool:
+        with self._node() as conn:
+            return nodes.set_consumer_paused(
+                conn, self.settings.queue_name, self.settings.consumer, True
+            )
+
+    def resume(self) -> bool:
+        settings = self.settings
+        with self._node() as conn:
+            return nodes.set_consumer_paused(conn, settings.queue_name, settings.consumer, False)
+
+    @contextmanager
+    def _stored(self) -> Iterator[_NodePosition]:  # type: ignore[override]
+        with self._node() as conn:
+            yield _NodePosition(conn, self.settings.queue_name, self.settings.consumer)
+
+    def _take_as_it_is(self) -> None:
+        """What the provider has now is what counts from here on."""
+        with self._node() as conn:
+            position_check.forget(conn, self.settings.queue_name, self.settings.consumer)
+
+    def _node(self) -> contextlib.AbstractContextManager[Connection]:
+        return session(
+            self.settings.db, name="londiste consumer", autocommit=True, synchronous=True
+        )
+
+    def _state(self, conn: Connection) -> ConsumerState:
+        return nodes.get_consumer_state(conn, self.settings.queue_name, self.settings.consumer)
+
+    def _acknowledge(self, conn: Connection) -> ConsumerState:
+        """The state now; whoever has changed it waits for this answer."""
+        state = self._state(conn)
+        if not state.uptodate:
+            nodes.set_consumer_uptodate(
+                conn, self.settings.queue_name, self.settings.consumer, True
+            )
+        return state
+
+
+class CascadedConsumer(Consumer):
+    """Base of consumers whose position is in a node of a cascade: ``db`` is the node's database.
+
+    The delivery is exactly once in that database; events are neither retried nor dead letters.
+    """
+
+    delivery: ClassVar[Delivery] = Delivery.CASCADE_NODE
+    parts_class: ClassVar[type[Parts]] = NodeParts

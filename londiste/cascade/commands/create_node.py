@@ -1,0 +1,493 @@
+"""Making nodes: which steps, on which databases, in which order.
+
+    root            register its location, create the node
+
+    leaf that       as below, in a database that is root or branch of the combined queue; then that
+    merges          queue's root says in it how far its parts are, for the stand-by nodes
+
+    branch, leaf    register its location on the root      (the root tells all nodes)
+                    register its location on the provider
+                    register it as subscriber there        (at the global watermark)
+                    register all locations here
+                    create the node here                   (at the position of its subscription)
+
+Everything that can be wrong is looked at before the first step.  A step that an interrupted
+run has done is recognised, so the same command finishes what it began.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import conninfo, sql
+
+from londiste.cascade import original
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands import queue_settings
+from londiste.cascade.model import Member, NodeInfo, NodeType
+from londiste.db.connection import Connection, masked, place, session
+from londiste.db.identity import same_database
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    StateError,
+    UnknownNode,
+    UsageError,
+    from_database,
+)
+from londiste.orchestration.steps import Sites, Step
+from londiste.pgq import queues
+
+#: How soon a change is in a tick, where a root makes its queue itself: a tick and what follows
+#: from it take about as long.
+TICKER_MAX_LAG = "5 milliseconds"
+
+
+@dataclass(frozen=True)
+class NewNode:
+    """What is to be made.
+
+    dsn -- how this process reaches the database; may hold a password, is not stored.
+    location -- how other nodes reach it; stored on every node, holds no password.
+    worker -- consumer name of its worker, unique on the provider.
+    combined -- of a leaf: the queue of this database that it merges into.
+    """
+
+    queue: str
+    type: NodeType
+    name: str
+    dsn: str = field(repr=False)
+    location: str
+    worker: str
+    combined: str | None = None
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """The way from a provider to the root."""
+
+    provider: NodeInfo
+    provider_dsn: str = field(repr=False)
+    root: NodeInfo
+    root_dsn: str = field(repr=False)
+    members: tuple[Member, ...]
+
+
+def create_root(sites: Sites, node: NewNode, *, check: bool = True) -> list[Step]:
+    """The steps that make a root.
+
+    check -- that the location leads to the database.
+    Raises BadOption (location), StateError (another node is here already), NodeUnreachable.
+    """
+    _look_at(sites, node, check)
+    return [
+        RegisterLocation(node.name, node.dsn, node.queue, node.name, node.location),
+        CreateRoot(node),
+    ]
+
+
+def create_branch(sites: Sites, node: NewNode, provider: str, *, check: bool = True) -> list[Step]:
+    """The steps that make a branch below the node at the connection string ``provider``."""
+    existing = _look_at(sites, node, check)
+    if existing is None and queues.get_queue_info(sites.at(node.dsn), node.queue):
+        raise StateError(
+            f"{place(node.dsn)} has a queue {node.queue} already",
+            detail="a branch makes its own, with the provider's ids and ticks",
+            hint="choose another database, or drop the queue if nobody needs it",
+        )
+    return _below(sites, node, provider, existing)
+
+
+def create_leaf(sites: Sites, node: NewNode, provider: str, *, check: bool = True) -> list[Step]:
+    """The steps that make a leaf below the node at the connection string ``provider``.
+
+    Raises StateError also when the queue that it is to merge into is not here, or another one is
+    merged into, or the combined root has no leaf of the queue.
+    """
+    existing = _look_at(sites, node, check)
+    root = _combined_root(sites, node, existing)
+    steps = _below(sites, node, provider, existing)
+    if root is not None and node.combined is not None:
+        steps.append(AnnounceParts(*root, node.combined))
+    return steps
+
+
+def upstream(sites: Sites, queue: str, provider: str) -> Upstream:
+    """Walks from a provider's connection string to the root.
+
+    Raises UnknownNode when a database on the way is no node, StateError for a provider that
+    is a leaf and for nodes that read from each other in a circle.
+    """
+    dsn = provider
+    first: NodeInfo | None = None
+    passed: list[str] = []
+    while True:
+        info = nodes.find_node_info(sites.at(dsn), queue)
+        if info is None:
+            raise UnknownNode(
+                f"provider {place(dsn)} is not a node of queue {queue}",
+                hint="give the connection string of its root or of a branch to --provider",
+            )
+        if info.type is NodeType.LEAF:
+            raise StateError(
+                f"node {info.name} is a leaf, nobody can read from it",
+                hint=f"give the connection string of its provider {info.provider}, or of another"
+                " root or branch, to --provider",
+            )
+        sites.call_them({dsn: info.name})
+        first = first or info
+        if info.name in passed:
+            raise StateError(
+                f"the nodes of queue {queue} read from each other in a circle:"
+                f" {', '.join([*passed, info.name])}",
+                hint="londiste node-info shows the provider of each; give --provider a node whose"
+                " providers lead to a root",
+            )
+        passed.append(info.name)
+        if info.type is NodeType.ROOT:
+            members = tuple(nodes.get_queue_locations(sites.at(dsn), queue))
+            return Upstream(first, provider, info, dsn, members)
+        dsn = sites.reach(info.provider_location)
+
+
+def check_location(location: str) -> str:
+    """A location that may be stored.  Raises BadOption for a password or nonsense in it."""
+    try:
+        parts = conninfo.conninfo_to_dict(location)
+    except psycopg.Error as error:
+        raise BadOption(
+            f"not a connection string: {masked(location)}",
+            hint="write it as libpq does: host=… port=… dbname=…, or service=…",
+        ) from error
+    for secret in ("password", "sslpassword"):
+        if parts.get(secret) is not None:
+            raise BadOption(
+                f"the public connection string holds a {secret}",
+                detail="it is stored on every node, where others can read it",
+                hint="leave it out and use a service (service=…) or a password file (~/.pgpass);"
+                " for all nodes at once: remote_extra_connstr",
+            )
+    if not parts.get("dbname") and not parts.get("service"):
+        raise BadOption(
+            "the public connection string names no database",
+            hint="add dbname=…, or use service=…",
+        )
+    return location
+
+
+def reachable_from_elsewhere(location: str) -> bool:
+    """False when the string leads other hosts to themselves: no host, address or service."""
+    parts = conninfo.conninfo_to_dict(location)
+    host = parts.get("host") or parts.get("hostaddr")
+    return bool(parts.get("service") or (host and not str(host).startswith("/")))
+
+
+def check_same_database(
+    local: Connection, location: str, *, answer_seconds: float | None = None
+) -> None:
+    """Raises BadOption unless ``location`` leads to the database of ``local``."""
+    try:
+        with session(
+            location,
+            name="londiste create: check",
+            autocommit=True,
+            answer_seconds=answer_seconds,
+        ) as other:
+            same = same_database(local, other)
+    except LondisteError as error:
+        raise type(error)(
+            error.message,
+            detail="this is the public connection string of the new node",
+            hint=(error.hint + "; " if error.hint else "") + "--nocheck if only others can use it",
+        ) from error
+    except psycopg.Error as error:
+        raise from_database(error, where=place(location)) from error
+    if not same:
+        raise BadOption(
+            f"the public connection string leads to {place(location)}, another database",
+            detail=f"the node is to be made in {place(local.info.dsn)}",
+            hint="correct public_node_location, or the one on the command line",
+        )
+
+
+def _look_at(sites: Sites, node: NewNode, check: bool) -> NodeInfo | None:
+    """What is in the database now; refuses what cannot become the node."""
+    if not node.worker:
+        raise BadOption("the worker has no name", hint="set job_name")
+    check_location(node.location)
+    local = sites.at(node.dsn)
+    existing = nodes.find_node_info(local, node.queue)
+    if existing is not None and (existing.name, existing.type) != (node.name, node.type):
+        raise StateError(
+            f"{place(node.dsn)} is already node {existing.name} ({existing.type.value})"
+            f" of queue {node.queue}",
+            detail="a database is one node per queue",
+            hint="londiste node-info shows it; choose another database, or another queue_name",
+        )
+    if check:
+        check_same_database(local, sites.reach(node.location), answer_seconds=sites.answer_seconds)
+    return existing
+
+
+def _below(sites: Sites, node: NewNode, provider: str, existing: NodeInfo | None) -> list[Step]:
+    way = upstream(sites, node.queue, provider)
+    original.require_adopted(sites.at(provider), way.provider.name)
+    if existing is not None and existing.provider != way.provider.name:
+        raise StateError(
+            f"node {node.name} reads from {existing.provider} already",
+            hint=f"give the connection string of {existing.provider} to --provider",
+        )
+    if existing is None:
+        _refuse_taken_names(sites, node, way)
+    locations = {m.name: m for m in way.members}
+    locations[node.name] = Member(node.name, node.location)
+    steps: list[Step] = [
+        RegisterLocation(way.root.name, way.root_dsn, node.queue, node.name, node.location)
+    ]
+    if way.provider.name != way.root.name:
+        # It would hear of it by an event, but the subscriber needs it now.
+        steps.append(
+            RegisterLocation(way.provider.name, provider, node.queue, node.name, node.location)
+        )
+    return [
+        *steps,
+        RegisterSubscriber(
+            way.provider.name, provider, node.queue, node.name, node.worker, way.root_dsn
+        ),
+        RegisterLocations(node.name, node.dsn, node.queue, tuple(locations.values())),
+        CreateNode(node, way.provider.name, provider),
+    ]
+
+
+def _refuse_taken_names(sites: Sites, node: NewNode, way: Upstream) -> None:
+    call = sql.SQL("select * from pgq_node.drop_node({}, {})").format(node.queue, node.name)
+    drop = call.as_string()
+    for member in way.members:
+        # The same name at the same place is what an interrupted run has left: that place is
+        # this database, and it is no node yet.
+        if member.name == node.name and not _same(member.location, node.location):
+            raise UsageError(
+                f"queue {node.queue} has a node {node.name} already",
+                detail=f"it lives at {masked(member.location)}",
+                hint=f"choose another name, or drop the old node on the root first: {drop}",
+            )
+    conn = sites.at(way.provider_dsn)
+    subscribers = nodes.get_subscriber_info(conn, node.queue)
+    mine = any(s.name == node.name and s.worker == node.worker for s in subscribers)
+    if not mine and queues.get_consumer_info(conn, node.queue, node.worker):
+        raise UsageError(
+            f"consumer {node.worker} is registered on node {way.provider.name} already",
+            detail="the worker would move the position of another program",
+            hint="give every worker its own job_name",
+        )
+
+
+def _combined_root(
+    sites: Sites, node: NewNode, existing: NodeInfo | None
+) -> tuple[str, str] | None:
+    """Name and connection string of the root of the combined queue; None without one."""
+    queue, combined = node.queue, node.combined
+    if existing is not None and existing.combined_queue != combined:
+        raise StateError(
+            f"leaf {node.name} of queue {queue} merges into {existing.combined_queue or 'no queue'}"
+            + (f", not into {combined}" if combined else ""),
+            detail="that is said when it is made",
+            hint=f"give --merge {existing.combined_queue}"
+            if existing.combined_queue
+            else f"leave --merge out; or make it anew: londiste drop-node {node.name}, then"
+            " create-leaf --merge",
+        )
+    if combined is None:
+        return None
+    if combined == queue:
+        raise BadOption(
+            f"queue {queue} cannot merge into itself", hint="give the combined queue to --merge"
+        )
+    local = sites.at(node.dsn)
+    here = nodes.find_node_info(local, combined)
+    if here is None or here.type is NodeType.LEAF:
+        raise StateError(
+            f"{place(node.dsn)} is no root or branch of queue {combined}",
+            detail=f"queue {queue} can merge only into a queue of the same database",
+            hint=f"make it one first, with settings that have queue_name = {combined}:"
+            " londiste create-root; on a stand-by create-branch",
+        )
+    if here.type is NodeType.ROOT:
+        return here.name, node.dsn
+    way = upstream(sites, combined, sites.reach(here.provider_location))
+    if queue not in way.root.target_for:
+        raise StateError(
+            f"node {way.root.name}, the root of queue {combined}, has no leaf of queue {queue}",
+            detail="nothing of it comes through the combined queue",
+            hint=f"make the leaf there first: londiste create-leaf --merge {combined}",
+        )
+    return way.root.name, way.root_dsn
+
+
+def _same(one: str, other: str) -> bool:
+    return conninfo.conninfo_to_dict(one) == conninfo.conninfo_to_dict(other)
+
+
+@dataclass(frozen=True)
+class RegisterLocation:
+    """``node`` learns where ``name`` lives."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    name: str
+    location: str
+
+    def describe(self) -> str:
+        return f"{self.node}: register location of {self.name}: {masked(self.location)}"
+
+    def done(self, sites: Sites) -> bool:
+        known = nodes.get_queue_locations(sites.at(self.dsn), self.queue)
+        return Member(self.name, self.location) in known
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            nodes.register_location(conn, self.queue, self.name, self.location)
+
+
+@dataclass(frozen=True)
+class RegisterLocations:
+    """``node`` learns where everybody lives."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    members: tuple[Member, ...]
+
+    def describe(self) -> str:
+        return f"{self.node}: register locations of {', '.join(m.name for m in self.members)}"
+
+    def done(self, sites: Sites) -> bool:
+        known = nodes.get_queue_locations(sites.at(self.dsn), self.queue)
+        return set(self.members) <= set(known)
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            for member in self.members:
+                nodes.register_location(
+                    conn, self.queue, member.name, member.location, dead=member.dead
+                )
+
+
+@dataclass(frozen=True)
+class RegisterSubscriber:
+    """``provider`` keeps everything from the global watermark on for ``name``."""
+
+    provider: str
+    dsn: str = field(repr=False)
+    queue: str
+    name: str
+    worker: str
+    root_dsn: str = field(repr=False)
+
+    def describe(self) -> str:
+        return f"{self.provider}: register {self.name} as subscriber, with worker {self.worker}"
+
+    def done(self, sites: Sites) -> bool:
+        return any(
+            s.name == self.name and s.worker == self.worker
+            for s in nodes.get_subscriber_info(sites.at(self.dsn), self.queue)
+        )
+
+    def run(self, sites: Sites) -> None:
+        newest = queues.newest_event(sites.at(self.root_dsn), self.queue)
+        with sites.transaction(self.dsn) as conn:
+            nodes.register_subscriber(conn, self.queue, self.name, self.worker)
+            # The provider may yet hear that an earlier node of this name was dropped.
+            nodes.set_subscriber_since(conn, self.queue, self.name, newest)
+
+
+@dataclass(frozen=True)
+class CreateRoot:
+    """The database becomes the root: the queue, its markers, the worker's position."""
+
+    node: NewNode
+
+    def describe(self) -> str:
+        return f"{self.node.name}: create root of queue {self.node.queue}"
+
+    def done(self, sites: Sites) -> bool:
+        return nodes.find_node_info(sites.at(self.node.dsn), self.node.queue) is not None
+
+    def run(self, sites: Sites) -> None:
+        node = self.node
+        with sites.transaction(node.dsn) as conn:
+            # A queue that was there before keeps what somebody has set.
+            is_new = not queues.get_queue_info(conn, node.queue)
+            nodes.create_node(conn, node.queue, node.type, node.name, node.worker)
+            if is_new:
+                queues.set_queue_config(conn, node.queue, "ticker_max_lag", TICKER_MAX_LAG)
+
+
+@dataclass(frozen=True)
+class CreateNode:
+    """The database becomes a branch or leaf that starts where its subscription stands."""
+
+    node: NewNode
+    provider: str
+    provider_dsn: str = field(repr=False)
+
+    def describe(self) -> str:
+        return (
+            f"{self.node.name}: create {self.node.type.value} of queue {self.node.queue},"
+            f" provider {self.provider}"
+            + (f", merging into {self.node.combined}" if self.node.combined else "")
+        )
+
+    def done(self, sites: Sites) -> bool:
+        return nodes.find_node_info(sites.at(self.node.dsn), self.node.queue) is not None
+
+    def run(self, sites: Sites) -> None:
+        node = self.node
+        source = sites.at(self.provider_dsn)
+        # Not the global watermark of this moment: it may have moved since an interrupted run
+        # has registered the subscriber, the subscription has not.
+        consumers = queues.get_consumer_info(source, node.queue, node.worker)
+        if not consumers or consumers[0].last_tick is None:
+            raise StateError(
+                f"consumer {node.worker} is no longer registered on node {self.provider}",
+                hint="run the command again",
+            )
+        with sites.transaction(node.dsn) as conn:
+            nodes.create_node(
+                conn,
+                node.queue,
+                node.type,
+                node.name,
+                node.worker,
+                provider=self.provider,
+                global_watermark=consumers[0].last_tick,
+                combined_queue=node.combined,
+            )
+            if node.type is NodeType.BRANCH:
+                # As quick as its provider, should it become the root.
+                queue_settings.take_over(source, conn, node.queue)
+
+
+@dataclass(frozen=True)
+class AnnounceParts:
+    """The root of a combined queue says in it how far its parts are.
+
+    A leaf that waits behind the combined queue has no position of its own before it hears that.
+    """
+
+    root: str
+    dsn: str = field(repr=False)
+    combined: str
+
+    def describe(self) -> str:
+        return f"{self.root}: say in queue {self.combined} how far its parts are"
+
+    def done(self, sites: Sites) -> bool:
+        # Saying it again changes nothing.
+        return False
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            nodes.announce_parts(conn, self.combined)

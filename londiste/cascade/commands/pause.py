@@ -1,0 +1,45 @@
+"""Pause and resume: ask the worker of a node, and wait until it says that it knows."""
+
+from __future__ import annotations
+
+import time
+
+from londiste.cascade import sqlapi as nodes
+from londiste.db.connection import Connection
+from londiste.errors import StateError, TransientError
+
+_LOOK_SECONDS = 0.2
+
+
+def set_paused(
+    conn: Connection, queue: str, consumer: str, paused: bool, *, timeout: float
+) -> bool:
+    """Sets the flag and waits for the acknowledgement; False when it was so already.
+
+    conn -- in autocommit, on the database of the consumer.
+    timeout -- seconds; 0 does not wait.
+
+    Raises StateError when somebody sets the flag back meanwhile, TransientError when the
+    worker does not answer: the flag stays, so a worker that starts later obeys it.
+    """
+    changed = nodes.set_consumer_paused(conn, queue, consumer, paused)
+    word = "pause" if paused else "resume"
+    deadline = time.monotonic() + timeout
+    while timeout > 0:
+        state = nodes.get_consumer_state(conn, queue, consumer)
+        if state.paused is not paused:
+            raise StateError(
+                f"{word} of {consumer} was cancelled",
+                detail="somebody has set the flag back",
+                hint="londiste status shows who is paused",
+            )
+        if state.uptodate:
+            break
+        if time.monotonic() >= deadline:
+            raise TransientError(
+                f"worker {consumer} of node {state.node} did not answer within {timeout:g} s",
+                detail=f"the request to {word} is stored; the worker obeys it when it runs",
+                hint="start it: londiste -c FILE worker; or do not wait: --timeout 0",
+            )
+        time.sleep(_LOOK_SECONDS)
+    return changed

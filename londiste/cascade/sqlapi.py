@@ -1,0 +1,386 @@
+"""The schema ``pgq_node`` in Python: one function per SQL function.
+
+Errors of the database and return codes of 400 and above are raised as ours; nothing here
+commits, so on a connection that is not in autocommit the caller decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from londiste.cascade.model import (
+    CascadedConsumer,
+    ConsumerState,
+    Hold,
+    Member,
+    NodeInfo,
+    NodeType,
+    Subscriber,
+    WorkerState,
+)
+from londiste.db import call
+from londiste.db.connection import Connection, place
+from londiste.errors import CombinedClosed, UnknownConsumer, UnknownNode
+from londiste.pgq.types import Batch
+
+# -- nodes --------------------------------------------------------------------
+
+
+def create_node(
+    conn: Connection,
+    queue: str,
+    node_type: NodeType,
+    node: str,
+    worker: str,
+    *,
+    provider: str | None = None,
+    global_watermark: int | None = None,
+    combined_queue: str | None = None,
+) -> None:
+    """Makes the database a node.  Raises StateError when it is one, or the arguments misfit."""
+    call.ret(
+        conn,
+        "pgq_node.create_node",
+        queue,
+        node_type.value,
+        node,
+        worker,
+        provider,
+        global_watermark,
+        combined_queue,
+    )
+
+
+def drop_node(conn: Connection, queue: str, node: str) -> None:
+    """Forgets a node; on the node itself its queue goes too.  StateError: it is our provider."""
+    call.ret(conn, "pgq_node.drop_node", queue, node)
+
+
+def find_node_info(conn: Connection, queue: str) -> NodeInfo | None:
+    """What the database is in the queue; None when it is nothing."""
+    row = call.row(conn, "pgq_node.get_node_info", queue)
+    if row["node_type"] is None:
+        return None
+    return NodeInfo(
+        queue=queue,
+        type=NodeType(row["node_type"]),
+        name=row["node_name"],
+        provider=row["provider_node"],
+        provider_location=row["provider_location"],
+        worker=row["worker_name"],
+        paused=row["worker_paused"],
+        uptodate=row["worker_uptodate"],
+        last_tick=row["worker_last_tick"],
+        local_watermark=row["local_watermark"],
+        global_watermark=row["global_watermark"],
+        combined_queue=row["combined_queue"],
+        combined_type=_type(row["combined_type"]),
+        attrs=row["node_attrs"],
+        target_for=tuple(row["target_for"] or ()),
+    )
+
+
+def get_node_info(conn: Connection, queue: str) -> NodeInfo:
+    """What the database is in the queue.  Raises UnknownNode when it is nothing."""
+    info = find_node_info(conn, queue)
+    if info is None:
+        raise _no_node(conn, queue)
+    return info
+
+
+def get_worker_state(conn: Connection, queue: str) -> WorkerState:
+    """What a worker needs before its next batch.  Raises UnknownNode."""
+    return _worker_state(conn, queue, call.row(conn, "pgq_node.get_worker_state", queue))
+
+
+def looked(
+    conn: Connection, queue: str, state: dict[str, Any], hold: dict[str, Any]
+) -> tuple[WorkerState, Hold | None]:
+    """Rows of ``get_worker_state`` and ``get_consumer_hold`` that came along with others.
+
+    Raises UnknownNode.
+    """
+    return _worker_state(conn, queue, state), _hold(hold)
+
+
+def _worker_state(conn: Connection, queue: str, row: dict[str, Any]) -> WorkerState:
+    if row["ret_code"] >= 400:
+        raise _no_node(conn, queue, detail=row["ret_note"])
+    return WorkerState(
+        queue=queue,
+        type=NodeType(row["node_type"]),
+        name=row["node_name"],
+        worker=row["worker_name"],
+        completed_tick=row["completed_tick"],
+        provider=row["provider_node"],
+        provider_location=row["provider_location"],
+        paused=row["paused"],
+        uptodate=row["uptodate"],
+        cur_error=row["cur_error"],
+        global_watermark=row["global_watermark"],
+        local_watermark=row["local_watermark"],
+        queue_top=row["local_queue_top"],
+        combined_queue=row["combined_queue"],
+        combined_type=_type(row["combined_type"]),
+    )
+
+
+def set_node_attrs(conn: Connection, queue: str, attrs: str | None) -> None:
+    """Replaces the attributes of the local node (url-encoded)."""
+    call.ret(conn, "pgq_node.set_node_attrs", queue, attrs)
+
+
+def is_root_node(conn: Connection, queue: str) -> bool:
+    """Raises UnknownQueue when the database is no node of it."""
+    return bool(call.value(conn, "pgq_node.is_root_node", queue))
+
+
+def is_leaf_node(conn: Connection, queue: str) -> bool:
+    """Raises UnknownQueue when the database is no node of it."""
+    return bool(call.value(conn, "pgq_node.is_leaf_node", queue))
+
+
+def version(conn: Connection) -> str:
+    """Version of the SQL in the schema."""
+    return str(call.value(conn, "pgq_node.version"))
+
+
+# -- locations ----------------------------------------------------------------
+
+
+def register_location(
+    conn: Connection, queue: str, node: str, location: str | None, *, dead: bool = False
+) -> None:
+    """Stores where a node lives; None keeps the known location.  The root tells all nodes."""
+    call.ret(conn, "pgq_node.register_location", queue, node, location, dead)
+
+
+def unregister_location(conn: Connection, queue: str, node: str) -> None:
+    """Forgets a node's location and subscription.  StateError: own or provider's location."""
+    call.ret(conn, "pgq_node.unregister_location", queue, node)
+
+
+def follow_unregister_location(conn: Connection, queue: str, node: str, event: int) -> None:
+    """The same as an event asks for it, but for a subscriber that was made after the event."""
+    call.ret(conn, "pgq_node.unregister_location", queue, node, event)
+
+
+def get_queue_locations(conn: Connection, queue: str) -> list[Member]:
+    """The nodes of a queue that the database has heard of, by name."""
+    return [
+        Member(row["node_name"], row["node_location"], row["dead"])
+        for row in call.rows(conn, "pgq_node.get_queue_locations", queue)
+    ]
+
+
+# -- subscribers --------------------------------------------------------------
+
+
+def register_subscriber(
+    conn: Connection, queue: str, node: str, worker: str, tick: int | None = None
+) -> int:
+    """Lets a node read from this one, from ``tick`` or the global watermark on; the latter."""
+    answer = call.ret(conn, "pgq_node.register_subscriber", queue, node, worker, tick)
+    return int(answer.row["global_watermark"])
+
+
+def set_subscriber_since(conn: Connection, queue: str, node: str, event: int) -> None:
+    """Notes that a subscriber was made after this event of the root."""
+    call.ret(conn, "pgq_node.set_subscriber_since", queue, node, event)
+
+
+def unregister_subscriber(conn: Connection, queue: str, node: str) -> None:
+    """Ends a subscription; none is a warning in the log."""
+    call.ret(conn, "pgq_node.unregister_subscriber", queue, node)
+
+
+def get_subscriber_info(conn: Connection, queue: str) -> list[Subscriber]:
+    """The nodes that read from this one."""
+    return [
+        Subscriber(row["node_name"], row["worker_name"], row["node_watermark"])
+        for row in call.rows(conn, "pgq_node.get_subscriber_info", queue)
+    ]
+
+
+# -- consumers ----------------------------------------------------------------
+
+
+def register_consumer(
+    conn: Connection, queue: str, consumer: str, provider: str, tick: int
+) -> None:
+    """Gives a cascaded consumer a position here; an existing one is moved."""
+    call.ret(conn, "pgq_node.register_consumer", queue, consumer, provider, tick)
+
+
+def unregister_consumer(conn: Connection, queue: str, consumer: str) -> None:
+    """Takes its position out; none is no error."""
+    call.ret(conn, "pgq_node.unregister_consumer", queue, consumer)
+
+
+def change_consumer_provider(conn: Connection, queue: str, consumer: str, provider: str) -> None:
+    """Tells a consumer to read from another node; it acknowledges with ``uptodate``."""
+    call.ret(conn, "pgq_node.change_consumer_provider", queue, consumer, provider)
+
+
+def set_consumer_uptodate(conn: Connection, queue: str, consumer: str, uptodate: bool) -> None:
+    """The consumer has seen the last change of its provider and pause flag."""
+    call.ret(conn, "pgq_node.set_consumer_uptodate", queue, consumer, uptodate)
+
+
+def set_consumer_paused(conn: Connection, queue: str, consumer: str, paused: bool) -> bool:
+    """Asks a consumer to stand still or go on; False when it is asked already."""
+    answer = call.ret(conn, "pgq_node.set_consumer_paused", queue, consumer, paused)
+    return answer.code == 200
+
+
+def set_consumer_completed(conn: Connection, queue: str, consumer: str, tick: int) -> None:
+    """Sets the position, wherever it was."""
+    call.ret(conn, "pgq_node.set_consumer_completed", queue, consumer, tick)
+
+
+def move_consumer_completed(
+    conn: Connection, queue: str, consumer: str, batch: Batch
+) -> Callable[[], None]:
+    """Moves the position past the batch, only from its beginning; inside the caller's pipeline.
+
+    Notes the tick by which the queue is known again, too.
+
+    What is returned is called after the pipeline and raises Superseded when it is elsewhere.
+    """
+    function = "pgq_node.move_consumer_completed"
+    rows = call.later(
+        conn, function, queue, consumer, batch.prev_tick_id, batch.tick_id, batch.tick_time
+    )
+
+    def check() -> None:
+        call.answered(function, rows()[0])
+
+    return check
+
+
+def set_consumer_error(conn: Connection, queue: str, consumer: str, message: str | None) -> None:
+    """Stores what went wrong, for status; None forgets it.  An unknown consumer is ignored."""
+    call.ret(conn, "pgq_node.set_consumer_error", queue, consumer, message)
+
+
+def get_consumer_state(conn: Connection, queue: str, consumer: str) -> ConsumerState:
+    """Position and flags.  Raises UnknownConsumer."""
+    row = call.row(conn, "pgq_node.get_consumer_state", queue, consumer)
+    if row["ret_code"] >= 400:
+        raise UnknownConsumer(
+            f"consumer {consumer} of queue {queue} has no position in {place(conn.info.dsn)}",
+            detail=row["ret_note"],
+            hint="londiste node-info shows the worker of the node; compare job_name with it",
+        )
+    return ConsumerState(
+        consumer=consumer,
+        node=row["node_name"],
+        node_type=NodeType(row["node_type"]),
+        completed_tick=row["completed_tick"],
+        provider=row["provider_node"],
+        provider_location=row["provider_location"],
+        paused=row["paused"],
+        uptodate=row["uptodate"],
+        cur_error=row["cur_error"],
+    )
+
+
+def get_consumer_info(conn: Connection, queue: str) -> list[CascadedConsumer]:
+    """All cascaded consumers of the node."""
+    return [
+        CascadedConsumer(
+            row["consumer_name"],
+            row["provider_node"],
+            row["last_tick_id"],
+            row["paused"],
+            row["uptodate"],
+            row["cur_error"],
+        )
+        for row in call.rows(conn, "pgq_node.get_consumer_info", queue)
+    ]
+
+
+def set_consumer_hold(
+    conn: Connection, queue: str, consumer: str, tick: int, seconds: int, holder: str
+) -> None:
+    """Asks the consumer not to pass ``tick``.  Raises StateError when it has passed it."""
+    call.ret(conn, "pgq_node.set_consumer_hold", queue, consumer, tick, seconds, holder)
+
+
+def clear_consumer_hold(
+    conn: Connection, queue: str, consumer: str, holder: str | None = None
+) -> None:
+    """Takes a holder's request back, or (None) everybody's; none is no error."""
+    call.row(conn, "pgq_node.clear_consumer_hold", queue, consumer, holder)
+
+
+def get_consumer_hold(conn: Connection, queue: str, consumer: str) -> Hold | None:
+    """The lowest tick that the consumer is asked not to pass; None when it may run."""
+    return _hold(call.row(conn, "pgq_node.get_consumer_hold", queue, consumer))
+
+
+def _hold(row: dict[str, Any]) -> Hold | None:
+    return None if row["tick_id"] is None else Hold(row["tick_id"])
+
+
+# -- watermarks ---------------------------------------------------------------
+
+
+def set_subscriber_watermark(conn: Connection, queue: str, node: str, tick: int) -> None:
+    """Reports to a provider what ``node`` and all below it have finished."""
+    call.ret(conn, "pgq_node.set_subscriber_watermark", queue, node, tick)
+
+
+def set_global_watermark(conn: Connection, queue: str, tick: int | None) -> None:
+    """Moves the marker of what every node has finished; None on the root: its own minimum."""
+    call.ret(conn, "pgq_node.set_global_watermark", queue, tick)
+
+
+def insert_part_tick(conn: Connection, combined: str, part: str, tick: int) -> Callable[[], None]:
+    """Writes into the combined queue how far a part is; inside the caller's pipeline.
+
+    What is returned is called after the pipeline and raises CombinedClosed when the combined queue
+    is no root here that takes events: the transaction must be rolled back then.
+    """
+    rows = call.later(conn, "pgq_node.insert_part_tick", combined, part, tick)
+
+    def check() -> None:
+        if rows()[0]["ret_code"] >= 400:
+            raise CombinedClosed(
+                f"combined queue {combined} takes no events in {place(conn.info.dsn)}",
+                detail=f"queue {part} merges into it, so its batches wait",
+                hint="while the combined root changes: wait for the command, or give it again;"
+                f" otherwise londiste status of queue {combined} shows which node is its root",
+            )
+
+    return check
+
+
+def announce_parts(conn: Connection, combined: str) -> None:
+    """Writes into a combined queue how far each of its parts is.  Raises UnknownNode; not a
+    root: a warning in the log."""
+    call.ret(conn, "pgq_node.announce_parts", combined)
+
+
+def set_partition_watermark(conn: Connection, combined: str, part: str, tick: int) -> None:
+    """Where the combined queue is a branch: the part is at ``tick``; elsewhere nothing."""
+    call.ret(conn, "pgq_node.set_partition_watermark", combined, part, tick)
+
+
+def maint_watermark(conn: Connection, queue: str) -> int:
+    """Publishes a root's watermark when it is five minutes behind."""
+    return int(call.value(conn, "pgq_node.maint_watermark", queue))
+
+
+def _type(text: Any) -> NodeType | None:
+    return None if text is None else NodeType(text)
+
+
+def _no_node(conn: Connection, queue: str, detail: str = "") -> UnknownNode:
+    return UnknownNode(
+        f"{place(conn.info.dsn)} is not a node of queue {queue}",
+        detail=detail,
+        hint="make it one: londiste create-root, create-branch or create-leaf;"
+        " or correct queue_name or db in the settings",
+    )

@@ -1,0 +1,339 @@
+"""Nodes that go, and what others say of them: drop, dead or alive, another name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from londiste.cascade import readers, watermark
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.cascade.switching import failover as lost
+from londiste.cascade.switching import operation_log
+from londiste.cascade.switching.cluster_state import Scene, refuse_replaced
+from londiste.cascade.switching.operation_log import Kind
+from londiste.cascade.switching.steps.notes import Begin, Place, TagDead, Ticket
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.errors import LondisteError, NodeUnreachable, StateError, UsageError
+from londiste.orchestration.steps import Sites, Step
+from londiste.pgq import admin, batches, consumer_kinds, queues, spark_epochs
+
+
+def tag(sites: Sites, scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
+    """The steps that tell every node that answers that others are dead, or alive again.
+
+    Raises UnknownNode; StateError for the node at which the command is given, for a root that
+    answers, and for a lost root: taken for alive, it would take itself for the root.
+    """
+    steps: list[Step] = []
+    for name in names:
+        scene.place(name)
+        if dead and name == scene.topology.local:
+            raise StateError(
+                f"node {name} is the one that is asked", hint="give the command at another node"
+            )
+        if dead and name in scene.topology.roots and not scene.replaced(name):
+            raise StateError(
+                f"root {name} answers, it is not dead",
+                detail="nothing is read from a root that was given up",
+                hint=f"when its server is gone: londiste takeover {name} --dead --node NODE; to"
+                " have another root: londiste switchover --to NODE",
+            )
+        if not dead:
+            lost.refuse_kept(sites, scene, name, "taken for alive, it would take writes again")
+        steps += [TagDead(scene.place(n.name), scene.queue, name, dead) for n in scene.listening()]
+    return steps
+
+
+def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = True) -> list[Step]:
+    """The steps that take a node out of the cascade; on the node itself its queue goes too.
+
+    force -- although it does not answer: then only the others forget it; and although consumers
+        and sinks lose their positions in its queue.
+    note -- False: by a command that drops the whole cascade, and shows itself how far that is.
+
+    The drop is noted at one of the others, the root if that is free, and goes with the node there:
+    so everybody sees what was interrupted.  The node itself goes first, or last when the command
+    is given there.
+
+    Raises UnknownNode; StateError while others read from it, consumers or sinks have a position
+    there, or a change is under way in which it takes part; NodeUnreachable without ``force``, also
+    for nodes that read from it.
+    """
+    noted = {
+        at: Ticket(o.token)
+        for at, o in scene.operations.items()
+        if (o.kind, o.node) == (Kind.DROP_NODE, name)
+    }
+    if noted and name not in scene.places:
+        # The root knows it no more, and did not answer when the drop was noted elsewhere.
+        return [
+            DropNode(scene.place(n.name), scene.queue, name, noted.get(n.name))
+            for n in scene.listening()
+        ]
+    place = scene.place(name)
+    below = scene.topology.children(name)
+    if below:
+        raise StateError(
+            f"{', '.join(sorted(below))} read from node {name}",
+            hint=f"give them another provider first: londiste change-provider --node {below[0]}"
+            " --provider NODE",
+        )
+    if not force:
+        _refuse_silent_readers(sites, scene, name)
+    if scene.topology.roots == [name] and len(scene.topology.views) > 1:
+        raise StateError(
+            f"node {name} is the root",
+            hint="make another node the root first: londiste switchover --to NODE;"
+            " or drop the others",
+        )
+    for at, other in scene.operations.items():
+        if name in (other.node, other.new) and at not in noted:
+            raise StateError(
+                f"node {at}: {other.describe()} is under way, and node {name} takes part",
+                hint=other.way_out(at),
+            )
+    view = scene.topology.views[name]
+    gone = view.info is None and _is_dropped(sites, place, scene.queue, begun=bool(noted))
+    if view.info is None and not (gone or force or view.member.dead):
+        raise NodeUnreachable(
+            f"node {name} does not answer: {view.error}",
+            hint=f"start its server; or londiste drop-node {name} --force, if it is gone for good:"
+            " only the others forget it then",
+        )
+    if view.info is not None and view.info.target_for:
+        parts = ", ".join(view.info.target_for)
+        raise StateError(
+            f"queues merge into queue {scene.queue} on node {name}: {parts}",
+            hint="drop their leaves there first: londiste drop-node, with the settings of each",
+        )
+    if view.info is not None and view.info.type is not NodeType.LEAF and not force:
+        _refuse_readers(sites.at(place.dsn), scene.queue, name)
+        if not noted:
+            _refuse_keeper(sites, scene, name)
+    others = [scene.place(n.name) for n in scene.listening() if n.name != name]
+    roots = [p for p in others if p.name in scene.topology.roots]
+    rest = [p for p in others if p.name not in scene.topology.roots]
+    steps: list[Step] = []
+    # A note goes with the node: it is made where the node is known.
+    free = [
+        p
+        for p in (*roots, *rest)
+        if p.name not in scene.operations
+        and _knows(sites.at(p.dsn), scene.queue, name)
+        and operation_log.can_note(sites.at(p.dsn))
+    ]
+    if note and free and not noted:
+        noted = {free[0].name: Ticket()}
+        steps.append(Begin(free[0], scene.queue, Kind.DROP_NODE, name, name, noted[free[0].name]))
+    itself = [DropNode(place, scene.queue, name)] if view.info is not None else []
+    worker = view.info.worker if view.info is not None else ""
+    rest.sort(key=lambda p: p.name in noted)
+    forget = [DropNode(p, scene.queue, name, noted.get(p.name), worker) for p in (*rest, *roots)]
+    # The command can be given again while the node at which that is done knows the cascade.
+    if name == scene.topology.local:
+        return [*steps, *forget, *itself]
+    return [*steps, *itself, *forget]
+
+
+def _refuse_silent_readers(sites: Sites, scene: Scene, name: str) -> None:
+    """Raises NodeUnreachable for nodes that do not answer, and read from the node when they did."""
+    if not scene.answers(name) or scene.replaced(name):
+        return
+    known = nodes.get_subscriber_info(sites.at(scene.place(name).dsn), scene.queue)
+    left = [s.name for s in known if scene.is_silent(s.name)]
+    if left:
+        raise NodeUnreachable(
+            f"{', '.join(left)} does not answer, and read from node {name}",
+            detail="it would find its provider gone",
+            hint="start its server; or --force: then londiste change-provider, when it is back",
+        )
+
+
+def _refuse_keeper(sites: Sites, scene: Scene, name: str) -> None:
+    """Raises StateError for the only node that keeps events for a lost root."""
+    known = nodes.get_subscriber_info(sites.at(scene.place(name).dsn), scene.queue)
+    kept = [s.name for s in known if s.worker == lost.GRAVESTONE.format(s.name)]
+    for lost_root in kept:
+        if lost_root in scene.topology.views and lost.keepers(sites, scene, lost_root) == [name]:
+            raise StateError(
+                f"node {name} keeps events for {lost_root}, a root that was lost",
+                detail="without them it cannot be taken back, nor be told what it has more",
+                hint=f"first: londiste resurrect --node {lost_root}; or, if it is gone for good:"
+                f" londiste drop-node {lost_root}; or --force",
+            )
+
+
+def _knows(conn: Connection, queue: str, name: str) -> bool:
+    return any(m.name == name for m in nodes.get_queue_locations(conn, queue))
+
+
+def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
+    """Raises StateError when somebody beside the cascade has a position in the node's queue."""
+    below = nodes.get_subscriber_info(conn, queue)
+    noted = consumer_kinds.get_consumer_kinds(conn, queue)
+    lost = [
+        f"{noted.get((queue, one.consumer_name), 'consumer')} {one.consumer_name} stands at tick"
+        f" {one.last_tick}, with up to {one.pending_events or 0} events to come"
+        for one in queues.get_consumer_info(conn, queue)
+        if not readers.kind(one.consumer_name, below).is_of_cascade
+    ]
+    lost += [
+        f"sink {one.sink} of Spark writes into the queue, up to epoch {one.epoch}"
+        for one in admin.sinks_of(conn, queue)
+    ]
+    if lost:
+        raise StateError(
+            f"queue {queue} goes with node {node}, and "
+            + (f"{len(lost)} positions" if len(lost) > 1 else "a position")
+            + " with it",
+            detail="; ".join(lost),
+            hint="let them read from another node first (docs/howto/move-consumers.md), or londiste"
+            f" queue unregister {queue} CONSUMER; or lose them: londiste drop-node {node} --force",
+        )
+
+
+def _is_dropped(sites: Sites, place: Place, queue: str, *, begun: bool) -> bool:
+    """Whether the database answers and is no node: a command got so far before.
+
+    begun -- this drop is noted: no other name was given to the node since, so one of another name
+        was made there afterwards.
+    """
+    try:
+        found = nodes.find_node_info(sites.at(place.dsn), queue)
+    except LondisteError:
+        return False
+    return found is None or (begun and found.name != place.name)
+
+
+@dataclass(frozen=True)
+class DropNode:
+    """A node forgets another one, or itself with its queue.
+
+    ticket -- of the note about it at this node, which goes in the same transaction.
+    worker -- of the node, if known: consumers of its copies are forgotten too, also where it does
+        not read but only copies from.
+    """
+
+    at: Place
+    queue: str
+    name: str
+    ticket: Ticket | None = None
+    worker: str = ""
+
+    def describe(self) -> str:
+        if self.at.name == self.name:
+            return f"{self.at.name}: drop the node, its queue and the triggers on its tables"
+        return f"{self.at.name}: forget node {self.name}"
+
+    def done(self, sites: Sites) -> bool:
+        conn = sites.at(self.at.dsn)
+        if self.at.name == self.name:
+            return nodes.find_node_info(conn, self.queue) is None
+        known = _knows(conn, self.queue, self.name) or self._copies(conn)
+        return not known and not self._noted(conn)
+
+    def _copies(self, conn: Connection) -> list[str]:
+        if not self.worker:
+            return []
+        prefix = f"{self.worker}.copy."
+        every = (one.consumer_name for one in queues.get_consumer_info(conn, self.queue))
+        return [name for name in every if name.startswith(prefix)]
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            if self.at.name == self.name:
+                for sink in admin.sinks_of(conn, self.queue):
+                    spark_epochs.forget_sink(conn, sink.sink)
+            else:
+                for copying in self._copies(conn):
+                    batches.unregister_consumer(conn, self.queue, copying)
+            if self.at.name == self.name or _knows(conn, self.queue, self.name):
+                nodes.drop_node(conn, self.queue, self.name)
+            if self._noted(conn) and self.ticket is not None:
+                operation_log.end(conn, self.queue, self.ticket.get())
+
+    def _noted(self, conn: Connection) -> bool:
+        found = operation_log.find(conn, self.queue) if self.ticket is not None else None
+        return found is not None and self.ticket is not None and found.token == self.ticket.token
+
+
+def rename(sites: Sites, scene: Scene, old: str, new: str) -> list[Step]:
+    """The steps that give a node another name, on every node; on the root last.
+
+    From there the news goes into the queue, and reaches only nodes that have heard it already: they
+    could not take the new name a second time.
+
+    Raises UnknownNode, UsageError for a name that is taken, StateError while something is under way
+    or a node does not answer that nobody has given up: it would know the old name.
+    """
+    known = scene.topology.views
+    if new in known and old in known:
+        raise UsageError(
+            f"queue {scene.queue} has a node {new} already", hint="choose another name"
+        )
+    if old not in known and new not in known:
+        scene.place(old)
+    for name, noted in scene.operations.items():
+        raise StateError(
+            f"node {name}: {noted.describe()} is under way",
+            hint=noted.way_out(name),
+        )
+    roots: list[Place] = []
+    rest: list[Place] = []
+    for name, view in known.items():
+        place = scene.place(name)
+        if name in (old, new):
+            refuse_replaced(scene, name)
+        if scene.replaced(name):
+            continue
+        # Interrupted, the node may call itself by the one name, and be known here by the other.
+        info = view.info or (_half_renamed(sites, place, scene.queue, old, new))
+        if info is not None:
+            (roots if info.type is NodeType.ROOT else rest).append(place)
+        elif name in (old, new):
+            raise NodeUnreachable(
+                f"node {name} does not answer: {view.error}",
+                detail="it would come back under its old name, and be unknown",
+                hint="start its server, and give the command again",
+            )
+        elif not view.member.dead:
+            raise NodeUnreachable(
+                f"node {name} does not answer: {view.error}",
+                detail="it would go on with the old name",
+                hint=f"start its server, or londiste tag-dead {name} if it is gone",
+            )
+    return [RenameNode(place, scene.queue, old, new) for place in (*rest, *roots)]
+
+
+def _half_renamed(sites: Sites, place: Place, queue: str, old: str, new: str) -> NodeInfo | None:
+    """The node at ``place`` when it is the one that gets another name, and is called otherwise."""
+    if place.name not in (old, new):
+        return None
+    try:
+        info = nodes.find_node_info(sites.at(place.dsn), queue)
+    except LondisteError:
+        return None
+    return info if info is not None and info.name in (old, new) else None
+
+
+@dataclass(frozen=True)
+class RenameNode:
+    """A node knows another one, or itself, by a new name."""
+
+    at: Place
+    queue: str
+    old: str
+    new: str
+
+    def describe(self) -> str:
+        return f"{self.at.name}: {self.old} is {self.new}"
+
+    def done(self, sites: Sites) -> bool:
+        known = nodes.get_queue_locations(sites.at(self.at.dsn), self.queue)
+        return all(m.name != self.old for m in known)
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            call.ret(conn, "pgq_node.rename_node", self.queue, self.old, self.new)
+            watermark.rename_in_group(conn, self.queue, self.old, self.new)

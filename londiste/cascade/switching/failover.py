@@ -1,0 +1,378 @@
+"""A node that is gone for good: another takes its place, with what is left.
+
+Of a root that is lost everything survives that some live node has.  So the node that takes its
+place first fetches the ticks that others have and it has not, then becomes the root, and then the
+others read from it: nobody may be ahead of the node it reads from.
+
+A marker, the consumer ``<node>.gravestone``, keeps the queue of the new root from the tick at which
+it took over: should the lost root come back, what it had besides can be told from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.cascade.switching import change_provider, move_consumer, operation_log
+from londiste.cascade.switching.cluster_state import Scene, Warn, refuse_leaf
+from londiste.cascade.switching.operation_log import Kind
+from londiste.cascade.switching.steps.notes import Begin, Cancel, End, Place, TagDead, Ticket
+from londiste.cascade.switching.steps.readers import SetPaused, Unsubscribe
+from londiste.cascade.switching.steps.roots import Promote
+from londiste.cascade.switching.steps.waits import WaitTick
+from londiste.errors import NodeBusy, NodeUnreachable, StateError
+from londiste.orchestration.steps import Sites, Step
+
+GRAVESTONE = "{}.gravestone"
+
+
+@dataclass(frozen=True)
+class Survivors:
+    """Who is left below a lost node.
+
+    best -- the branch with the newest tick.
+    ahead -- nodes that are ahead of it and have more that they cannot give to the others.
+    """
+
+    best: NodeInfo
+    ahead: tuple[NodeInfo, ...]
+
+
+def survivors(
+    live: Sequence[NodeInfo], lost: str, partial: frozenset[str] = frozenset()
+) -> Survivors:
+    """Pure: which of the nodes that answer has most.  Raises StateError when no branch is left.
+
+    partial -- branches that hand on other rows or values than the node that takes over needs.
+    """
+    branches = [
+        n for n in live if n.type is NodeType.BRANCH and n.name not in partial and n.name != lost
+    ]
+    if not branches:
+        raise StateError(
+            "no branch is left that could take over",
+            detail="a leaf keeps no queue that others could read",
+            hint="make a new root: londiste create-root in a database with the tables, then"
+            " create-leaf and add-table --expect-sync for the others",
+        )
+    best = max(branches, key=lambda n: (n.last_tick, n.name))
+    ahead = tuple(
+        n
+        for n in live
+        if (n.type is NodeType.LEAF or n.name in partial) and n.last_tick > best.last_tick
+    )
+    return Survivors(best, ahead)
+
+
+def was_root(sites: Sites, scene: Scene, lost: str) -> bool:
+    """Whether a node that does not answer was the root: none is left, or another has its place."""
+    if not scene.topology.roots:
+        return True
+    if any(
+        o.node == lost and o.kind not in (Kind.CHANGE_PROVIDER, Kind.MOVE_CONSUMER, Kind.DROP_NODE)
+        for o in scene.operations.values()
+    ):
+        return True
+    return bool(keepers(sites, scene, lost))
+
+
+def keepers(sites: Sites, scene: Scene, lost: str) -> list[str]:
+    """The nodes that keep events for a root that was lost; it may be a branch that was root then.
+
+    While one of them does, the root can come back, whoever has become the root since.
+    """
+    worker = GRAVESTONE.format(lost)
+    return [
+        info.name
+        for info in scene.live()
+        if info.type is not NodeType.LEAF
+        and any(
+            s.worker == worker
+            for s in nodes.get_subscriber_info(sites.at(scene.place(info.name).dsn), scene.queue)
+        )
+    ]
+
+
+def refuse_kept(sites: Sites, scene: Scene, lost: str, detail: str) -> None:
+    """Raises StateError while a node keeps events for a root that was lost."""
+    if kept := keepers(sites, scene, lost):
+        raise StateError(
+            f"node {lost} was the root, and {', '.join(kept)} keeps events for it",
+            detail=detail,
+            hint=f"londiste resurrect --node {lost} makes it a branch; or, if it is gone for good:"
+            f" londiste drop-node {lost}",
+        )
+
+
+def surely_root(sites: Sites, scene: Scene, lost: str) -> bool:
+    """``was_root``, where nobody has said it.  NodeUnreachable when another node may be the root.
+
+    A node in whose place another one takes writes must not turn out to have been a branch, below a
+    root that only did not answer.
+    """
+    if not was_root(sites, scene, lost):
+        return False
+    begun = any(o.node == lost and o.kind is Kind.TAKEOVER for o in scene.operations.values())
+    others = sorted(n for n in scene.topology.views if n != lost and scene.is_silent(n))
+    if others and not scene.topology.roots and not begun:
+        names = " and ".join(others)
+        raise NodeUnreachable(
+            f"no root of queue {scene.queue} answers: whether it was {lost} is not known, for"
+            f" {names} {'does' if len(others) == 1 else 'do'} not answer either",
+            detail="were it another one, there would be two roots when it comes back",
+            hint=f"start the server of {names}; or say what {lost} was: --dead-root or"
+            f" --dead-branch in the place of --dead; or londiste tag-dead {' '.join(others)}, if"
+            " lost as well",
+        )
+    return True
+
+
+def refuse_live(scene: Scene, lost: str, new: str) -> None:
+    """Raises StateError for a node that answers, unless ``new`` is the root in its place already.
+
+    What an interrupted takeover has left behind is told with what ends it.
+    """
+    noted = scene.operations.get(new)
+    begun = noted is not None and (noted.kind, noted.node) == (Kind.TAKEOVER, lost)
+    if begun and new in scene.topology.roots:
+        # Behind the promotion there is only forward.
+        return
+    left = {at: o for at, o in scene.operations.items() if lost in (o.node, o.from_node)}
+    ways = [o.way_out(at) for at, o in left.items()]
+    if begun and noted is not None:
+        ways = [f"undo it: {noted.command()} --rollback; or stop the server of {lost} for good"]
+    elif scene.topology.views[lost].member.dead:
+        ways.append(f"londiste tag-alive {lost}")
+    raise StateError(
+        f"node {lost} answers, it is not lost",
+        detail="; ".join(f"node {at}: {o.describe()} is under way" for at, o in left.items()),
+        hint="; ".join(ways) or "take it over without --dead; or stop its server for good first",
+    )
+
+
+def rollback(scene: Scene, lost: str, new: str) -> list[Step] | None:
+    """The steps that undo the takeover of a root that was begun at ``new``; None: none was begun.
+
+    Raises StateError when ``new`` is the root already.
+    """
+    noted = scene.operations.get(new)
+    if noted is None or (noted.kind, noted.node) != (Kind.TAKEOVER, lost):
+        return None
+    target, here, queue = scene.info(new), scene.place(new), scene.queue
+    if target.type is NodeType.ROOT:
+        raise StateError(
+            f"node {new} is the root already, the takeover cannot be undone",
+            hint=f"finish it: {noted.command()}; then, when {lost} is back: londiste resurrect"
+            f" --node {lost}",
+        )
+    return [
+        *(TagDead(scene.place(n.name), queue, lost, dead=False) for n in scene.live()),
+        SetPaused(here, queue, target.worker, False, 0.0),
+        # Last, as long as it is there the command can be given again.
+        Cancel(here, queue, Ticket(noted.token)),
+    ]
+
+
+def takeover_root(
+    sites: Sites,
+    scene: Scene,
+    lost: str,
+    new: str,
+    *,
+    accept_loss: bool,
+    timeout: float,
+    warn: Warn,
+    partial: frozenset[str] = frozenset(),
+) -> list[Step]:
+    """The steps that make ``new`` the root in place of ``lost``, which does not answer.
+
+    accept_loss -- although a leaf has ticks that no branch has; it has to be copied again.
+    partial -- branches that hand on other rows or values than ``new`` is to have.
+    timeout -- seconds for each wait.
+
+    Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
+    """
+    queue, target, here = scene.queue, scene.info(new), scene.place(new)
+    scene.place(lost)
+    refuse_leaf(target, "it cannot become the root")
+    noted = scene.operations.get(new)
+    if noted is not None and noted.node != lost:
+        raise NodeBusy(
+            f"node {new}: {noted.describe()} is under way",
+            hint=noted.way_out(new),
+        )
+    kind = noted.kind if noted is not None else Kind.TAKEOVER
+    ticket = Ticket(noted.token if noted is not None else None)
+    live = [n for n in scene.live() if n.name != lost]
+    from_node = noted.from_node if noted is not None and noted.from_node else target.provider
+    read_from = {from_node, target.provider}
+    steps: list[Step] = []
+    others = change_provider.followers(scene, lost, new)
+    if noted is not None and noted.last_tick is not None:
+        # Interrupted behind the promotion.  Whoever was ahead of it then must not be taken for one
+        # that the new root has caught up with since: its ticks of the same numbers are others.
+        # Who reads from the new root already has its ticks from there.
+        others = [n for n in others if n.last_tick <= noted.last_tick or n.provider == new]
+    if target.type is not NodeType.ROOT:
+        _refuse_second(scene, lost, new)
+        left = survivors(live, lost, partial - {new})
+        if left.ahead and not accept_loss:
+            worst = max(left.ahead, key=lambda n: n.last_tick)
+            kind_of = worst.type.value
+            raise StateError(
+                f"{kind_of} {worst.name} is at tick {worst.last_tick}, no branch is behind tick"
+                f" {left.best.last_tick}",
+                detail=f"what the {kind_of} has more cannot be given to others, since it "
+                + (
+                    "keeps no queue"
+                    if worst.type is NodeType.LEAF
+                    else "does not hold all of its tables"
+                ),
+                hint=f"--accept-loss goes on without it; the {kind_of} has to be made again then:"
+                f" londiste drop-node, create-{kind_of}",
+            )
+        steps.append(Begin(here, queue, kind, lost, new, ticket, from_node=from_node))
+        steps += [TagDead(scene.place(n.name), queue, lost) for n in live]
+        steps += _fetch(sites, scene, target, left.best, timeout=timeout, warn=warn)
+        read_from.add(left.best.name)
+        steps += [
+            SetPaused(here, queue, target.worker, True, timeout),
+            Promote(here, queue, ticket, _tick_of(sites, here, queue)),
+        ]
+        too_far = {n.name for n in left.ahead}
+        others = [n for n in others if n.name not in too_far]
+    kept = keepers(sites, scene, lost)
+    if noted is not None or target.type is not NodeType.ROOT or not kept or new in kept:
+        # Otherwise another node took its place, and gave it to this one since.
+        steps.append(Gravestone(here, queue, lost, ticket))
+    steps += [
+        SetPaused(here, queue, target.worker, False, 0.0),
+    ]
+    steps += [
+        Unsubscribe(scene.place(n.name), queue, new, warn)
+        for n in live
+        if n.name != new
+        and n.type is not NodeType.LEAF
+        # Behind the promotion nobody knows any more whose ticks it had to fetch.
+        and (n.name in read_from or target.type is NodeType.ROOT)
+    ]
+    for other in others:
+        # The new root may still read from one that was ahead of it, until it is promoted.
+        steps += change_provider.change_provider(
+            sites, scene, other.name, new, timeout=timeout, warn=warn, ignoring=target.provider
+        )
+    steps += move_consumer.orphaned(sites, scene, lost, new, warn=warn)
+    return [*steps, End(here, queue, ticket)]
+
+
+def _refuse_second(scene: Scene, lost: str, new: str) -> None:
+    """Raises StateError when another node takes writes already: there would be two roots."""
+    for other in scene.topology.roots:
+        noted = scene.operations.get(other)
+        closed = noted is not None and noted.kind is Kind.SWITCHOVER and noted.node == other
+        if other not in (lost, new) and not (closed and noted and noted.last_tick is not None):
+            raise StateError(
+                f"node {other} is the root, {new} cannot take the place of {lost} as well",
+                hint=f"londiste takeover {lost} --node {other} --dead finishes what is left to do;"
+                f" afterwards londiste switchover --to {new} makes {new} the root",
+            )
+
+
+def takeover_branch(
+    sites: Sites,
+    scene: Scene,
+    lost: str,
+    new: str,
+    *,
+    timeout: float,
+    warn: Warn,
+    guard: change_provider.Guard = change_provider.nothing,
+) -> list[Step]:
+    """The steps that let ``new`` take the place of a branch or leaf that does not answer.
+
+    It reads from what the lost node read from, and what read from the lost node reads from it.
+    """
+    queue, target = scene.queue, scene.info(new)
+    scene.place(lost)
+    refuse_kept(sites, scene, lost, "they would be forgotten, and it could not come back")
+    children = change_provider.followers(scene, lost, new)
+    if children:
+        refuse_leaf(target, "it cannot take over the subscribers")
+    above = _provider_of(sites, scene, lost)
+    steps: list[Step] = [TagDead(scene.place(n.name), queue, lost) for n in scene.listening()]
+    noted = scene.operations.get(new)
+    if target.provider == lost or (noted is not None and noted.from_node == lost):
+        steps += change_provider.change_provider(
+            sites, scene, new, above.name, timeout=timeout, warn=warn, guard=guard
+        )
+    for child in children:
+        steps += change_provider.change_provider(
+            sites, scene, child.name, new, timeout=timeout, warn=warn, guard=guard
+        )
+    steps += move_consumer.orphaned(sites, scene, lost, new if children else above.name, warn=warn)
+    steps.append(Unsubscribe(scene.place(above.name), queue, lost, warn))
+    return steps
+
+
+@dataclass(frozen=True)
+class Gravestone:
+    """The new root keeps events from its first tick on for a root that may come back."""
+
+    at: Place
+    queue: str
+    lost: str
+    ticket: Ticket
+
+    def describe(self) -> str:
+        return f"{self.at.name}: keep events for {self.lost}, should it come back"
+
+    def done(self, sites: Sites) -> bool:
+        worker = GRAVESTONE.format(self.lost)
+        subscribers = nodes.get_subscriber_info(sites.at(self.at.dsn), self.queue)
+        return any(s.name == self.lost and s.worker == worker for s in subscribers)
+
+    def run(self, sites: Sites) -> None:
+        conn = sites.at(self.at.dsn)
+        found = operation_log.find(conn, self.queue)
+        tick = found.last_tick if found is not None else None
+        with sites.transaction(self.at.dsn) as conn:
+            nodes.register_subscriber(
+                conn, self.queue, self.lost, GRAVESTONE.format(self.lost), tick
+            )
+
+
+def _fetch(
+    sites: Sites, scene: Scene, target: NodeInfo, best: NodeInfo, *, timeout: float, warn: Warn
+) -> list[Step]:
+    """What ``best`` has more than the node that takes over."""
+    if best.name == target.name or best.last_tick <= target.last_tick:
+        return []
+    steps: list[Step] = []
+    if best.name not in scene.providers(target.name):
+        steps += change_provider.read_from(
+            sites, scene, target.name, best.name, timeout=timeout, warn=warn
+        )
+    here = scene.place(target.name)
+    return [
+        *steps,
+        # Interrupted behind the change of its provider, it still stands still.
+        SetPaused(here, scene.queue, target.worker, False, timeout),
+        WaitTick(here, scene.queue, lambda: best.last_tick, timeout, f"what {best.name} has"),
+    ]
+
+
+def _tick_of(sites: Sites, place: Place, queue: str) -> Callable[[], int]:
+    return lambda: nodes.get_node_info(sites.at(place.dsn), queue).last_tick
+
+
+def _provider_of(sites: Sites, scene: Scene, lost: str) -> NodeInfo:
+    """The live node that ``lost`` read from."""
+    for info in scene.live():
+        if info.type is NodeType.LEAF:
+            continue
+        conn = sites.at(scene.place(info.name).dsn)
+        if any(s.name == lost for s in nodes.get_subscriber_info(conn, scene.queue)):
+            return info
+    return scene.root()

@@ -1,0 +1,200 @@
+"""Cascaded consumers of users (``londiste.CascadedConsumer``) that read from another node.
+
+    note it at the node                          so that the command finishes what it began
+    register it on the new provider              at the tick where it stands, so events are kept
+    the consumer reads from there                it notices by itself, and goes on behind its tick
+    it says that it knows                        one that does not run: a warning
+    the old provider forgets it
+    done
+
+A batch that it has open meanwhile may still be finished: effects and position are one transaction
+on the node, and at the new provider the consumer takes up where its node says that it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import CascadedConsumer, NodeInfo
+from londiste.cascade.switching.change_provider import known_at
+from londiste.cascade.switching.cluster_state import Scene, Warn, refuse_leaf
+from londiste.cascade.switching.operation_log import Kind
+from londiste.cascade.switching.steps.notes import Begin, End, Place, Ticket
+from londiste.cascade.switching.steps.readers import ChangeProvider
+from londiste.cascade.switching.steps.waits import newest_tick
+from londiste.errors import NodeBusy, TransientError, UsageError
+from londiste.orchestration.steps import Sites, Step
+from londiste.pgq import batches, queues
+
+_LOOK_SECONDS = 0.05
+
+
+def change_provider(
+    sites: Sites,
+    scene: Scene,
+    node: str,
+    consumer: str,
+    new: str,
+    *,
+    timeout: float,
+    warn: Warn,
+) -> list[Step]:
+    """The steps that let a consumer of ``node`` read from ``new``; none when it does.
+
+    timeout -- seconds for each wait.
+    Raises UnknownNode, UnknownConsumer, NodeUnreachable, UsageError, StateError, NodeBusy.
+    """
+    info, queue, here = scene.info(node), scene.queue, scene.place(node)
+    if consumer == info.worker:
+        raise UsageError(
+            f"consumer {consumer} is the worker of node {node}",
+            hint=f"londiste change-provider --node {node} --provider {new}",
+        )
+    state = nodes.get_consumer_state(sites.at(here.dsn), queue, consumer)
+    noted = scene.operations.get(node)
+    if noted is not None and (noted.kind, noted.node, noted.new) != (
+        Kind.MOVE_CONSUMER,
+        consumer,
+        new,
+    ):
+        raise NodeBusy(
+            f"node {node}: {noted.describe()} is under way",
+            hint=noted.way_out(node),
+        )
+    if noted is None and state.provider == new:
+        return []
+    refuse_leaf(scene.info(new), "nobody can read from it")
+    there = scene.place(new)
+    if noted is None and queues.get_consumer_info(sites.at(there.dsn), queue, consumer):
+        raise UsageError(
+            f"consumer {consumer} is registered on node {new} already, and is not that of {node}",
+            detail="both would move one position",
+            hint=f"give it another name, or forget the other: londiste queue unregister {queue}"
+            f" {consumer}",
+        )
+    old = noted.from_node if noted is not None and noted.from_node else state.provider
+    ticket = Ticket(noted.token if noted is not None else None)
+    steps: list[Step] = [
+        Begin(here, queue, Kind.MOVE_CONSUMER, consumer, new, ticket, from_node=old),
+        known_at(scene, node, new),
+        RegisterConsumer(there, queue, consumer, here, timeout, warn),
+        ChangeProvider(here, queue, consumer, new),
+        WaitKnows(here, queue, consumer, timeout, warn),
+    ]
+    if scene.answers(old):
+        steps.append(UnregisterConsumer(scene.place(old), queue, consumer))
+    elif old in scene.places:
+        warn(
+            f"node {old} does not answer and keeps events for consumer {consumer}; when it is back:"
+            f" londiste queue unregister {queue} {consumer}"
+        )
+    return [*steps, End(here, queue, ticket)]
+
+
+def orphaned(sites: Sites, scene: Scene, lost: str, new: str, *, warn: Warn) -> Iterator[Step]:
+    """The steps that let the consumers of all nodes that read from a lost one read from ``new``."""
+    for info in scene.live():
+        here = scene.place(info.name)
+        for consumer in of_users(info, nodes.get_consumer_info(sites.at(here.dsn), scene.queue)):
+            if consumer.provider == lost:
+                there = scene.place(new)
+                yield known_at(scene, info.name, new)
+                yield RegisterConsumer(there, scene.queue, consumer.name, here, 0.0, warn)
+                yield ChangeProvider(here, scene.queue, consumer.name, new)
+
+
+def of_users(info: NodeInfo, found: list[CascadedConsumer]) -> list[CascadedConsumer]:
+    """Pure: without the node's worker and its copies."""
+    copies = f"{info.worker}.copy."
+    return [c for c in found if c.name != info.worker and not c.name.startswith(copies)]
+
+
+@dataclass(frozen=True)
+class RegisterConsumer:
+    """The new provider keeps events for a consumer, from where it stands."""
+
+    at: Place
+    queue: str
+    consumer: str
+    node: Place
+    timeout: float
+    warn: Warn
+
+    def describe(self) -> str:
+        return f"{self.at.name}: register consumer {self.consumer} of {self.node.name}"
+
+    def done(self, sites: Sites) -> bool:
+        state = nodes.get_consumer_state(sites.at(self.node.dsn), self.queue, self.consumer)
+        return state.provider == self.at.name
+
+    def run(self, sites: Sites) -> None:
+        state = nodes.get_consumer_state(sites.at(self.node.dsn), self.queue, self.consumer)
+        tick, conn = state.completed_tick, sites.at(self.at.dsn)
+        deadline = time.monotonic() + self.timeout
+        while newest_tick(conn, self.queue) < tick:
+            if time.monotonic() >= deadline:
+                if not self.timeout:
+                    self.warn(
+                        f"consumer {self.consumer} of node {self.node.name} stands at tick {tick},"
+                        f" which no node has any more: look at its effects, then --reset it"
+                    )
+                    return
+                raise TransientError(
+                    f"node {self.at.name} has no tick {tick} after {self.timeout:g} s,"
+                    f" at which consumer {self.consumer} stands",
+                    hint="see what holds it up: londiste status; then give the command again",
+                )
+            time.sleep(_LOOK_SECONDS)
+        with sites.transaction(self.at.dsn) as conn:
+            batches.register_consumer_at(conn, self.queue, self.consumer, tick)
+
+
+@dataclass(frozen=True)
+class WaitKnows:
+    """The consumer has said that it reads from the new provider; one that does not run will."""
+
+    at: Place
+    queue: str
+    consumer: str
+    timeout: float
+    warn: Warn
+
+    def describe(self) -> str:
+        return f"{self.at.name}: consumer {self.consumer} knows of it"
+
+    def done(self, sites: Sites) -> bool:
+        conn = sites.at(self.at.dsn)
+        return nodes.get_consumer_state(conn, self.queue, self.consumer).uptodate
+
+    def run(self, sites: Sites) -> None:
+        deadline = time.monotonic() + self.timeout
+        while not self.done(sites):
+            if time.monotonic() >= deadline:
+                self.warn(
+                    f"consumer {self.consumer} did not answer within {self.timeout:g} s; when it"
+                    " runs it reads from the new provider"
+                )
+                return
+            time.sleep(_LOOK_SECONDS)
+
+
+@dataclass(frozen=True)
+class UnregisterConsumer:
+    """The old provider keeps no events for the consumer any more."""
+
+    at: Place
+    queue: str
+    consumer: str
+
+    def describe(self) -> str:
+        return f"{self.at.name}: forget consumer {self.consumer}"
+
+    def done(self, sites: Sites) -> bool:
+        return not queues.get_consumer_info(sites.at(self.at.dsn), self.queue, self.consumer)
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            batches.unregister_consumer(conn, self.queue, self.consumer)

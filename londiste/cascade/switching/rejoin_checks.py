@@ -1,0 +1,242 @@
+"""A root that was taken for lost answers again: where the cascade went on without it.
+
+At the takeover the new root has kept its queue from its first tick on (the consumer
+``<node>.gravestone``).  That tick is the last one that both have: up to it the old root is as all
+others, behind it are events that nobody else has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import Member, NodeInfo, NodeType
+from londiste.cascade.switching.cluster_state import Scene
+from londiste.cascade.switching.failover import GRAVESTONE
+from londiste.cascade.switching.operation_log import Kind, Operation
+from londiste.cascade.switching.steps.notes import Place
+from londiste.db import call
+from londiste.db.connection import Connection, place
+from londiste.db.queries import query
+from londiste.errors import NodeBusy, NodeUnreachable, StateError, from_database
+from londiste.orchestration.steps import Sites
+from londiste.pgq import queues
+
+ANEW = "take it out and make it anew: londiste drop-node {0}, then londiste create-branch"
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The old root and where it joins the others.
+
+    provider -- the node that keeps events for it, and that it reads from afterwards.
+    tick -- the last one that both have.
+    subscribers -- nodes that have never stopped to read from it.
+    noted -- the return is under way.
+    """
+
+    node: NodeInfo
+    provider: NodeInfo
+    tick: int
+    subscribers: tuple[str, ...]
+    noted: Operation | None
+
+    @property
+    def back(self) -> bool:
+        """It is a branch already; only others have to hear of it."""
+        return self.node.type is NodeType.BRANCH
+
+
+def find(sites: Sites, scene: Scene, name: str) -> Returned | None:
+    """What is to be done about node ``name``; None when nothing is.
+
+    Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
+    """
+    info = scene.info(name)
+    noted = scene.operations.get(name)
+    if noted is not None and noted.kind is not Kind.RESURRECT:
+        raise NodeBusy(
+            f"node {name}: {noted.describe()} is under way",
+            hint=noted.way_out(name),
+        )
+    if info.type is not NodeType.ROOT:
+        if noted is None:
+            return None
+        return Returned(info, scene.info(info.provider), info.last_tick, (), noted)
+    if info.target_for:
+        raise StateError(
+            f"queue {scene.queue} of node {name} is a combined one",
+            detail="what its parts have given it since the takeover cannot be taken back alone",
+            hint=ANEW.format(name),
+        )
+    keeper, tick = _keeper(sites, scene, info, noted)
+    busy = scene.operations.get(keeper.name)
+    if busy is not None and busy.node == name and busy.kind is Kind.TAKEOVER:
+        raise NodeBusy(
+            f"node {keeper.name}: {busy.describe()} is under way",
+            hint=f"finish it first: londiste takeover {name} --node {keeper.name} --dead",
+        )
+    _same_tick(sites, scene, info, keeper, tick)
+    return Returned(info, keeper, tick, _subscribers(scene, info, tick), noted)
+
+
+def _keeper(
+    sites: Sites, scene: Scene, info: NodeInfo, noted: Operation | None
+) -> tuple[NodeInfo, int]:
+    """The node that keeps events for the old root, and from which tick on."""
+    found: dict[str, tuple[NodeInfo, int]] = {}
+    workers = {GRAVESTONE.format(info.name), info.worker}
+    for other in scene.live():
+        if other.name == info.name or other.type is NodeType.LEAF:
+            continue
+        conn = sites.at(scene.place(other.name).dsn)
+        for subscriber in nodes.get_subscriber_info(conn, scene.queue):
+            if subscriber.name == info.name and subscriber.worker in workers:
+                for consumer in queues.get_consumer_info(conn, scene.queue, subscriber.worker):
+                    if consumer.last_tick is not None:
+                        found[other.name] = (other, consumer.last_tick)
+    others = [n for n in scene.topology.roots if n != info.name]
+    if noted is not None and noted.new in found:
+        return found[noted.new]
+    chosen = next((found[n] for n in others if n in found), None)
+    if chosen is None and len(found) == 1:
+        chosen = next(iter(found.values()))
+    if chosen is not None:
+        return chosen
+    if not found and (silent := scene.silent()):
+        raise NodeUnreachable(
+            f"no node that answers keeps events for {info.name}; silent is {silent}",
+            hint="start its server, and give the command again",
+        )
+    if not others and not found:
+        raise StateError(
+            f"node {info.name} is the root, and no node that answers has taken its place",
+            hint="londiste status shows the nodes; start those that do not answer",
+        )
+    raise StateError(
+        f"no node keeps events for {info.name} from the tick at which it was lost"
+        if not found
+        else f"several nodes keep events for {info.name}: {', '.join(sorted(found))}",
+        detail="so where it would have to go on cannot be told",
+        hint=ANEW.format(info.name),
+    )
+
+
+def _same_tick(sites: Sites, scene: Scene, old: NodeInfo, new: NodeInfo, tick: int) -> None:
+    """Raises StateError when the tick is not on both nodes, or is not the same."""
+    here = _facts(sites.at(scene.place(old.name).dsn), scene.queue, tick)
+    there = _facts(sites.at(scene.place(new.name).dsn), scene.queue, tick)
+    if here is not None and here == there:
+        return
+    why = (
+        f"node {old.name} has no tick {tick}, at which {new.name} took its place"
+        if here is None
+        else f"tick {tick} of {old.name} is not that of {new.name}"
+    )
+    raise StateError(
+        why,
+        detail="its database is older than what the others have read from it: it was restored, or"
+        " has lost transactions in a crash",
+        hint=ANEW.format(old.name),
+    )
+
+
+def _facts(conn: Connection, queue: str, tick: int) -> object:
+    try:
+        row = conn.execute(query("tick_facts"), {"queue": queue, "tick": tick}).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    return None if row is None else row[0]
+
+
+def _subscribers(scene: Scene, old: NodeInfo, tick: int) -> tuple[str, ...]:
+    """The nodes that still read from the old root.  StateError: one has read too much."""
+    below = [n for n in scene.live() if n.provider == old.name and n.name != old.name]
+    for node in below:
+        if node.last_tick > tick:
+            raise StateError(
+                f"node {node.name} has read from {old.name} up to tick {node.last_tick}, and the"
+                f" others have only tick {tick} of it",
+                detail="what it has more is on no other node, and cannot be taken back there",
+                hint=ANEW.format(node.name),
+            )
+    return tuple(sorted(n.name for n in below))
+
+
+@dataclass(frozen=True)
+class Readmit:
+    """The provider takes the old root for a subscriber again, from the last common tick on."""
+
+    at: Place
+    queue: str
+    node: str
+    worker: str
+    tick: int
+
+    def describe(self) -> str:
+        return (
+            f"{self.at.name}: register {self.node} as subscriber from tick {self.tick} on,"
+            f" with worker {self.worker}"
+        )
+
+    def done(self, sites: Sites) -> bool:
+        subscribers = nodes.get_subscriber_info(sites.at(self.at.dsn), self.queue)
+        return any(s.name == self.node and s.worker == self.worker for s in subscribers)
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.at.dsn) as conn:
+            # Both in one transaction: the events are kept all the time.
+            nodes.unregister_subscriber(conn, self.queue, self.node)
+            nodes.register_subscriber(conn, self.queue, self.node, self.worker, self.tick)
+
+
+@dataclass(frozen=True)
+class News:
+    """What has become of the members of a cascade while a node was away.
+
+    gone -- names that nobody has any more, or another one of them.
+    renamed -- (name of before, name of now) of members that live where they did.
+    others -- the members as they are now; the node itself is not among them.
+    """
+
+    gone: tuple[str, ...]
+    renamed: tuple[tuple[str, str], ...]
+    others: tuple[Member, ...]
+
+
+def news(known: Sequence[Member], now: Sequence[Member], own: str) -> News:
+    """Pure: what a node called ``own``, to which these members are known, has to learn."""
+    lives = {m.location: m.name for m in now}
+    kept = {m.name for m in now}
+    before = [m for m in known if m.name != own]
+    renamed = {
+        m.name: lives[m.location] for m in before if m.name not in kept and m.location in lives
+    }
+    gone = [
+        m.name
+        for m in before
+        if m.name in renamed.values() or (m.name not in kept and m.name not in renamed)
+    ]
+    others = tuple(m for m in now if m.name != own)
+    return News(tuple(gone), tuple(renamed.items()), others)
+
+
+def learn(conn: Connection, provider: Connection, queue: str, own: str) -> None:
+    """Has node ``own`` know the members as its provider does; in the caller's transaction.
+
+    The events of that are behind the tick from which the node goes on, or come again.
+    """
+    now = nodes.get_queue_locations(provider, queue)
+    told = news(nodes.get_queue_locations(conn, queue), now, own)
+    for name in told.gone:
+        nodes.unregister_location(conn, queue, name)
+    for old, new in told.renamed:
+        call.ret(conn, "pgq_node.rename_node", queue, old, new)
+    for member in told.others:
+        nodes.register_location(conn, queue, member.name, member.location, dead=member.dead)
+
+
+__all__ = ["News", "Readmit", "Returned", "find", "learn", "news"]

@@ -1,0 +1,209 @@
+"""Dead letters: events that a consumer gave up on."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.queue.changes import carry_out, opened
+from londiste.db.connection import Connection
+from londiste.errors import BadOption, StateError
+from londiste.pgq import admin, dead_letters
+from londiste.pgq.admin import Change
+
+_queue = click.argument("queue_name", metavar="QUEUE")
+_consumer = click.argument("consumer", metavar="CONSUMER")
+_ids = click.argument("event_ids", type=int, nargs=-1, metavar="[EVENT]...")
+_all = click.option("--all", "every", is_flag=True, help="All dead letters of the consumer.")
+
+
+@click.group()
+def dead() -> None:
+    """Events that a consumer gave up on: look, deliver again, forget."""
+
+
+@dead.command("list")
+@_queue
+@_consumer
+@click.option("--limit", default=20, show_default=True, help="Most to print; 0: no limit.")
+@click.option("--offset", default=0, help="Leave out so many before.")
+@options.database
+@options.json_output
+@options.pass_context
+def list_(
+    ctx: options.Context,
+    queue_name: str,
+    consumer: str,
+    limit: int,
+    offset: int,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """List the dead letters of a consumer, with the reason it gave."""
+    if limit < 0 or offset < 0:
+        raise BadOption("--limit and --offset: less than nothing", hint="0 is no limit, no offset")
+    with opened(ctx, db) as conn:
+        admin.find_consumer(conn, queue_name, consumer)
+        found = dead_letters.failed_event_list(
+            conn, queue_name, consumer, count=limit or None, offset=offset
+        )
+        total = dead_letters.failed_event_count(conn, queue_name, consumer)
+    rows = [event._asdict() for event in found]
+    if as_json:
+        output.as_json(rows)
+        return
+    columns = ["id", "failed_time", "failed_reason", "retry", "type", "data", "extra1"]
+    output.show(columns, rows, json_wanted=False)
+    if total > len(found):
+        output.message(f"{len(found)} of {total}")
+
+
+@dead.command()
+@click.argument("queue_name", required=False, metavar="[QUEUE]")
+@click.argument("consumer", required=False, metavar="[CONSUMER]")
+@options.database
+@options.json_output
+@options.pass_context
+def count(
+    ctx: options.Context,
+    queue_name: str | None,
+    consumer: str | None,
+    db: str | None,
+    as_json: bool,
+) -> None:
+    """Count dead letters, and events that wait for a retry, per consumer."""
+    with opened(ctx, db) as conn:
+        if queue_name is not None and consumer is not None:
+            admin.find_consumer(conn, queue_name, consumer)
+        elif queue_name is not None:
+            admin.find_queue(conn, queue_name)
+        rows = [
+            {
+                "queue": one.queue_name,
+                "consumer": one.consumer_name,
+                "dead": one.failed_events,
+                "last": one.last_failed,
+                "retries": one.retry_events,
+                "next_retry": one.next_retry,
+            }
+            for one in dead_letters.get_waiting_info(conn, queue_name, consumer)
+        ]
+    columns = ["queue", "consumer", "dead", "last", "retries", "next_retry"]
+    output.show(columns, rows, json_wanted=as_json)
+
+
+@dead.command()
+@_queue
+@_consumer
+@_ids
+@_all
+@options.database
+@options.explain
+@options.json_output
+@options.pass_context
+def retry(
+    ctx: options.Context,
+    queue_name: str,
+    consumer: str,
+    event_ids: Sequence[int],
+    every: bool,
+    db: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Put dead letters back into the queue, for this consumer only: all of them or none."""
+    with opened(ctx, db) as conn:
+        changes = _changes(
+            conn,
+            queue_name,
+            consumer,
+            event_ids,
+            every,
+            f"to consumer {consumer} again",
+            "deliver",
+            dead_letters.failed_event_retry,
+            dead_letters.failed_event_retry_all,
+        )
+        carry_out(conn, changes, explain=explain, as_json=as_json)
+
+
+@dead.command()
+@_queue
+@_consumer
+@_ids
+@_all
+@options.database
+@options.explain
+@options.json_output
+@options.pass_context
+def drop(
+    ctx: options.Context,
+    queue_name: str,
+    consumer: str,
+    event_ids: Sequence[int],
+    every: bool,
+    db: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Forget dead letters for good: all of them or none."""
+    with opened(ctx, db) as conn:
+        changes = _changes(
+            conn,
+            queue_name,
+            consumer,
+            event_ids,
+            every,
+            f"of consumer {consumer} for good",
+            "forget",
+            dead_letters.failed_event_delete,
+            dead_letters.failed_event_delete_all,
+        )
+        carry_out(conn, changes, explain=explain, as_json=as_json)
+
+
+def _changes(
+    conn: Connection,
+    queue: str,
+    consumer: str,
+    event_ids: Sequence[int],
+    every: bool,
+    rest: str,
+    verb: str,
+    one: Callable[..., object],
+    all_of_them: Callable[..., object],
+) -> list[Change]:
+    if bool(event_ids) == every:
+        raise BadOption(
+            "which events?" if not event_ids else "events and --all exclude each other",
+            hint=f"londiste queue dead list {queue} {consumer} shows them; or --all",
+        )
+    admin.find_consumer(conn, queue, consumer)
+    if every:
+        total = dead_letters.failed_event_count(conn, queue, consumer)
+        if not total:
+            return []
+        return [
+            Change(
+                f"{verb} {total} events {rest}",
+                functools.partial(all_of_them, queue=queue, consumer=consumer),
+            )
+        ]
+    known = {event.id for event in dead_letters.failed_events(conn, queue, consumer)}
+    missing = [event for event in event_ids if event not in known]
+    if missing:
+        raise StateError(
+            f"consumer {consumer} of queue {queue} has no dead letter"
+            f" {', '.join(map(str, missing))}",
+            hint=f"londiste queue dead list {queue} {consumer}",
+        )
+    return [
+        Change(
+            f"{verb} event {event} {rest}",
+            functools.partial(one, queue=queue, consumer=consumer, event_id=event),
+        )
+        for event in dict.fromkeys(event_ids)
+    ]

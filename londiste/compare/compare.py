@@ -1,0 +1,356 @@
+"""One comparison from beginning to end: which tables, in which pieces, at which ticks.
+
+pieces of all tables, in waves ── checksums ── those that differ: drill ── suspects
+    a tick and a snapshot for each wave                                       │
+suspects, all tables together ── look again at a later tick ── differences  ◄─┘
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from londiste.compare import chunks, recheck
+from londiste.compare import sqlapi as progress
+from londiste.compare.checksum import Piece, PieceResult, compare
+from londiste.compare.column_pairing import Pairing
+from londiste.compare.context import (
+    Asked,
+    Parties,
+    choose,
+    held_from,
+    meet,
+    open_session,
+    pair_up,
+    require_one_source,
+    require_subscriber,
+    root_location,
+)
+from londiste.compare.narrow import nearer
+from londiste.compare.pause_at_tick import Aligned
+from londiste.compare.result import Comparison, TableResult
+from londiste.compare.row_diff import Drill, Suspect, drill
+from londiste.daemon import crash
+from londiste.db import catalog
+from londiste.db.connection import Connection
+from londiste.engine.tasks import snapshot_session
+from londiste.errors import StateError
+from londiste.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+#: Looks at a table that is truncated or rewritten each time before it is read.
+_ATTEMPTS = 5
+#: So much is read in one snapshot of the root, at about 100 MB/s a side and core: a minute or so.
+#: A table that cannot be cut into ranges is read in one, whatever its size.
+WAVE_BYTES = 8 << 30
+
+
+@dataclass
+class _Found:
+    """What is known of a table so far."""
+
+    pairing: Pairing
+    ranges: int = 1
+    known: int = 0
+    rows_root: int = 0
+    rows_node: int = 0
+    unequal: bool = False
+    suspects: list[Suspect] = field(default_factory=list)
+    more: bool = False
+
+
+def compare_tables(
+    settings: WorkerSettings,
+    asked: Asked,
+    *,
+    say: Callable[[str], None],
+    done: Callable[[TableResult], None],
+) -> Comparison:
+    """Compares tables of this node with the root's; ``done`` gets each result as it is known.
+
+    Tables that are truncated or rewritten before they are read are compared again, at another
+    tick.  Raises StateError on a root, when a table is not in step or truncated each time, or
+    when the worker does not come to the tick in time; UnknownTable for a name that is not
+    replicated here.
+    """
+    with contextlib.ExitStack() as stack:
+        conn = stack.enter_context(open_session(settings.db))
+        chosen = choose(settings, conn, asked.tables)
+        if not asked.where:
+            require_one_source(conn, settings.queue_name, chosen)
+        parties = stack.enter_context(meet(settings, conn, chosen, say))
+        with open_session(parties.root_dsn) as root:
+            paired = [pair_up(root, conn, table, asked, parties.held) for table in chosen]
+            found, todo = _plan(root, conn, parties.queue, paired, asked)
+        tick = _checksums(parties, conn, asked, found, todo)
+        tick, results = _second_look(parties, asked, found, tick, done)
+        _remember(conn, parties.queue, results, asked)
+        return Comparison(tick, results)
+
+
+def _plan(
+    root: Connection, conn: Connection, queue: str, paired: Sequence[Pairing], asked: Asked
+) -> tuple[dict[str, _Found], list[Piece]]:
+    """Cuts the tables, or takes up the ranges that an interrupted comparison has left."""
+    found: dict[str, _Found] = {}
+    todo: list[Piece] = []
+    before: dict[str, list[progress.Range]] = {}
+    if asked.resume:
+        for one in progress.compare_ranges(conn, queue, progress.COMPARE):
+            before.setdefault(one.table_name, []).append(one)
+    for table in paired:
+        cut = chunks.cut(root, conn, table)
+        known: set[int] = set()
+        ranges = before.get(table.name, [])
+        if ranges and ranges[0].signature == progress.signature(table):
+            known = {r.number for r in ranges if r.differs == 0}
+            if len(ranges) > 1:
+                cut = tuple(Piece(table, r.number, r.condition, r.buckets) for r in ranges)
+        elif not asked.count_only:
+            conditions = [(piece.condition, piece.buckets) for piece in cut]
+            progress.compare_begin(conn, queue, progress.COMPARE, table, conditions)
+        found[table.name] = _Found(table, len(cut), len(known))
+        todo += [piece for piece in cut if piece.number not in known]
+    return found, todo
+
+
+def waves(todo: Sequence[Piece], most: int = WAVE_BYTES) -> Iterator[list[Piece]]:
+    """Pieces that are read in one snapshot, in their order; at least one in each."""
+    wave: list[Piece] = []
+    size = 0
+    for piece in todo:
+        if wave and size + piece.bytes > most:
+            yield wave
+            wave, size = [], 0
+        wave.append(piece)
+        size += piece.bytes
+    if wave:
+        yield wave
+
+
+def _checksums(
+    parties: Parties,
+    conn: Connection,
+    asked: Asked,
+    found: dict[str, _Found],
+    todo: Sequence[Piece],
+) -> int:
+    """Compares all pieces, notes suspects, and remembers ranges that are equal; the last tick."""
+    tick = 0
+    for wave in waves(todo):
+        left = wave
+        for _ in range(_ATTEMPTS):
+            with parties.aligned(asked.timeout) as at:
+                tick = at.tick_id
+                left = _wave(parties, conn, asked, found, at, left)
+            if not left:
+                break
+            names = ", ".join(sorted({piece.table.name for piece in left}))
+            parties.say(f"truncated or rewritten meanwhile, compared again: {names}")
+        else:
+            raise _moving(names)
+    return tick
+
+
+def _moving(names: str) -> StateError:
+    return StateError(
+        f"truncated or rewritten in each of {_ATTEMPTS} attempts: {names}",
+        detail="a snapshot that is older than that does not see the rows",
+        hint="compare when fewer TRUNCATE and ALTER TABLE are going on",
+    )
+
+
+def _wave(
+    parties: Parties,
+    conn: Connection,
+    asked: Asked,
+    found: dict[str, _Found],
+    at: Aligned,
+    wave: Sequence[Piece],
+) -> list[Piece]:
+    """Compares pieces at one tick; those that DDL took away before they were read."""
+    again: list[Piece] = []
+    unequal: list[PieceResult] = []
+    for result in compare(at, wave, parties.engine, parties.parallel, count_only=asked.count_only):
+        if result.moved:
+            again.append(result.piece)
+        elif result.differing or (result.piece.table.masked and not asked.count_only):
+            unequal.append(result)
+        else:
+            _note(found, result)
+            if not asked.count_only:
+                _equal(conn, parties.queue, at, result)
+        crash.point("compare.mid-wave")
+    for result in _nearer(parties, at, asked, found, unequal):
+        state = found[result.piece.table.name]
+        if asked.count_only:
+            _note(found, result)
+            state.unequal = True
+            continue
+        if result.moved:
+            again.append(result.piece)
+            continue
+        room = asked.limit - len(state.suspects)
+        if room <= 0:
+            _note(found, result)
+            state.more = True
+            continue
+        (drilled,) = parties.engine.run(drill, [drill_task(at, result, room)], 1)
+        if drilled.moved:
+            again.append(result.piece)
+            continue
+        _note(found, result)
+        state.suspects += drilled.suspects
+        state.unequal = state.unequal or not (drilled.suspects or result.piece.table.masked)
+        state.more = state.more or drilled.more
+        if not drilled.suspects and result.piece.table.masked:
+            _equal(conn, parties.queue, at, result)
+    return again
+
+
+def _nearer(
+    parties: Parties,
+    at: Aligned,
+    asked: Asked,
+    found: dict[str, _Found],
+    unequal: Sequence[PieceResult],
+) -> Iterator[PieceResult]:
+    """The results, of tables that have room for suspects told apart into buckets."""
+    for start in range(0, len(unequal), parties.parallel):
+        some = unequal[start : start + parties.parallel]
+        full = asked.count_only or all(
+            len(found[r.piece.table.name].suspects) >= asked.limit for r in some
+        )
+        yield from some if full else nearer(at, some, parties.engine, parties.parallel)
+
+
+def drill_task(at: Aligned, result: PieceResult, limit: int) -> Drill:
+    if result.piece.table.masked:
+        return Drill(at, result.piece, (), max(result.rows_root, result.rows_node), limit)
+    among = tuple(bucket for bucket, _ in result.differing) if result.piece.buckets > 1 else ()
+    return Drill(at, result.piece, among, sum(count for _, count in result.differing), limit)
+
+
+def _note(found: dict[str, _Found], result: PieceResult) -> None:
+    state = found[result.piece.table.name]
+    state.rows_root += result.rows_root
+    state.rows_node += result.rows_node
+
+
+def _equal(conn: Connection, queue: str, at: Aligned, result: PieceResult) -> None:
+    progress.compare_done(
+        conn,
+        queue,
+        progress.COMPARE,
+        result.piece.table.name,
+        result.piece.number,
+        tick=at.tick_id,
+        rows=result.rows_root,
+        differs=0,
+    )
+
+
+def _second_look(
+    parties: Parties,
+    asked: Asked,
+    found: dict[str, _Found],
+    tick: int,
+    done: Callable[[TableResult], None],
+) -> tuple[int, tuple[TableResult, ...]]:
+    """Looks at all suspects again, at a later tick."""
+    results = {name: _result(state) for name, state in found.items() if not state.suspects}
+    left = {name: state for name, state in found.items() if state.suspects}
+    for result in results.values():
+        done(result)
+    for _ in range(_ATTEMPTS):
+        if not left:
+            break
+        with parties.aligned(asked.timeout) as at:
+            tick = at.tick_id
+            with both_sides(at) as (root, node):
+                for name, state in list(left.items()):
+                    table = state.pairing
+                    differences = recheck.look(root, node, table, state.suspects)
+                    if moved(root, node, table):
+                        continue
+                    del left[name]
+                    results[name] = TableResult(
+                        table,
+                        state.rows_root,
+                        state.rows_node,
+                        not (differences or state.more or state.unequal),
+                        tuple(differences),
+                        state.more,
+                        max(0, len(state.suspects) - len({d.key for d in differences})),
+                        state.ranges,
+                        state.known,
+                    )
+                    done(results[name])
+    if left:
+        raise _moving(", ".join(left))
+    return tick, tuple(results[name] for name in found)
+
+
+@contextlib.contextmanager
+def both_sides(at: Aligned) -> Iterator[tuple[Connection, Connection]]:
+    """A session on each side, which sees the tick."""
+    name = "londiste compare"
+    with snapshot_session(at.root_dsn, at.root_snapshot, name) as root:
+        with snapshot_session(at.node_dsn, at.node_snapshot, name) as node:
+            yield root, node
+
+
+def moved(root: Connection, node: Connection, table: Pairing) -> bool:
+    """Whether what these sessions have read of a table says nothing."""
+    return catalog.moved(root, table.pair.table) or catalog.moved(node, table.pair.dest)
+
+
+def _result(state: _Found) -> TableResult:
+    return TableResult(
+        state.pairing,
+        state.rows_root,
+        state.rows_node,
+        not state.unequal and not state.more,
+        ranges=state.ranges,
+        ranges_known=state.known,
+    )
+
+
+def _remember(conn: Connection, queue: str, results: Sequence[TableResult], asked: Asked) -> None:
+    """A table that was compared whole needs no memory; --resume begins it anew."""
+    if not asked.count_only:
+        for result in results:
+            if result.equal:
+                progress.compare_forget(conn, queue, progress.COMPARE, result.table)
+
+
+def explain(settings: WorkerSettings, asked: Asked) -> list[dict[str, Any]]:
+    """How each table would be compared; reads catalogs and a sample of the keys."""
+    result = []
+    with open_session(settings.db) as conn:
+        chosen = choose(settings, conn, asked.tables)
+        info = require_subscriber(settings, conn)
+        held = held_from(settings, info)
+        with open_session(root_location(settings, info)) as root:
+            for replicated in chosen:
+                table = pair_up(root, conn, replicated, asked, held)
+                cut = chunks.cut(root, conn, table)
+                result.append(
+                    {
+                        "table": table.name,
+                        "here": str(table.pair.dest),
+                        "found_by": ", ".join(table.key) or "the whole row",
+                        "ranges": len(cut),
+                        "buckets": cut[0].buckets,
+                        "cut": f"{len(cut)} ranges"
+                        if len(cut) > 1
+                        else f"{cut[0].buckets} buckets",
+                        "where": table.root_where,
+                        "skipped_columns": list(table.skipped),
+                    }
+                )
+    return result

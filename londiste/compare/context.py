@@ -1,0 +1,250 @@
+"""Who takes part in a comparison: this node, its root, an engine; which tables, and how paired."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from londiste import engine
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands.create_node import upstream
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.compare.column_pairing import Pairing, TablePair, pairing
+from londiste.compare.pause_at_tick import Aligned, aligned
+from londiste.db import catalog
+from londiste.db.connection import Connection, place, session
+from londiste.db.names import TableName
+from londiste.engine.base import Engine
+from londiste.errors import BadOption, LondisteError, StateError, UnknownTable
+from londiste.handlers.base import Wants
+from londiste.orchestration.steps import Sites
+from londiste.replication import sqlapi as tables
+from londiste.replication.forwarding.combined_queue import other_queues
+from londiste.replication.forwarding.upstream_filters import held_above
+from londiste.replication.model import ReplicatedTable
+from londiste.replication.patterns import select
+from londiste.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command asks for.
+
+    tables -- names and patterns; none: all.
+    timeout -- seconds to wait for the worker to reach a tick.
+    where -- SQL condition over the rows to compare, on both sides.
+    limit -- rows that are looked for in each table.
+    resume -- ranges that the last comparison found equal are not compared again.
+    """
+
+    tables: Sequence[str] = ()
+    timeout: float = 60.0
+    where: str = ""
+    count_only: bool = False
+    limit: int = 1000
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class Parties:
+    """Who is compared with whom, and by what means.
+
+    held -- what branches above hold of tables of which they do not hold all.
+    """
+
+    settings: WorkerSettings
+    info: NodeInfo
+    root_dsn: str
+    engine: Engine
+    held: Mapping[TableName, Wants]
+    say: Callable[[str], None]
+
+    @property
+    def queue(self) -> str:
+        """Name of the queue."""
+        return self.settings.queue_name
+
+    @property
+    def parallel(self) -> int:
+        """Tasks at a time: each keeps one server at work."""
+        return self.settings.parallel_copies * 2
+
+    def aligned(
+        self, timeout: float, *, hold: bool = False
+    ) -> contextlib.AbstractContextManager[Aligned]:
+        """Both sides at a new tick."""
+        return aligned(
+            self.queue,
+            self.info.worker,
+            self.root_dsn,
+            self.settings.db,
+            timeout=timeout,
+            progress=self.say,
+            hold=hold,
+        )
+
+
+@contextlib.contextmanager
+def meet(
+    settings: WorkerSettings,
+    conn: Connection,
+    chosen: Sequence[ReplicatedTable],
+    say: Callable[[str], None],
+) -> Iterator[Parties]:
+    """Finds the root, and an engine for tables of this size."""
+    info = require_subscriber(settings, conn)
+    size = sum(catalog.require(conn, t.dest).total_bytes for t in chosen)
+    kind = settings.engine if size >= settings.spark_from_bytes else "local"
+    carrier = engine.create(kind, settings.spark)
+    try:
+        yield Parties(
+            settings,
+            info,
+            root_location(settings, info),
+            carrier,
+            held_from(settings, info),
+            say,
+        )
+    finally:
+        carrier.close()
+
+
+def require_subscriber(settings: WorkerSettings, conn: Connection) -> NodeInfo:
+    """This node.  Raises StateError when it is the root."""
+    info = nodes.get_node_info(conn, settings.queue_name)
+    if info.type is NodeType.ROOT:
+        raise StateError(
+            f"node {info.name} is the root of queue {settings.queue_name}",
+            detail="compare holds a node's tables against the root's",
+            hint="run it with the settings of a branch or leaf",
+        )
+    if info.combined_type is NodeType.BRANCH:
+        raise StateError(
+            f"node {info.name} waits behind queue {info.combined_queue}, which brings its rows",
+            detail="it cannot be asked to stand still at a tick of its own",
+            hint=f"compare with the settings of {info.combined_queue} here, and of"
+            f" {info.queue} at the root of {info.combined_queue}",
+        )
+    return info
+
+
+def choose(
+    settings: WorkerSettings, conn: Connection, wanted: Sequence[str]
+) -> list[ReplicatedTable]:
+    """The tables that a command means, all when it names none.  Raises what is wrong with them."""
+    require_subscriber(settings, conn)
+    chosen = _chosen(conn, settings.queue_name, wanted)
+    _require_in_step(chosen)
+    return chosen
+
+
+def open_session(dsn: str) -> contextlib.AbstractContextManager[Connection]:
+    return session(dsn, name="londiste compare", autocommit=True)
+
+
+def pair_up(
+    root: Connection,
+    node: Connection,
+    table: ReplicatedTable,
+    asked: Asked,
+    held: Mapping[TableName, Wants],
+) -> Pairing:
+    """How a table is compared.  Raises BadOption for a condition that does not fit it."""
+    if asked.where:
+        for conn, name in ((root, table.name), (node, table.dest)):
+            try:
+                conn.execute(f"explain select from {name.quoted} where ({asked.where})".encode())
+            except psycopg.Error as error:
+                raise BadOption(
+                    f"--where {asked.where}: {error.diag.message_primary or error}",
+                    detail=f"table {name} on {place(conn.info.dsn)}",
+                    hint="write one boolean expression over the columns of the table, with quotes"
+                    " around it: --where 'id > 1000'",
+                ) from error
+    found = pairing(
+        root,
+        node,
+        _pair(table, held),
+        only_rows=asked.where,
+        count_only=asked.count_only,
+    )
+    if found.skipped:
+        log.warning("%s: columns that are not compared: %s", table.name, ", ".join(found.skipped))
+    return found
+
+
+def _pair(table: ReplicatedTable, held: Mapping[TableName, Wants]) -> TablePair:
+    above = held.get(table.name)
+    if above is None:
+        return TablePair(table.name, table.dest, table.wants)
+    # What a branch above makes of its values is not known here.
+    return TablePair(table.name, table.dest, table.wants.of(above), above.changed)
+
+
+def root_location(settings: WorkerSettings, info: NodeInfo) -> str:
+    """How to reach the root of this node's cascade; asks only the nodes on the way there."""
+    with Sites(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
+        return upstream(sites, info.queue, sites.reach(info.provider_location)).root_dsn
+
+
+def held_from(settings: WorkerSettings, info: NodeInfo) -> Mapping[TableName, Wants]:
+    """What the branches above hold of tables of which they do not hold all."""
+    with Sites(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
+        return held_above(sites, info.queue, sites.reach(info.provider_location))
+
+
+def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[ReplicatedTable]:
+    local = {t.name: t for t in tables.get_table_list(conn, queue) if t.local}
+    if not wanted:
+        return [t for t in local.values() if t.wants.stored and not t.wants.incomparable]
+
+    def unknown(text: str) -> LondisteError:
+        return UnknownTable(
+            f"table {text} is not replicated here",
+            detail=f"queue {queue} has {len(local)} tables on this node",
+            hint="londiste tables lists them",
+        )
+
+    chosen = [local[name] for name in select(wanted, list(local), [], unknown).chosen]
+    for table in chosen:
+        if table.wants.incomparable:
+            raise StateError(
+                f"table {table.name} has handler {table.attrs.get('handler')}",
+                detail=f"{table.wants.incomparable}: its rows are not those of the source",
+                hint="compare others; londiste tables shows the handlers",
+            )
+        if not table.wants.stored:
+            raise StateError(
+                f"table {table.name} has handler {table.attrs.get('handler')}",
+                detail="replication leaves its rows here alone, so there is nothing to compare",
+                hint="compare others; londiste tables shows the handlers",
+            )
+    return chosen
+
+
+def _require_in_step(chosen: Sequence[ReplicatedTable]) -> None:
+    half = [f"{t.name} ({t.state or 'missing'})" for t in chosen if t.state != "ok"]
+    if half:
+        raise StateError(
+            f"not in step yet: {', '.join(half)}", hint="wait for them: londiste wait-sync"
+        )
+    if not chosen:
+        raise StateError("no table is replicated here", hint="londiste add-table --all")
+
+
+def require_one_source(conn: Connection, queue: str, chosen: Sequence[ReplicatedTable]) -> None:
+    """Refuses a table that other queues fill too: their rows would be differences."""
+    for table in chosen:
+        others = other_queues(conn, queue, table.name, table.dest)
+        if others:
+            raise StateError(
+                f"table {table.dest} is also filled from queue {', '.join(others)}",
+                detail="which rows come from which queue cannot be told; nothing was compared",
+                hint="compare the other tables by name, or say which rows: --where",
+            )

@@ -1,0 +1,155 @@
+"""Brings both sides of a comparison to one tick, without a lock on any table.
+
+The root's rows are read in a snapshot that is itself made a tick of the queue; the node is
+held when it has applied exactly this tick, and its rows are read in a snapshot of that moment:
+
+    root    lock_ticks ── snapshot S exported ── tick T with snapshot S ── commit
+    node                         hold at T ──┘          … worker reaches T ── snapshot exported
+                                                                            └─ hold released
+
+While ticks are locked nobody else can tick the queue (a few milliseconds); writers never wait.
+The hold is stored before T can be seen, so the worker cannot run past it unnoticed; if a worker
+that joins ticks does, the alignment starts again with a new tick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.db.connection import Connection, connect, place
+from londiste.errors import StateError, TransientError, from_database
+from londiste.pgq import queues
+
+log = logging.getLogger(__name__)
+
+#: A killed process stops the worker for so long at most; who waits for the tick renews it.
+_HOLD_SECONDS = 15
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """Two transactions that are kept open, each seeing its side at the same tick."""
+
+    tick_id: int
+    root_dsn: str
+    root_snapshot: str
+    node_dsn: str
+    node_snapshot: str
+
+
+@contextlib.contextmanager
+def aligned(
+    queue: str,
+    consumer: str,
+    root_dsn: str,
+    node_dsn: str,
+    *,
+    timeout: float,
+    progress: Callable[[str], None],
+    hold: bool = False,
+) -> Iterator[Aligned]:
+    """Both sides at one tick for the length of the with block.
+
+    consumer -- the node's worker.
+    timeout -- seconds to wait for the worker to reach the tick.
+    hold -- the worker stays at the tick until the block ends, some seconds at most.
+    Raises StateError when the worker does not get there in time, and says why if it is known.
+    """
+    with contextlib.ExitStack() as stack:
+        root = stack.enter_context(_session(root_dsn))
+        reader = stack.enter_context(_session(root_dsn))
+        node = stack.enter_context(_session(node_dsn))
+        hold_on = stack.enter_context(_session(node_dsn)) if hold else node
+        for _ in range(_ATTEMPTS):
+            stack.callback(_release, node_dsn, queue, consumer)
+            root_snapshot, tick = _tick_with_snapshot(root, reader, node, queue, consumer)
+            progress(f"waiting for tick {tick}")
+            node_snapshot = _node_at(node, queue, consumer, tick, timeout)
+            if hold and node_snapshot is not None:
+                nodes.set_consumer_hold(hold_on, queue, consumer, tick, _HOLD_SECONDS, _holder())
+            else:
+                _release(node_dsn, queue, consumer)
+            if node_snapshot is not None:
+                yield Aligned(tick, root_dsn, root_snapshot, node_dsn, node_snapshot)
+                return
+            log.info("the worker went past tick %d, trying again with a new one", tick)
+            reader.rollback()
+        raise StateError(
+            f"the worker of queue {queue} does not stop at a tick",
+            detail=f"it went past {_ATTEMPTS} ticks that were asked for",
+            hint="run its worker in the version of this program, or unset pgq_batch_collect_*",
+        )
+
+
+def _session(dsn: str) -> contextlib.closing[Connection]:
+    return contextlib.closing(connect(dsn, name="londiste compare", autocommit=True))
+
+
+def _holder() -> str:
+    """Two comparisons at a time are told apart, and the reader of the table sees who it is."""
+    return f"compare pid {os.getpid()} on {socket.gethostname()}"
+
+
+def _release(dsn: str, queue: str, consumer: str) -> None:
+    """Lets the worker go on whatever happened here; the hold also ends by itself."""
+    with contextlib.suppress(TransientError), _session(dsn) as conn:
+        nodes.clear_consumer_hold(conn, queue, consumer, _holder())
+
+
+def _tick_with_snapshot(
+    root: Connection, reader: Connection, node: Connection, queue: str, consumer: str
+) -> tuple[str, int]:
+    try:
+        with root.transaction():
+            queues.lock_ticks(root, queue)
+            exported, seen = _export(reader)
+            tick = queues.tick_at_snapshot(root, queue, seen)
+            # Committed before the tick is: the worker cannot see the tick without the hold.
+            nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, _holder())
+    except psycopg.Error as error:
+        raise from_database(error, where=place(root.info.dsn)) from error
+    return exported, tick
+
+
+def _export(conn: Connection) -> tuple[str, str]:
+    """Opens a REPEATABLE READ transaction and exports its snapshot; (name, txid snapshot)."""
+    conn.execute("begin isolation level repeatable read, read only")
+    row = conn.execute("select pg_export_snapshot(), txid_current_snapshot()::text").fetchone()
+    assert row is not None
+    return str(row[0]), str(row[1])
+
+
+def _node_at(node: Connection, queue: str, consumer: str, tick: int, timeout: float) -> str | None:
+    """The node's snapshot at exactly this tick; None when the worker went past it."""
+    deadline = time.monotonic() + timeout
+    renew = time.monotonic() + _HOLD_SECONDS / 3
+    while True:
+        exported, _ = _export(node)
+        state = nodes.get_consumer_state(node, queue, consumer)
+        if state.completed_tick == tick:
+            return exported
+        node.execute("rollback")
+        if state.completed_tick > tick:
+            return None
+        if time.monotonic() > deadline:
+            raise StateError(
+                f"worker {consumer} of queue {queue} did not reach tick {tick} in {timeout:g} s",
+                detail=state.cur_error
+                or f"it stands at tick {state.completed_tick}"
+                + (" and is paused" if state.paused else ""),
+                hint="start it: londiste -c FILE worker, or look at: londiste -c FILE status",
+            )
+        if time.monotonic() > renew:
+            renew += _HOLD_SECONDS / 3
+            nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, _holder())
+        time.sleep(0.02)

@@ -1,0 +1,77 @@
+"""The rows of some keys, whole, on both sides at one tick: whether suspects are differences."""
+
+# ruff: noqa: S608 - every name passes through quote(), every value through literal(), every type comes
+# from format_type(), conditions are those of the user or made in pieces.py.
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from londiste.compare import transformed_rows
+from londiste.compare.column_pairing import Pairing
+from londiste.compare.diff import Difference, Row, differences
+from londiste.compare.row_diff import Suspect
+from londiste.compare.row_text import fields, lines, source
+from londiste.db.connection import Connection, place
+from londiste.db.ddl import literal
+from londiste.db.names import quote
+from londiste.engine.tasks import key_hash
+
+#: Keys of one statement.
+_KEYS = 2_000
+
+
+def look(
+    root: Connection, node: Connection, table: Pairing, suspects: Sequence[Suspect]
+) -> list[Difference]:
+    """What is not the same in the rows of these keys, in the transactions of the two sessions.
+
+    The row filter of the table holds, a condition of the command does not: a row that is inside of
+    it on one side and outside on the other is one row that differs, not one too many.
+    """
+    there = transformed_rows.changed(node, table, list(fetch(root, table, suspects, root=True)))
+    here = list(fetch(node, table, suspects, root=False))
+    return differences(there, here, [table.columns.index(name) for name in table.key])
+
+
+def fetch(
+    conn: Connection, table: Pairing, suspects: Sequence[Suspect], *, root: bool
+) -> Iterator[Row]:
+    """The rows of a side that have one of the keys, values in the order of the table's columns."""
+    wanted = {suspect.values for suspect in suspects}
+    columns = table.root if root else table.node
+    where = f"({table.wanted}) and " if root and table.wanted else ""
+    places = [table.columns.index(name) for name in table.found_by]
+    for condition in _conditions(table, suspects, root=root):
+        statement = (
+            f"copy (select {', '.join(columns)} {source(table, root=root)}"
+            f" where {where}{condition}) to stdout"
+        )
+        for line in lines(conn, place(conn.info.dsn), statement):
+            row = fields(line)
+            # Equal by the type is not yet the same key: 1.0 and 1.00, or texts of some collations.
+            if tuple(row[n] for n in places) in wanted:
+                yield row
+
+
+def _conditions(table: Pairing, suspects: Sequence[Suspect], *, root: bool) -> Iterator[str]:
+    """Conditions that find every row of the keys, and each row once."""
+    by_index = bool(table.key) and (table.ordered or table.same_key_types)
+    found = [s for s in suspects if by_index and None not in s.values]
+    known = set(found)
+    rest = [s for s in suspects if s not in known]
+    for start in range(0, len(found), _KEYS):
+        some = found[start : start + _KEYS]
+        arrays = ", ".join(
+            f"array[{', '.join(literal(str(s.values[n])) for s in some)}]::text[]"
+            for n in range(len(table.key))
+        )
+        names = [f"k{n}" for n in range(len(table.key))]
+        keys = ", ".join(
+            f"{name}::{kind}" for name, kind in zip(names, table.key_types, strict=True)
+        )
+        columns = ", ".join(map(quote, table.key))
+        yield f"({columns}) in (select {keys} from unnest({arrays}) as s({', '.join(names)}))"
+    if rest:
+        key = key_hash(table.expressions(table.found_by, root=root))
+        yield f"{key} in ({', '.join(str(s.hash) for s in rest)})"

@@ -1,0 +1,272 @@
+"""A repair as a file that people can read: one statement per row, and what it was made for.
+
+Every statement is on one line.  The line above it says in JSON what the row is on both sides; by
+that ``londiste repair --apply`` looks at the row again before it touches it.  Statements name the
+row as it was compared, so that one that has changed is not found.  Whatever names and values are,
+a line begins with ``--`` or is one statement: line breaks are escaped in both.
+"""
+
+# ruff: noqa: S608 - every name passes through quote(), every value through literal(), every type comes
+# from format_type(), conditions are those of the user or made in pieces.py.
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from londiste.compare.column_pairing import Pairing
+from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Difference, Row
+from londiste.db.connection import TEXT_SETTINGS
+from londiste.db.ddl import LINE_BREAKS, line_literal, line_name, literal
+from londiste.errors import BadOption
+
+VERSION = "-- londiste repair plan 1"
+_ROW = "-- row "
+_END = "commit;"
+#: What is deleted makes place for what is inserted: no unique value stands in the way.
+_ORDER = {"delete": 0, "update": 1, "insert": 2}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the table here asks of statements.
+
+    unique -- columns of other unique indexes, and identities that are always generated: a row in
+        which one of them differs is deleted and inserted.
+    """
+
+    unique: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Change:
+    """One statement of a plan, and the difference that it is for.
+
+    line -- number of its line in the file that it was read from; 0: it was read from none.
+    """
+
+    table: str
+    difference: Difference
+    statement: str
+    line: int = field(default=0, compare=False)
+
+    @property
+    def verb(self) -> str:
+        """delete, update or insert."""
+        return self.statement.split(" ", 1)[0]
+
+
+def changes(table: Pairing, differences: Iterable[Difference], rules: Rules) -> list[Change]:
+    """The statements that make the rows here those of the root, in the order to run them."""
+    found = [
+        Change(table.name, difference, statement)
+        for difference in differences
+        for statement in _statements(table, difference, rules)
+    ]
+    return in_order(found)
+
+
+def verify(table: Pairing, plan: Sequence[Change], rules: Rules, where: str) -> None:
+    """Whether the statements of a file are those that its rows come to, with none left out.
+
+    plan -- the changes of this table; where -- the file.
+
+    Raises BadOption, which names the line.  What a row is on both sides is not looked at here:
+    a row that is not what its note says is left alone later.
+    """
+    hint = (
+        "values cannot be edited: take the row out, with every statement that has the same"
+        f" -- row line, or make the plan again: londiste repair {table.name} --plan FILE"
+    )
+    given = Counter((change.difference, change.statement) for change in plan)
+    for change in plan:
+        try:
+            wanted = list(_statements(table, change.difference, rules))
+        except (IndexError, ValueError):
+            # As many values as the table has columns now, or it is another row.
+            wanted = []
+        if change.statement not in wanted:
+            raise BadOption(
+                f"{where}, line {change.line}: not the statement that its row comes to",
+                detail="the line was edited, or the table is another since; nothing was written."
+                + (f" It would be: {' '.join(wanted)[:300]}" if wanted else ""),
+                hint=hint,
+            )
+        # A row that is deleted and inserted has two: one of them alone would be another change.
+        if len({given[change.difference, statement] for statement in wanted}) > 1:
+            raise BadOption(
+                f"{where}, line {change.line}: the row has {len(wanted)} statements, and not all"
+                " are in the file",
+                detail="it is deleted and inserted again; nothing was written",
+                hint=hint,
+            )
+
+
+def in_order(found: Sequence[Change]) -> list[Change]:
+    """Deletes, then updates, then inserts."""
+    return sorted(found, key=lambda change: _ORDER.get(change.verb, 1))
+
+
+def _statements(table: Pairing, difference: Difference, rules: Rules) -> Iterator[str]:
+    there, here = difference.there, difference.here
+    if difference.kind == DIFFERS and there is not None and here is not None:
+        names = [table.columns[n] for n in difference.changed()]
+        whole = rules.unique & set(names) and not table.only_here
+        if whole:
+            yield _delete(table, here)
+            yield _insert(table, there)
+        else:
+            sets = ", ".join(
+                f"{line_name(name)} = {_value(table, table.columns.index(name), there)}"
+                for name in names
+            )
+            yield f"update {_place(table)} set {sets} where {_one(table, here)};"
+    elif here is not None:
+        yield _delete(table, here)
+    elif there is not None:
+        yield _insert(table, there)
+
+
+def _place(table: Pairing) -> str:
+    name = f"{line_name(table.pair.dest.schema)}.{line_name(table.pair.dest.name)}"
+    return name if table.node_children else f"only {name}"
+
+
+def _delete(table: Pairing, row: Row) -> str:
+    return f"delete from {_place(table)} where {_one(table, row)};"
+
+
+def _insert(table: Pairing, row: Row) -> str:
+    columns = ", ".join(map(line_name, table.columns))
+    values = ", ".join(_value(table, n, row) for n in range(len(row)))
+    name = _place(table).removeprefix("only ")
+    return f"insert into {name} ({columns}) overriding system value values ({values});"
+
+
+def _one(table: Pairing, row: Row) -> str:
+    """A condition that finds the row if it is as it was compared, and one of several like it."""
+    image = ", ".join(map(line_name, table.columns))
+    values = ", ".join(_value(table, n, row) for n in range(len(row)))
+    parts = [
+        f"{line_name(name)} = {_value(table, table.columns.index(name), row)}"
+        for name in table.key
+        if row[table.columns.index(name)] is not None
+    ]
+    same = " and ".join([*parts, f"row({image})::text = row({values})::text"])
+    if table.unique_here:
+        return same
+    if table.node_children:
+        one = f"select tableoid, ctid from {_place(table)} where {same} limit 1"
+        return f"(tableoid, ctid) in ({one})"
+    return f"ctid = (select ctid from {_place(table)} where {same} limit 1)"
+
+
+def _value(table: Pairing, number: int, row: Row) -> str:
+    value = row[number]
+    return f"{'null' if value is None else line_literal(value)}::{_one_line(table.types[number])}"
+
+
+def _one_line(type_name: str) -> str:
+    """A type's name; the quoted parts of it may have line breaks."""
+    if not LINE_BREAKS.search(type_name):
+        return type_name
+    parts = re.split(r'("(?:[^"]|"")*")', type_name)
+    return "".join(line_name(p[1:-1].replace('""', '"')) if p.startswith('"') else p for p in parts)
+
+
+def text(found: Sequence[Change], *, queue: str, node: str, tick: int, made: str) -> str:
+    """The file."""
+    facts = {"queue": queue, "node": node, "tick": tick, "made": made}
+    lines = [
+        VERSION,
+        f"-- plan {json.dumps(facts)}",
+        "--",
+        "-- Makes the rows below those of the root. Read it, take out rows that are to stay as",
+        "-- they are (the line that begins with -- row, and the statement below it; a row that is",
+        "-- deleted and inserted has two of each), and apply it. An edited statement is refused:",
+        "--     londiste -c FILE repair --apply --plan THIS-FILE",
+        "-- That looks at every row again at a common tick, leaves those alone that have changed",
+        "-- on either side since, and does the rest in one transaction. psql would do it too, but",
+        "-- looks at this side only.",
+        "",
+        *_begin(),
+        "",
+    ]
+    for change in found:
+        lines += [f"{_ROW}{json.dumps(_note(change))}", change.statement, ""]
+    return "\n".join([*lines, _END, ""])
+
+
+def _begin() -> list[str]:
+    return [
+        "begin;",
+        *(f"set local {name} = {literal(value)};" for name, value in sorted(_settings().items())),
+        "set local session_replication_role = replica;",
+        "set constraints all deferred;",
+    ]
+
+
+def _settings() -> dict[str, str]:
+    kept = {k: v for k, v in TEXT_SETTINGS.items() if k not in {"client_encoding", "row_security"}}
+    return {**kept, "search_path": "pg_catalog"}
+
+
+def _note(change: Change) -> dict[str, Any]:
+    difference = change.difference
+    return {
+        "table": change.table,
+        "kind": difference.kind,
+        "key": difference.key,
+        "root": difference.there,
+        "here": difference.here,
+    }
+
+
+def parse(content: str, where: str) -> tuple[str, list[Change]]:
+    """(queue, changes) of a file.  Raises BadOption, which names the line, for what is no plan."""
+
+    def wrong(number: int, what: str) -> BadOption:
+        return BadOption(
+            f"{where}, line {number}: {what}",
+            hint="take out whole rows only, or make the plan again: londiste repair TABLE --plan",
+        )
+
+    lines = content.split("\n")
+    if lines[0] != VERSION:
+        raise wrong(1, "not a repair plan of this program")
+    queue, note, found = "", None, []
+    frame = {"", *_begin(), _END}
+    ended = False
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            if line.startswith("-- plan "):
+                queue = str(json.loads(line.removeprefix("-- plan "))["queue"])
+            elif line.startswith(_ROW):
+                if note is not None:
+                    raise wrong(number, "a row without a statement before it")
+                note = json.loads(line.removeprefix(_ROW))
+            elif line and not line.startswith("--") and note is not None:
+                found.append(_change(note, line, number))
+                note = None
+            elif line not in frame and not line.startswith("--"):
+                raise wrong(number, "a statement without the line that says which row it is for")
+            ended = ended or line == _END
+        except (ValueError, KeyError, TypeError) as error:
+            raise wrong(number, f"not as it was written: {error}") from None
+    if note is not None or not queue or not ended:
+        raise wrong(len(lines), "the end is missing")
+    return queue, found
+
+
+def _change(note: Any, line: str, number: int) -> Change:
+    kind = str(note["kind"])
+    if kind not in {MISSING, EXTRA, DIFFERS}:
+        raise ValueError(f"kind {kind}")
+    there, here = (None if note[s] is None else tuple(note[s]) for s in ("root", "here"))
+    return Change(
+        str(note["table"]), Difference(kind, tuple(note["key"]), there, here), line, number
+    )

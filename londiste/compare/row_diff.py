@@ -1,0 +1,155 @@
+"""From a piece that differs to the keys of its rows that do: the task that looks at both sides.
+
+Both servers send the keys and the hashes of the piece's rows, in passes of so many rows that they
+have place in memory, and what is not the same is a suspect.  Suspects are looked at again, at a
+later tick, before anybody hears of them (``rows.py``).
+"""
+
+# ruff: noqa: S608 - every name passes through quote(), every value through literal(), every type comes
+# from format_type(), conditions are those of the user or made in pieces.py.
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from londiste.compare import transformed_rows
+from londiste.compare.checksum import Piece
+from londiste.compare.column_pairing import Pairing
+from londiste.compare.diff import Row, suspects
+from londiste.compare.pause_at_tick import Aligned
+from londiste.compare.row_text import fields, lines, source
+from londiste.db import catalog
+from londiste.db.connection import Connection
+from londiste.engine.tasks import SEEDS, key_hash, row_text, snapshot_session
+
+#: Rows of a side that are in memory at a time.
+PASS_ROWS = 400_000
+#: Rows with masked columns, which come whole.
+MASKED_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Drill:
+    """What one task looks through.
+
+    at -- the snapshots of both sides.
+    among -- buckets of the piece; none: all rows of it.
+    rows -- about so many they are, on the side that has more.
+    limit -- suspects that are wanted at most.
+    """
+
+    at: Aligned
+    piece: Piece
+    among: tuple[int, ...]
+    rows: int
+    limit: int
+
+    def __str__(self) -> str:
+        return f"rows of {self.piece.table.name} that differ"
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A key whose rows differed.
+
+    values -- of the key's columns, as texts.
+    hash -- of its text, by which a row is found where no index helps.
+    """
+
+    values: Row
+    hash: int
+
+
+@dataclass(frozen=True)
+class Drilled:
+    """What a task found.
+
+    more -- it stopped at the limit.
+    moved -- it found nothing out: DDL took the rows away.
+    """
+
+    table: str
+    suspects: tuple[Suspect, ...]
+    more: bool = False
+    moved: bool = False
+
+
+def drill(task: Drill) -> Drilled:
+    """Reads the keys and hashes of both sides.  Opens its own sessions; may run twice."""
+    at, name = task.at, f"londiste compare {task.piece.table.name}"
+    with snapshot_session(at.root_dsn, at.root_snapshot, name) as root:
+        with snapshot_session(at.node_dsn, at.node_snapshot, name) as node:
+            return drill_between(root, node, task)
+
+
+def drill_between(root: Connection, node: Connection, task: Drill) -> Drilled:
+    """What ``drill`` finds in the transactions of two sessions."""
+    table = task.piece.table
+    found: list[Suspect] = []
+    more = False
+    for condition in _passes(task):
+        if table.masked:
+            sides = transformed_rows.sides(root, node, table, condition)
+        else:
+            sides = (
+                _digests(root, task.at.root_dsn, table, condition, root=True),
+                _digests(node, task.at.node_dsn, table, condition, root=False),
+            )
+        keys = suspects(*sides)
+        room = task.limit - len(found)
+        found += [_suspect(line) for line in keys[:room]]
+        if len(keys) > room:
+            more = True
+            break
+    moved = catalog.moved(root, table.pair.table) or catalog.moved(node, table.pair.dest)
+    return Drilled(table.name, tuple(found), more, moved)
+
+
+def _passes(task: Drill) -> Iterator[tuple[str, str]]:
+    """Conditions on each side that share the rows of the task out."""
+    most = MASKED_ROWS if task.piece.table.masked else PASS_ROWS
+    count = -(-task.rows // most) or 1
+    for number in range(count):
+        both = []
+        for root in (True, False):
+            key = key_hash(task.piece.table.expressions(task.piece.table.found_by, root=root))
+            where = task.piece.table.root_where if root else task.piece.table.node_where
+            parts = [part for part in (task.piece.condition, where) if part]
+            if task.among:
+                buckets = ", ".join(map(str, task.among))
+                parts.append(f"({key} & {task.piece.buckets - 1}) in ({buckets})")
+            if count > 1:
+                # Other bits than those that make the buckets.
+                parts.append(f"(({key} >> 20) & 1048575) % {count} = {number}")
+            both.append(" and ".join(f"({part})" for part in parts))
+        yield both[0], both[1]
+
+
+def _digests(
+    conn: Connection, dsn: str, table: Pairing, condition: tuple[str, str], *, root: bool
+) -> dict[bytes, list[bytes]]:
+    """The hashes of the rows of each key of a side; keys as their fields in COPY's text format."""
+    key = table.expressions(table.found_by, root=root)
+    columns = table.root if root else table.node
+    inner = (
+        f"select {', '.join(f'{part} as k{n}' for n, part in enumerate(key))},"
+        f" {key_hash(key)} as h, {row_text(columns)} as r {source(table, root=root)}"
+    )
+    where = condition[0] if root else condition[1]
+    statement = (
+        f"copy (select {', '.join(f'k{n}' for n in range(len(key)))}, h,"
+        f" hashtextextended(r, {SEEDS[0]}), hashtextextended(r, {SEEDS[1]})"
+        f" from ({inner}{f' where {where}' if where else ''} offset 0) s) to stdout"
+    )
+    found: dict[bytes, list[bytes]] = {}
+    for line in lines(conn, dsn, statement):
+        which, one, two = line.rsplit(b"\t", 2)
+        found.setdefault(which, []).append(one + b"\t" + two)
+    return found
+
+
+def _suspect(line: bytes) -> Suspect:
+    *values, hashed = fields(line)
+    assert hashed is not None
+    return Suspect(tuple(values), int(hashed))

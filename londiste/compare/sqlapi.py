@@ -1,0 +1,115 @@
+"""What a node remembers of comparisons: ranges and results.  One function per SQL function."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from londiste.compare.column_pairing import Pairing
+from londiste.db import call
+from londiste.db.connection import Connection
+
+COMPARE, AUDIT = "compare", "audit"
+
+
+@dataclass(frozen=True)
+class Range:
+    """A range of a table; ``checked_at`` None: not compared yet.
+
+    rows -- of the root.
+    differs, findings -- rows that differed and, of the first of them, kind and key.
+    """
+
+    table_name: str
+    number: int
+    signature: str
+    condition: str
+    buckets: int
+    begun_at: datetime
+    checked_tick: int | None
+    checked_at: datetime | None
+    rows: int | None
+    differs: int | None
+    findings: list[dict[str, Any]] | None
+
+
+def signature(table: Pairing) -> str:
+    """A text that changes when something else is compared."""
+    parts = [
+        str(table.pair.dest),
+        *table.root,
+        *table.node,
+        *table.types,
+        "key",
+        *table.key,
+        table.root_where,
+        table.node_where,
+        *sorted(table.masked),
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+
+def compare_begin(
+    conn: Connection, queue: str, job: str, table: Pairing, cut: Sequence[tuple[str, int]]
+) -> None:
+    """Remembers that these ranges, (condition, buckets), are to be compared."""
+    call.value(
+        conn,
+        "londiste.compare_begin",
+        queue,
+        job,
+        table.name,
+        signature(table),
+        [condition for condition, _ in cut],
+        [buckets for _, buckets in cut],
+    )
+
+
+def compare_done(
+    conn: Connection,
+    queue: str,
+    job: str,
+    table: str,
+    number: int,
+    *,
+    tick: int,
+    rows: int,
+    differs: int,
+    findings: Sequence[dict[str, Any]] = (),
+) -> bool:
+    """Remembers a range's result; False when the table was cut anew meanwhile."""
+    return bool(
+        call.value(
+            conn,
+            "londiste.compare_done",
+            queue,
+            job,
+            table,
+            number,
+            tick,
+            rows,
+            differs,
+            Jsonb(list(findings)) if findings else None,
+        )
+    )
+
+
+def compare_ranges(conn: Connection, queue: str, job: str) -> list[Range]:
+    """All ranges of a job, by table and number."""
+    return call.records(conn, Range, "londiste.compare_ranges", queue, job)
+
+
+def compare_forget(conn: Connection, queue: str, job: str, table: str | None = None) -> int:
+    """Forgets a table's ranges, None: those of all tables."""
+    return int(call.value(conn, "londiste.compare_forget", queue, job, table))
+
+
+def repair_lock(conn: Connection, queue: str, consumer: str) -> int:
+    """The worker's tick, where it stays until the transaction ends.  Raises UnknownConsumer."""
+    return int(call.value(conn, "londiste.repair_lock", queue, consumer))

@@ -1,0 +1,470 @@
+"""Source, progress and sessions out of a consumer's settings, and what is done with them once.
+
+Registration and position are the only things here that change anything.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from londiste.consumer import filters, source
+from londiste.consumer.delivery import Delivery
+from londiste.consumer.event_loop import Policy
+from londiste.consumer.progress import (
+    POSITION_HINT,
+    BatchProgress,
+    FileProgress,
+    Progress,
+    TickProgress,
+)
+from londiste.consumer.runner import BatchFunction, Effects, Runner
+from londiste.consumer.source import CoopSource, QueueSource, Wish
+from londiste.consumer.statistics import Statistics
+from londiste.db.connection import Connection, place, session
+from londiste.db.queries import query
+from londiste.errors import BadOption, PositionLost, StateError, from_database
+from londiste.pgq import pause as pausing
+from londiste.pgq import position_check, queues
+from londiste.pgq.consumer_kinds import Kind, note_consumer_kind
+from londiste.pgq.ext import KnownSource
+from londiste.pgq.position_check import Known
+from londiste.settings import ConsumerSettings
+
+if TYPE_CHECKING:
+    from londiste.consumer.consumer import Consumer
+
+log = logging.getLogger(__name__)
+
+#: Seconds between looks whether somebody has paused the consumer.
+PAUSE_PERIOD = 1.0
+
+
+class Parts:
+    """The pieces of one consumer.  Raises BadOption when settings and contract do not fit."""
+
+    def __init__(
+        self, kind: type[Consumer], settings: ConsumerSettings, stopping: Callable[[], bool]
+    ) -> None:
+        self.kind = kind
+        self.settings = settings
+        self.delivery = kind.delivery
+        self.stopping = stopping
+        self.effects_dsn = settings.target_db or settings.db
+        self._paused = False
+        self._ask_again = 0.0
+        _check(kind, settings)
+
+    # -- for the loop ----------------------------------------------------------------------
+
+    def runner(self, function: BatchFunction) -> Runner:
+        """A loop body with sessions of its own."""
+        settings = self.settings
+        return Runner(
+            source=self.source(),
+            effects=Effects(self.effects_dsn, settings.consumer, settings.lock_timeout),
+            delivery=self.delivery,
+            function=function,
+            policy=Policy(settings.max_attempts, settings.retry_seconds),
+            statistics=Statistics(settings.stats_period, settings.keepalive_stats),
+            progress=self.progress() if self.delivery in _KEEPING else None,
+            key=(settings.consumer, settings.subconsumer_name),
+            stopping=self.stopping,
+        )
+
+    def source(self, **options: bool) -> QueueSource:
+        """Where batches come from.  Connects to read the intervals of the settings, if any."""
+        settings = self.settings
+        wish = Wish(
+            where=filters.condition(
+                types=settings.event_types,
+                tables=settings.table_filter,
+                where=self.kind.where,
+                setting=settings.consumer_filter,
+            ),
+            fetch=settings.pgq_lazy_fetch,
+            min_lag=self._interval("pgq_keep_lag", settings.pgq_keep_lag),
+            min_count=settings.pgq_batch_collect_events,
+            min_interval=self._interval(
+                "pgq_batch_collect_interval", settings.pgq_batch_collect_interval
+            ),
+        )
+        options = {"alone": self.kind.alone, "notify": settings.notify, **options}
+        if settings.subconsumer_name:
+            return CoopSource(
+                self.queue_dsn(),
+                settings.queue_name,
+                settings.consumer,
+                settings.subconsumer_name,
+                wish,
+                dead_interval=self._interval("subconsumer_timeout", settings.subconsumer_timeout),
+                lock_timeout=settings.lock_timeout,
+                own_names=self.delivery is Delivery.EXACTLY_ONCE_HERE,
+                **options,
+            )
+        return QueueSource(
+            self.queue_dsn(),
+            settings.queue_name,
+            settings.consumer,
+            wish,
+            lock_timeout=settings.lock_timeout,
+            own_names=self.delivery is Delivery.EXACTLY_ONCE_HERE,
+            **options,
+        )
+
+    def queue_dsn(self) -> str:
+        """Where the queue is."""
+        return self.settings.db
+
+    def begin(self, on: QueueSource) -> None:
+        """Connects, and says at once what would keep the loop from working."""
+        conn = on.conn
+        tick = source.position(conn, on.queue, on.consumer, on.dsn)
+        if self.kind.listed_as is not Kind.CONSUMER:
+            note_consumer_kind(conn, on.queue, on.consumer, self.kind.listed_as)
+        if self.delivery in _POSITIONED:
+            with self._stored() as stored:
+                self._prove(on, stored)
+        if self.delivery is Delivery.LOCAL_FILE:
+            self._follow_file(on, tick)
+
+    def paused(self, on: QueueSource) -> bool:
+        """Whether somebody has paused the consumer; asks the database once in a second."""
+        now = time.monotonic()
+        if now < self._ask_again:
+            return self._paused
+        self._ask_again = now + min(PAUSE_PERIOD, self.settings.loop_delay)
+        pause = self.asked_to_pause(on)
+        if pause is not None and not self._paused:
+            log.warning("paused%s", pause)
+        elif self._paused and pause is None:
+            log.info("goes on after a pause")
+        self._paused = pause is not None
+        return self._paused
+
+    def asked_to_pause(self, on: QueueSource) -> str | None:
+        """Since when and why it is to pause; None when it is not."""
+        found = pausing.get_paused_consumers(on.conn, on.queue, on.consumer)
+        if not found:
+            return None
+        reason = f": {found[0].reason}" if found[0].reason else ""
+        return f" since {found[0].since:%F %T%z}{reason}"
+
+    # -- registration and position ---------------------------------------------------------
+
+    def register(self, tick: int | None, like: str | None) -> bool:
+        """``Consumer.register``."""
+        if tick is not None and like is not None:
+            raise BadOption("a tick and another consumer", hint="give one of them")
+        on = self.source()
+        if like is not None:
+            with session(on.dsn, name="londiste consumer", autocommit=True) as conn:
+                tick = source.position(conn, on.queue, like, on.dsn)
+        new = on.register(tick)
+        if self.delivery in _POSITIONED:
+            with self._stored() as stored:
+                if new or stored.tick() is None:
+                    self._set(on, stored)
+        return new
+
+    def unregister(self) -> bool:
+        """``Consumer.unregister``."""
+        there = self.source().unregister()
+        if self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE:
+            with self._stored() as stored:
+                stored.forget()
+        elif self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH:
+            with session(self.effects_dsn, name="londiste consumer", autocommit=True) as conn:
+                BatchProgress(lambda: conn, self.settings.consumer).forget()
+        elif self.delivery is Delivery.LOCAL_FILE:
+            self._file().forget()
+        return there
+
+    def pause(self, reason: str | None) -> bool:
+        """``Consumer.pause``."""
+        settings = self.settings
+        with session(settings.db, name="londiste consumer", autocommit=True) as conn:
+            return pausing.pause_consumer(conn, settings.queue_name, settings.consumer, reason)
+
+    def resume(self) -> bool:
+        """``Consumer.resume``."""
+        settings = self.settings
+        with session(settings.db, name="londiste consumer", autocommit=True) as conn:
+            return pausing.resume_consumer(conn, settings.queue_name, settings.consumer)
+
+    def rewind(self) -> int:
+        """``Consumer.rewind``."""
+        with self._stored() as stored:
+            tick = stored.tick()
+        if tick is None:
+            raise PositionLost(
+                f"consumer {self.settings.consumer} has no stored position",
+                detail=f"in {self._stored_place()}",
+                hint="accept the position of the queue: --reset",
+            )
+        on = self.source()
+        self._compare(on, tick)
+        on.register(tick)
+        if self.delivery in _POSITIONED:
+            with self._stored() as stored:
+                self._prove(on, stored)
+        return tick
+
+    def _noted(self, on: QueueSource) -> tuple[Known | None, str]:
+        """By what the queue of the stored position is known again, and the place it is at now."""
+        if self.delivery not in _POSITIONED:
+            return None, on.queue
+        with self._stored() as stored:
+            return _known(stored.known()), on.queue
+
+    def _compare(self, on: QueueSource, tick: int) -> None:
+        """Raises PositionLost when the tick of this number is another one in the queue."""
+        known, place_now = self._noted(on)
+        if known is None or known.tick != tick:
+            # Moved by hand, or by an earlier version: the number is all there is.
+            return
+        with on.administering() as conn:
+            facts = position_check.look(conn, on.queue, on.consumer, known, tick)
+        reason = position_check.rewind_obstacle(known, facts, place_now, tick)
+        if reason is not None:
+            raise PositionLost(
+                f"consumer {on.consumer} of queue {on.queue} cannot begin at tick {tick}",
+                detail=f"{reason}; events would be left out, nothing was changed",
+                hint="bring the data to where the queue is, then accept its position: --reset",
+            )
+
+    def reset(self) -> int:
+        """``Consumer.reset``."""
+        with self._stored() as stored:
+            return self._set(self.source(), stored)
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def progress(self) -> Callable[[Callable[[], Connection]], Progress]:
+        settings = self.settings
+
+        def make(db: Callable[[], Connection]) -> Progress:
+            if self.delivery is Delivery.LOCAL_FILE:
+                return self._file()
+            if self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE:
+                return TickProgress(db, settings.consumer)
+            return BatchProgress(db, settings.consumer, settings.subconsumer_name)
+
+        return make
+
+    def _set(self, on: QueueSource, stored: TickProgress | FileProgress) -> int:
+        """Stores the queue's position, and the queue it belongs to."""
+        tick = some(on.tick())
+        stored.set(tick)
+        if self.delivery in _POSITIONED:
+            self._prove(on, stored)
+        return tick
+
+    def _prove(self, on: QueueSource, stored: TickProgress | FileProgress) -> None:
+        """Makes sure that the stored position belongs to this queue, and notes how to know it.
+
+        Raises PositionLost when the queue was made anew or restored since.
+        """
+        tick = stored.tick()
+        if tick is None:
+            return
+        settings = self.settings
+        noted = stored.known()
+        known = _known(noted)
+        if noted is not None and noted.queue_name != on.queue:
+            raise PositionLost(
+                f"the position of consumer {on.consumer} in {self._stored_place()} is not one of"
+                f" queue {on.queue}",
+                detail=f"it belongs to queue {noted.queue_name}",
+                hint=POSITION_HINT,
+            )
+        with on.administering() as conn:
+            facts = position_check.look(conn, on.queue, on.consumer, known, tick)
+        if self.delivery is Delivery.LOCAL_FILE and known is not None:
+            # The queue follows the file, so a new registration is no reason to stop.
+            known = replace(known, registration=facts.registration or known.registration)
+        found = position_check.prove(
+            on.queue, on.consumer, on.queue, tick, known, facts, hint=POSITION_HINT
+        )
+        if found is not None and found != _known(noted):
+            stored.note(
+                KnownSource(
+                    settings.queue_name,
+                    found.generation,
+                    found.registration,
+                    found.tick,
+                    found.tick_time,
+                )
+            )
+
+    def _file(self) -> FileProgress:
+        settings = self.settings
+        return FileProgress(_path(settings), settings.queue_name, settings.consumer)
+
+    @contextmanager
+    def _stored(self) -> Iterator[TickProgress | FileProgress]:
+        """The stored position.  Raises StateError where there is none beside the queue's."""
+        if self.delivery is Delivery.LOCAL_FILE:
+            yield self._file()
+        elif self.delivery is Delivery.EXACTLY_ONCE_ELSEWHERE:
+            with session(
+                self.effects_dsn, name="londiste consumer", autocommit=True, synchronous=True
+            ) as conn:
+                yield TickProgress(lambda: conn, self.settings.consumer)
+        else:
+            raise StateError(
+                f"delivery {self.delivery.value!r} has no position beside the queue's",
+                hint="move the consumer on the queue: register(tick=…)",
+            )
+
+    def _stored_place(self) -> str:
+        if self.delivery is Delivery.LOCAL_FILE:
+            return str(_path(self.settings))
+        return place(self.effects_dsn)
+
+    def _follow_file(self, on: QueueSource, tick: int | None) -> None:
+        """Puts the queue where the file is, if it has that tick."""
+        stored = self._file().tick()
+        if stored is None or stored == tick:
+            return
+        (info,) = queues.get_consumer_info(on.conn, on.queue, on.consumer)
+        if info.next_tick == stored:
+            # The process died before it finished the batch: that is all that is missing.
+            return
+        try:
+            on.register(stored)
+        except StateError as error:
+            raise PositionLost(
+                f"{_path(self.settings)} is at tick {stored}, which queue {on.queue} has not",
+                detail=f"the queue has consumer {on.consumer} at tick {tick}; {error.message}",
+                hint="put back the file that belongs to this queue; or accept the queue's"
+                " position, leaving out or repeating what lies between: --reset",
+            ) from error
+        log.warning("moved to tick %d of the file; the queue had tick %s", stored, tick)
+
+    def _interval(self, key: str, text: str | None) -> timedelta | None:
+        if text is None or not text.strip():
+            return None
+        with session(self.settings.db, name="londiste consumer", autocommit=True) as conn:
+            try:
+                row = conn.execute(query("interval"), [text]).fetchone()
+            except psycopg.DataError as error:
+                raise BadOption(
+                    f"{key}: not an interval: {text}",
+                    hint="write it as PostgreSQL does: 30 seconds, 2 minutes",
+                ) from error
+            except psycopg.Error as error:
+                raise from_database(error, where=place(self.settings.db)) from error
+        assert row is not None
+        interval: timedelta = row[0]
+        return interval
+
+
+_POSITIONED = {Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.LOCAL_FILE}
+_KEEPING = {
+    *_POSITIONED,
+    Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
+    Delivery.CASCADE_NODE,
+}
+
+
+def _check(kind: type[Consumer], settings: ConsumerSettings) -> None:
+    """Raises BadOption for what cannot keep its promise."""
+    delivery = kind.delivery
+    if not settings.consumer:
+        raise BadOption(
+            f"{kind.__name__} has no consumer name",
+            hint='write name = "…" in the class, or set consumer_name',
+        )
+    if delivery is Delivery.LOCAL_FILE:
+        _path(settings)
+    if delivery is Delivery.EXACTLY_ONCE_HERE and settings.target_db:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} and target_db",
+            detail="effects are written in the queue's database",
+            hint="leave target_db out, or choose EXACTLY_ONCE_ELSEWHERE",
+        )
+    if delivery is Delivery.CASCADE_NODE and kind.parts_class is Parts:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} in a consumer without a node",
+            hint="make it a subclass of londiste.CascadedConsumer",
+        )
+    if settings.subconsumer_name and delivery in _KEEPING:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} and subconsumer_name",
+            detail="processes that share a consumer finish batches in any order, and take over"
+            " each other's: one position cannot say what is done",
+            hint="choose EXACTLY_ONCE_HERE, AT_LEAST_ONCE or ONCE_PER_EVENT, or leave"
+            " subconsumer_name out",
+        )
+    if delivery is Delivery.ONCE_PER_EVENT and settings.subconsumer_timeout:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} and subconsumer_timeout",
+            detail="a process that takes over a batch does not see which events are marked",
+            hint="leave subconsumer_timeout out: a process that starts again gets its batch again",
+        )
+    if not delivery.may_retry and settings.max_attempts is not None:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} and max_attempts",
+            detail="events cannot be delivered again under it",
+            hint="handle failures in the function, or choose another delivery contract",
+        )
+    for name in ("process_event", "process_batch", "startup", "shutdown", "reload"):
+        _require_plain(getattr(kind, name), kind)
+    own_batches = "process_batch" in {name for base in kind.__mro__[:-2] for name in vars(base)}
+    if delivery is Delivery.ONCE_PER_EVENT and own_batches:
+        raise BadOption(
+            f"{kind.__name__}: delivery {delivery.value!r} and process_batch",
+            detail="only single events can be marked",
+            hint="write process_event instead",
+        )
+
+
+def _require_plain(method: Callable[..., object], kind: type[Consumer]) -> None:
+    """Raises BadOption for a function that only promises to work: nobody would wait for it."""
+    function = getattr(kind, "function", method)
+    for one in (method, function):
+        if (
+            inspect.iscoroutinefunction(one)
+            or inspect.isgeneratorfunction(one)
+            or inspect.isasyncgenfunction(one)
+        ):
+            raise BadOption(
+                f"{kind.__name__}: {one.__name__} is `async` or a generator",
+                detail="calling it does nothing by itself, and the events would be finished",
+                hint="write it without `async` and `yield`; asyncio.run() runs a coroutine to its"
+                " end",
+            )
+
+
+def _path(settings: ConsumerSettings) -> Path:
+    if settings.local_tracking_file is None:
+        raise BadOption(
+            "delivery by local file needs a file",
+            hint="set local_tracking_file in the file (-c FILE), or with --set",
+        )
+    return settings.local_tracking_file.expanduser()
+
+
+def _known(noted: KnownSource | None) -> Known | None:
+    """What is noted, as it is compared; None when it was never compared."""
+    if noted is None or noted.generation is None or noted.registration is None:
+        return None
+    return Known(
+        noted.queue_name, noted.generation, noted.registration, noted.tick_id, noted.tick_time
+    )
+
+
+def some(tick: int | None) -> int:
+    if tick is None:
+        raise StateError("a process that shares a consumer has no position of its own")
+    return tick

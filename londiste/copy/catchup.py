@@ -1,0 +1,145 @@
+"""What happened to one table since its copy began, batch by batch, by a consumer of its own."""
+
+from __future__ import annotations
+
+import select
+import time
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.progress import NodeProgress
+from londiste.copy.sessions import Sides
+from londiste.copy.step_timings import Tally
+from londiste.daemon import logcontext
+from londiste.db.connection import usable
+from londiste.db.notify import Listener
+from londiste.db.snapshot import Snapshot
+from londiste.errors import LondisteError, UnknownConsumer
+from londiste.pgq import batches, queues
+from londiste.pgq.types import Batch
+from londiste.replication.apply.batch import BatchRunner
+from londiste.replication.apply.routing import Interest
+from londiste.replication.tablesync.handover import tick_snapshot
+from londiste.replication.tablesync.wait import TICK_SECONDS
+
+#: Events up to which ticks are taken together while a copy catches up.
+JOIN_EVENTS = 2000
+#: Seconds in which a branch gets a tick of a root whose ticker runs: one of a quiet queue, too.
+PASSED_ON_SECONDS = 120.0
+
+
+class Replay:
+    """The position of a table's copy in the stream, and the way forward.
+
+    tally -- counts batches and events.
+    """
+
+    def __init__(self, sides: Sides, tally: Tally) -> None:
+        self._sides = sides
+        self._tally = tally
+        node = sides.here
+        self._progress = NodeProgress(node, sides.queue, sides.consumer)
+        self._runner = BatchRunner(
+            node=nodes.get_worker_state(node, sides.queue).name,
+            queue=sides.queue,
+            source=sides.provider,
+            target=node,
+            progress=self._progress,
+        )
+        self._forced = False
+        self._asked = False
+        self._ticks: Listener | None = None
+        self._waits_since: float | None = None
+
+    def tick(self) -> int:
+        """The table has everything up to this tick."""
+        return self._progress.tick()
+
+    def next(self, interest: Interest, *, up_to: int | None = None) -> Batch | None:
+        """Applies one batch; None when none is there.
+
+        up_to -- nothing behind this tick is taken.
+        """
+        sides = self._sides
+        opened = batches.finish_and_next(
+            sides.provider,
+            sides.queue,
+            sides.consumer,
+            from_tick=self.tick(),
+            max_count=JOIN_EVENTS,
+            max_tick=up_to,
+        )
+        if opened is None:
+            return None
+        self._waits_since = None
+        batch = opened.batch
+        with logcontext.bound(batch=batch.id, tick=batch.tick_id):
+            stats = self._runner.run(batch, interest, query=opened.query)
+            batches.finish_batch(sides.provider, batch.id)
+        self._tally.add(stats.seconds, stats.events)
+        return batch
+
+    def seen(self) -> Snapshot:
+        """What the tick where the table stands has seen.  Raises UnknownConsumer if it is gone."""
+        tick = self.tick()
+        found = tick_snapshot(self._sides.provider, self._sides.queue, tick)
+        if found is None:
+            raise UnknownConsumer(
+                f"tick {tick} of queue {self._sides.queue} is gone from the provider",
+                hint=f"copy the table again: londiste resync {self._sides.resync_name}",
+            )
+        return found
+
+    def wait(self, seconds: float) -> None:
+        """Until the provider makes a tick, or for so long; the first time it only begins to listen.
+
+        Whoever calls it looks again, and waits again.  Raises NodeUnreachable.
+        """
+        self._waits_since = self._waits_since or time.monotonic()
+        if self._ticks is None:
+            self._ticks = Listener(self._sides.provider, [queues.TICK_CHANNEL])
+            return
+        poll = select.poll()
+        poll.register(self._ticks, select.POLLIN)
+        poll.poll(seconds * 1000)
+        self._ticks.drain()
+
+    def late(self) -> str | None:
+        """What is waited for in vain: a ticker that runs would have made it; None: nothing."""
+        since = self._waits_since
+        patience = TICK_SECONDS if self._asked else PASSED_ON_SECONDS
+        if since is None or time.monotonic() - since < patience:
+            return None
+        return (
+            f"waits for a tick of queue {self._sides.queue}: node {self._sides.source_node} has had"
+            f" none for more than {patience:g} s; hint: start the ticker of the root: londiste"
+            " ticker"
+        )
+
+    def close(self) -> None:
+        """Listens no more: the next table may let the session lie, and word would pile up in it."""
+        ticks, self._ticks = self._ticks, None
+        if ticks is None:
+            return
+        try:
+            if usable(ticks.conn):
+                ticks.close()
+        except LondisteError:
+            # What went wrong with it before is the error that counts.
+            ticks.conn.close()
+
+    def ask_for_tick(self) -> None:
+        """Once: only a tick made after the copy sees everything that was copied."""
+        if not self._forced:
+            self._asked = ask_for_tick(self._sides)
+            self._forced = True
+
+
+def ask_for_tick(sides: Sides) -> bool:
+    """Has a tick made soon, also of a queue without events; a branch waits for its provider's.
+
+    Whether one was asked for.
+    """
+    if not nodes.is_root_node(sides.provider, sides.queue):
+        return False
+    queues.force_tick(sides.provider, sides.queue)
+    return True

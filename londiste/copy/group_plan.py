@@ -1,0 +1,148 @@
+"""Which tables are copied together, and what the tasks of a group are given.
+
+Pure: what is known of the tables in, lists out.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from londiste.copy.columns import pair
+from londiste.copy.mode import RESUMABLE, SNAPSHOT, Facts, choose
+from londiste.db.bulk_catalog import Known
+from londiste.db.names import TableName
+from londiste.engine.spec import GroupSpec, Member
+from londiste.errors import LondisteError
+from londiste.handlers.base import ALL
+from londiste.replication.model import ReplicatedTable, copy_mode
+
+log = logging.getLogger(__name__)
+
+#: Tables of a group at most: what is shared is small then, and a kill costs seconds.
+MOST = 250
+#: A table larger than this part of a chunk has a copy of its own: taking its indexes off pays.
+SMALL = 1 / 8
+
+
+@dataclass(frozen=True)
+class Together:
+    """The decision.
+
+    together -- the tables of the group, and why each is copied in one snapshot.
+    alone -- those that are to be copied by themselves.
+    """
+
+    together: Mapping[TableName, str]
+    alone: frozenset[TableName]
+
+
+def may_join(table: ReplicatedTable) -> bool:
+    """Whether a table in in-copy can be copied with others, as far as its registration tells."""
+    return (
+        copy_mode(table) != RESUMABLE
+        and not table.dropped_ddl
+        and table.copy_role is None
+        and "copy_node" not in table.attrs
+        # A copy that begins again has to tell its rows from those that stay.
+        and "skip_truncate" not in table.attrs
+        and _wants_all(table)
+    )
+
+
+def _wants_all(table: ReplicatedTable) -> bool:
+    """No handler, row filter or list of columns has a part in the copy."""
+    try:
+        return table.wants == ALL
+    except LondisteError:
+        return False
+
+
+def plan(
+    candidates: Sequence[ReplicatedTable],
+    sizes: Mapping[TableName, int | None],
+    *,
+    chunk_bytes: int,
+    resumable_from: int,
+) -> Together:
+    """Who is copied together: small tables, as many as make up a chunk.
+
+    sizes -- bytes on the source by the name in the queue; no entry or None: not (wholly) there.
+    """
+    together: dict[TableName, str] = {}
+    alone = set()
+    room = chunk_bytes
+    for table in candidates:
+        size = sizes.get(table.name)
+        if not may_join(table) or size is None or size > chunk_bytes * SMALL:
+            alone.add(table.name)
+            continue
+        way = choose(Facts(str(table.name), copy_mode(table), size, resumable_from))
+        if way.mode != SNAPSHOT or size >= resumable_from:
+            alone.add(table.name)
+        elif size <= room and len(together) < MOST:
+            together[table.name] = way.reason
+            room -= size
+    if len(together) == 1:
+        alone |= together.keys()
+        together = {}
+    return Together(together, frozenset(alone))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A table of a group, known on both sides."""
+
+    table: ReplicatedTable
+    source: Known
+    target: Known
+    pairs: tuple[tuple[str, str], ...]
+    binary: bool
+
+    @classmethod
+    def of(
+        cls, table: ReplicatedTable, source: Known, target: Known, *, same_version: bool
+    ) -> Planned | None:
+        """None for a table that is copied alone: odd ones, and those that cannot be copied."""
+        if source.kind != "r" or target.kind != "r":
+            return None
+        try:
+            found = pair(table.name, source.columns, target.columns, same_version=same_version)
+        except LondisteError:
+            return None
+        # What events tell of a column that is missing here, its own copy finds out.
+        if not found.pairs or found.missing or source.has_domain([pair[0] for pair in found.pairs]):
+            return None
+        for warning in found.warnings:
+            log.warning("%s", warning)
+        return cls(table, source, target, found.pairs, found.binary)
+
+    def member(self, attempt: int) -> Member:
+        """What its task is given."""
+        return Member(
+            table_name=str(self.table.name),
+            source_table=self.source.name,
+            target_table=self.target.name,
+            columns=self.pairs,
+            attempt=attempt,
+            binary=self.binary,
+            source_shape=self.source.shape([pair[0] for pair in self.pairs]),
+            target_mark=self.target.mark,
+            bytes=self.source.total_bytes,
+        )
+
+
+def shares(
+    members: Sequence[Member], tasks: int, *, queue: str, source: str, target: str, snapshot: str
+) -> list[GroupSpec]:
+    """The members dealt out to so many tasks, largest first, each to the one with the least."""
+    piles: list[list[Member]] = [[] for _ in range(max(1, tasks))]
+    heap = [(0, number) for number in range(len(piles))]
+    for member in sorted(members, key=lambda member: -member.bytes):
+        load, number = heapq.heappop(heap)
+        piles[number].append(member)
+        # A table costs something however small it is.
+        heapq.heappush(heap, (load + member.bytes + 65536, number))
+    return [GroupSpec(queue, source, target, snapshot, tuple(pile)) for pile in piles if pile]

@@ -1,0 +1,403 @@
+"""The copy process of a node: every table that is on its way, several at a time.
+
+The main worker starts it when a table is to be copied; it ends by itself when none is left.
+Each table has a thread, small ones have one together (``copy/group_copy.py``); all share one
+engine, so one Spark session.  A table that fails waits
+with its reason stored, longer from time to time, and the others go on: it gives its place to
+the next one while it waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.copy import step_timings
+from londiste.copy.group_copy import GroupCopy
+from londiste.copy.group_plan import MOST, may_join
+from londiste.copy.load_throttle import Limits, LoadWatch
+from londiste.copy.sessions import Job, Sides
+from londiste.copy.sqlapi import groups
+from londiste.copy.table_copy import TableCopy
+from londiste.daemon import logcontext, loop
+from londiste.daemon.signals import Signals
+from londiste.db.advisory_lock import become_the_one
+from londiste.db.connection import Connection, session
+from londiste.db.names import TableName
+from londiste.errors import (
+    LondisteError,
+    NodeBusy,
+    StateError,
+    Superseded,
+    TableChanged,
+    UnknownTable,
+)
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import ReplicatedTable
+from londiste.replication.notifications import News
+from londiste.replication.tablesync import states as sync
+
+log = logging.getLogger(__name__)
+
+#: Makes what brings a table, or a group of them, to its end.
+Maker: TypeAlias = Callable[[], TableCopy | GroupCopy]
+
+#: Seconds for the lock of a process that has just been killed to go away.
+_LOCK_PATIENCE = 5.0
+
+#: Seconds between looks for tables that have come or gone.
+_LOOK = 0.5
+
+#: Seconds to wait for the next table before the end: another process would have to start a Spark
+#: session of its own.
+_LINGER = 5.0
+
+#: Seconds to wait for threads at the end; the transactions they leave are rolled back.
+_GRACE = 4.0
+
+
+#: What goes on first: the worker stands still for the first of these, the rows come last.
+_URGENT = (sync.DoSync, sync.WannaSync, sync.CatchingUp, sync.InCopy)
+
+#: A table that fails again and again rests for so many of the longest pauses at most.
+_LONGEST_REST = 30
+
+_DOING = {
+    sync.InCopy: "empty it, copy all rows, build its indexes, replay what happened meanwhile",
+    sync.CatchingUp: "build missing indexes, replay what happened since its copy",
+    sync.WannaSync: "wait for the worker to name the hand-over tick, replay up to it",
+    sync.DoSync: "replay up to the hand-over tick",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is next for one table."""
+
+    table: TableName
+    state: str | None
+
+    def describe(self) -> str:
+        """For ``--explain``."""
+        doing = _DOING.get(type(sync.from_text(self.state)), "forget its copy's consumer")
+        return f"{self.table}: {doing}"
+
+
+@dataclass
+class CopyProcess:
+    """Copies tables until none is left to copy.
+
+    wanted -- only these tables; empty for all.
+    parallel -- tables at a time.
+    longest_pause -- limit in seconds of the pause of a table that fails.
+    limits -- loads of the servers beyond which the copies go slower.
+    """
+
+    job: Job
+    wanted: Sequence[TableName] = ()
+    parallel: int = 2
+    longest_pause: float = 20.0
+    limits: Limits = field(default_factory=Limits)
+    _running: dict[str, threading.Thread] = field(default_factory=dict)
+    _groups: dict[str, GroupCopy] = field(default_factory=dict)
+    _single: set[TableName] = field(default_factory=set)
+    _end: threading.Event = field(default_factory=threading.Event)
+    _waiting: set[str] = field(default_factory=set)
+    _noted: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A thread that has waited goes on when there is a place again.
+        self._places = threading.BoundedSemaphore(self.parallel)
+
+    def plan(self) -> list[Step]:
+        """What ``run`` would do now; touches nothing."""
+        with session(self.job.db, name="londiste copy", autocommit=True) as conn:
+            self._check(conn)
+            known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}
+            states = {name: table.state for name, table in known.items()}
+            return [Step(name, states.get(name)) for name in self._to_do(conn, known)]
+
+    def run(self, signals: Signals) -> None:
+        """Works until no table is left, or a stop is asked for.
+
+        Raises NodeBusy when another process copies for this node, UnknownTable for a wanted
+        table that is not replicated here, StateError for one that is not to be copied.
+        """
+        with (
+            logcontext.bound(job=self.job.consumer, queue=self.job.queue),
+            self._alone() as conn,
+        ):
+            self._check(conn)
+            news = News(conn, self.job.queue)
+            idle_since = time.monotonic()
+            watch = LoadWatch(self.job.db, self.job.queue, self._provider, self.limits)
+            try:
+                watch.start()
+                while not signals.stopping:
+                    news.begin()
+                    left = self._round(conn, signals)
+                    now = time.monotonic()
+                    if left or self._running:
+                        idle_since = now
+                    elif not self._more_to_come(conn) or now - idle_since > _LINGER:
+                        return
+                    again = news.end()
+                    if news.told:
+                        self.job.changes.tell()
+                    signals.wait(0.0 if again else min(_LOOK, news.rest or _LOOK), news.files())
+            finally:
+                self._end.set()
+                self.job.changes.tell()
+                watch.stop()
+                deadline = time.monotonic() + _GRACE
+                for thread in self._running.values():
+                    thread.join(max(0.0, deadline - time.monotonic()))
+                self.job.spare.close()
+
+    def _say_what_waits(self, conn: Connection) -> None:
+        """Tasks wait for space where nobody reads their log: they leave a note, which is said here.
+
+        ``londiste status`` shows it as the error of the table's copy.
+        """
+        if not self._running:
+            return
+        now = step_timings.copy_waits(conn, self.job.queue)
+        consumers = {
+            str(name): group.consumer for group in self._groups.values() for name in group.tables
+        }
+        for table in {**self._noted, **now}:
+            if now.get(table) != self._noted.get(table):
+                if table in now:
+                    log.warning("%s: %s", table, now[table])
+                else:
+                    log.info("%s: goes on", table)
+                consumer = consumers.get(table) or self.job.copy_consumer(TableName.parse(table))
+                nodes.set_consumer_error(conn, self.job.queue, consumer, now.get(table))
+        self._noted = now
+
+    def _provider(self) -> str:
+        with contextlib.closing(Sides(self.job, TableName("", ""), self._end.is_set)) as sides:
+            return sides.location
+
+    def _round(self, conn: Connection, signals: Signals) -> bool:
+        """Starts threads for tables that have none; whether tables are not finished."""
+        for key, thread in list(self._running.items()):
+            if not thread.is_alive():
+                del self._running[key]
+                self._groups.pop(key, None)
+        self._say_what_waits(conn)
+        left = self._left(conn, signals)
+        for key, make in left:
+            if len(self._running.keys() - self._waiting) >= self.parallel:
+                break
+            if key not in self._running:
+                # Threads say of each other's tables whose they are, so it is noted before it runs.
+                copy = make()
+                thread = threading.Thread(
+                    target=self._bring, args=(key, copy, signals), name=key, daemon=True
+                )
+                self._running[key] = thread
+                thread.start()
+        return bool(left)
+
+    def _left(self, conn: Connection, signals: Signals) -> list[tuple[str, Maker]]:
+        """What is not finished, in the order in which it goes on: tables, and groups of them.
+
+        Those that are only to be copied, and can be copied with others, are one group.
+        """
+        members = groups.copy_members(conn, self.job.queue)
+        grouped = {name for group in self._groups.values() for name in group.tables}
+        known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}
+        found: dict[str, Maker] = {}
+        joining = self._joining(known, grouped)
+        for name in self._to_do(conn, known):
+            if name in members:
+                consumer = members[name]
+                found.setdefault(consumer, lambda c=consumer: self._group(c, (), signals))  # type: ignore[misc]
+            elif name in joining[:MOST]:
+                key = groups.new_name(self.job.copy_prefix)
+                found[key] = lambda k=key, some=joining[:MOST]: self._group(k, some, signals)  # type: ignore[misc]
+                # Those beyond are another group's, at the next look.
+                grouped |= set(joining)
+                joining = []
+            elif name not in grouped:
+                found[str(name)] = lambda n=name: TableCopy(self.job, n, self._end.is_set)  # type: ignore[misc]
+        if not self.wanted:
+            for info in nodes.get_consumer_info(conn, self.job.queue):
+                if groups.is_group(self.job.copy_prefix, info.name):
+                    found.setdefault(
+                        info.name,
+                        lambda c=info.name: self._group(c, (), signals),  # type: ignore[misc]
+                    )
+        return list(found.items())
+
+    def _joining(
+        self, known: Mapping[TableName, ReplicatedTable], grouped: Collection[TableName]
+    ) -> list[TableName]:
+        """Tables that are to be copied together; no group of one."""
+        dests = Counter(table.dest for table in known.values())
+        found = [
+            name
+            for name, table in known.items()
+            if sync.from_text(table.state) == sync.InCopy()
+            and may_join(table)
+            and dests[table.dest] == 1
+            and name not in grouped
+            and name not in self._single
+            and str(name) not in self._running
+            and (not self.wanted or name in self.wanted)
+        ]
+        return found if len(found) > 1 else []
+
+    def _group(self, consumer: str, names: Collection[TableName], signals: Signals) -> GroupCopy:
+        def alone(some: Collection[TableName]) -> None:
+            self._single |= set(some)
+            # They need not wait for the next look.
+            signals.wake()
+
+        group = GroupCopy(self.job, consumer, names, self._end.is_set, alone)
+        self._groups[consumer] = group
+        return group
+
+    def _more_to_come(self, conn: Connection) -> bool:
+        """Whether the worker will soon hand over tables that it has not begun yet."""
+        return not self.wanted and any(
+            table.local and sync.from_text(table.state) == sync.Missing()
+            for table in tables.get_table_list(conn, self.job.queue)
+        )
+
+    def _to_do(
+        self, conn: Connection, known: Mapping[TableName, ReplicatedTable]
+    ) -> list[TableName]:
+        """Tables in a state of copying, and tables whose copy has left a consumer behind.
+
+        Those that are nearest to their end come first: the worker waits for a table in do-sync,
+        which must not wait for a place behind one that is only about to be copied.
+        """
+        begun = [
+            (sync.from_text(table.state), table.name)
+            for table in known.values()
+            if isinstance(sync.from_text(table.state), sync.COPYING)
+        ]
+        found = {
+            name: None for _, name in sorted(begun, key=lambda one: _URGENT.index(type(one[0])))
+        }
+        prefix = self.job.copy_prefix
+        for consumer in nodes.get_consumer_info(conn, self.job.queue):
+            if consumer.name.startswith(prefix) and not groups.is_group(prefix, consumer.name):
+                found.setdefault(TableName.parse(consumer.name[len(prefix) :]))
+        return [name for name in found if not self.wanted or name in self.wanted]
+
+    def _bring(self, name: str, copy: TableCopy | GroupCopy, signals: Signals) -> None:
+        """The thread of one table, or of one group."""
+        try:
+            table = {} if isinstance(copy, GroupCopy) else {"table": name}
+            with logcontext.bound(
+                job=self.job.consumer, queue=self.job.queue, consumer=copy.consumer, **table
+            ):
+                self._until_done(name, copy, signals)
+        finally:
+            if isinstance(copy, TableCopy):
+                # Another time it may be copied with others again.
+                self._single.discard(copy.name)
+            self._waiting.discard(name)
+            # The next table need not wait for the next look.
+            signals.wake()
+
+    def _until_done(self, name: str, copy: TableCopy | GroupCopy, signals: Signals) -> None:
+        trouble = loop.Trouble()
+        changes = 0
+        began = time.monotonic()
+        while not self._end.is_set():
+            try:
+                with self._places:
+                    began = time.monotonic()
+                    self._waiting.discard(name)
+                    copy.run()
+                return
+            except Superseded as error:
+                # Somebody has changed the state: look again, at once.
+                log.info("%s", error.message)
+                self._end.wait(_LOOK)
+            except Exception as error:
+                ours = loop.as_londiste(error)
+                if isinstance(ours, TableChanged):
+                    changes += 1
+                    ours = _said_again(ours, changes)
+                if trouble.failed(ours):
+                    with logcontext.bound(**logcontext.of(error)):
+                        log.log(
+                            logging.WARNING if ours.retry else logging.ERROR,
+                            "%s: %s",
+                            name,
+                            loop.describe(ours),
+                            extra={"error": ours},
+                        )
+                with contextlib.suppress(LondisteError, psycopg.Error):
+                    copy.note_error(ours)
+                took = time.monotonic() - began
+                self._waiting.add(name)
+                # A table that has not begun yet takes the place at once.
+                signals.wake()
+                self._end.wait(self._rest(trouble.failures, took))
+
+    def _rest(self, failures: int, took: float) -> float:
+        """Seconds until a table that has failed, after ``took`` seconds of work, is tried again."""
+        pause = loop.pause(failures, longest=self.longest_pause, chance=random.random())
+        if failures == 1:
+            # An hour of work that a broken connection ends is gone on with at once.
+            return pause
+        # All that fail again and again are at work in half a place at most: the others get on, and
+        # no source is read from end to end all the time.
+        return max(pause, min(2 * len(self._waiting) * took, _LONGEST_REST * self.longest_pause))
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[Connection]:
+        """A session with the lock of the node's copy process."""
+        with session(self.job.db, name="londiste copy", autocommit=True) as conn:
+            job = f"copy {self.job.queue}"
+            if become_the_one(conn, job, patience=_LOCK_PATIENCE) is not None:
+                raise NodeBusy(
+                    f"another process copies tables of queue {self.job.queue} here",
+                    hint="the worker starts one by itself; let it work",
+                )
+            yield conn
+
+    def _check(self, conn: Connection) -> None:
+        # Of a queue that is not here no table is left to copy; that must not look like success.
+        nodes.get_node_info(conn, self.job.queue)
+        if not self.wanted:
+            return
+        known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}
+        for name in self.wanted:
+            if name not in known:
+                raise UnknownTable(
+                    f"table {name} is not replicated here",
+                    hint=f"add it: londiste add-table {name}",
+                )
+            if sync.from_text(known[name].state) == sync.Missing():
+                raise StateError(
+                    f"table {name} waits for the worker to begin its copy",
+                    hint="start it: londiste worker",
+                )
+
+
+def _said_again(error: TableChanged, times: int) -> TableChanged:
+    """The same error, with how often that has happened."""
+    if times == 1:
+        return error
+    return TableChanged(
+        error.message,
+        detail=f"{error.detail}; this copy has begun again {times} times for such changes",
+        hint=f"{error.hint}, later each time: leave the table as it is until it is copied",
+    )

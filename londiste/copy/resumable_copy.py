@@ -1,0 +1,334 @@
+"""The copy that goes on where it stood: ranges of the key, each in a short snapshot of its own.
+
+    plan        ranges, pairs of columns and what the tables were, stored with the attempt
+    chunks      each with its done-mark and the snapshot it has seen
+    key         the unique index by which rows are found; all other indexes wait
+    states      events since before the first chunk, as states of rows, past the last snapshot
+    consistent  what the table has now is what the source had at a tick: catching-up
+
+Until the last step the table is nothing that the source ever was: a row that has changed its key
+may be there twice, and unique values may collide.  Replaying by states mends that, because an
+event says what the row is, whatever a chunk has brought.  Every step finds in the database how far
+it is, so any process, on any machine, goes on with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.copy import setup, step_timings
+from londiste.copy.catchup import Replay, ask_for_tick
+from londiste.copy.chunking import runner
+from londiste.copy.chunking.key_ranges import open_end_first, split_by_key
+from londiste.copy.prepare import find, prepare
+from londiste.copy.progress import all_done
+from londiste.copy.restore import build_key
+from londiste.copy.sessions import Sides, Stopping
+from londiste.copy.sqlapi import attempts
+from londiste.copy.sqlapi.attempts import Range, Stored
+from londiste.copy.step_timings import Tally
+from londiste.daemon import crash
+from londiste.db import catalog, table_fingerprint
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.db.snapshot import Snapshot
+from londiste.db.table_fingerprint import Mark
+from londiste.engine.spec import Chunk, CopySpec
+from londiste.engine.tasks import difference
+from londiste.errors import Superseded, from_database
+from londiste.pgq import queues
+from londiste.replication.apply.routing import ByState, Interest
+from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync import states
+
+log = logging.getLogger(__name__)
+
+#: Seconds between looks for a batch.
+_LOOK = 0.1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a process that goes on has to know and to find unchanged.
+
+    provider -- name of the node that is copied from.
+    key -- columns by which events find rows; key_ddl -- makes their index, '' if it was never off.
+    seen -- a snapshot of the source from before the first chunk: what transactions that it sees
+        have done is in the chunks, and their events are not replayed.
+    source_mark, target_mark -- the tables as they were paired.
+    where -- which rows are copied, '' for all.
+    """
+
+    provider: str
+    source: TableName
+    target: TableName
+    columns: tuple[tuple[str, str], ...]
+    binary: bool
+    key: tuple[str, ...]
+    key_ddl: str
+    seen: str
+    source_mark: Mark
+    target_mark: Mark
+    where: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """For ``londiste.copy_plan``."""
+        return {
+            "provider": self.provider,
+            "source": list(self.source),
+            "target": list(self.target),
+            "columns": list(map(list, self.columns)),
+            "binary": self.binary,
+            "key": list(self.key),
+            "key_ddl": self.key_ddl,
+            "seen": self.seen,
+            "source_mark": self.source_mark.as_json(),
+            "target_mark": self.target_mark.as_json(),
+            "where": self.where,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Plan:
+        """Reads ``as_json``."""
+        return cls(
+            provider=data["provider"],
+            source=TableName(*data["source"]),
+            target=TableName(*data["target"]),
+            columns=tuple((a, b) for a, b in data["columns"]),
+            binary=data["binary"],
+            key=tuple(data["key"]),
+            key_ddl=data["key_ddl"],
+            seen=data["seen"],
+            source_mark=Mark.from_json(data["source_mark"]),
+            target_mark=Mark.from_json(data["target_mark"]),
+            where=data.get("where", ""),
+        )
+
+
+class ResumableCopy:
+    """Copies the table of ``sides`` from ``source_name`` on the provider."""
+
+    def __init__(self, sides: Sides, source_name: TableName) -> None:
+        self._sides = sides
+        self._source_name = source_name
+
+    def go_on(self, table: ReplicatedTable) -> bool:
+        """Finishes the attempt that is there; False when there is none, or it is of no use.
+
+        Raises what ``RowCopy.run`` does, and PartialEvent.
+        """
+        sides = self._sides
+        stored = attempts.copy_go_on(sides.here, sides.queue, table.name)
+        if stored is None:
+            return False
+        plan = Plan.from_json(stored.plan)
+        ranges = attempts.copy_ranges(sides.here, sides.queue, table.name, stored.attempt)
+        reason = self._outdated(table, plan, stored, ranges)
+        if reason:
+            log.warning("%s: copy %d begins again: %s", table.name, stored.attempt, reason)
+            return False
+        # Tasks that have outlived their process would do no harm, but be waited for.
+        attempts.end_leftovers(sides.here, sides.queue, table.name)
+        done = sum(one.done for one in ranges)
+        log.info(
+            "%s: copy %d goes on, %d of %d chunks are here",
+            table.name,
+            stored.attempt,
+            done,
+            len(ranges),
+        )
+        self._finish(table, stored.attempt, plan, ranges)
+        return True
+
+    def begin(self, table: ReplicatedTable) -> None:
+        """A new attempt, from the ranges on; the consumer is registered.
+
+        Raises NoKey besides what ``go_on`` does.
+        """
+        sides, name = self._sides, self._source_name
+        source, node = sides.provider, sides.here
+        # In this order: whatever ALTER TABLE does from here on is noticed, and what it has done
+        # before, no event of older rows undoes.
+        source_mark = table_fingerprint.mark(source, name)
+        seen = current_snapshot(source)
+        info = catalog.require(source, name)
+        theirs = catalog.columns(source, name)
+        key = catalog.key(source, name)
+        pairing = setup.pairing(sides, table, name, theirs, source)
+        by_name = {column.name: column for column in theirs}
+        pieces = split_by_key(
+            source,
+            info,
+            [by_name[k] for k in key],
+            chunk_bytes=sides.job.chunk_bytes,
+            parallel=sides.job.parallel,
+        )
+        provider = sides.source_node
+
+        def store(attempt: int, key_ddl: str) -> None:
+            target_mark = table_fingerprint.mark(node, table.dest)
+            if source_mark is None or target_mark is None:
+                raise Superseded(f"table {table.name} has vanished while its copy began")
+            plan = Plan(
+                provider=provider,
+                source=name,
+                target=table.dest,
+                columns=pairing.pairs,
+                binary=pairing.binary,
+                key=key,
+                key_ddl=key_ddl,
+                seen=seen,
+                source_mark=source_mark,
+                target_mark=target_mark,
+                where=table.wants.where,
+            )
+            attempts.copy_plan(node, sides.queue, table.name, attempt, plan.as_json(), pieces)
+
+        step_timings.copy_step_start(node, sides.queue, table.name, step_timings.LOAD)
+        attempt = prepare(node, sides.queue, table, pieces, key=key, also=store)
+        crash.point("copy.prepared")
+        log.info(
+            "%s: copy %d begins, %.1f MB in %d ranges of the key",
+            table.name,
+            attempt,
+            info.total_bytes / 1e6,
+            len(pieces),
+        )
+        stored = attempts.copy_go_on(node, sides.queue, table.name)
+        if stored is None or stored.attempt != attempt:
+            raise Superseded(f"copy {attempt} of {table.name} is superseded")
+        ranges = attempts.copy_ranges(node, sides.queue, table.name, attempt)
+        self._finish(table, attempt, Plan.from_json(stored.plan), ranges)
+
+    # -- steps -------------------------------------------------------------------------------
+
+    def _finish(
+        self, table: ReplicatedTable, attempt: int, plan: Plan, ranges: Sequence[Range]
+    ) -> None:
+        sides = self._sides
+        if not all(one.done for one in ranges):
+            runner.run(sides, self._spec(table, attempt, plan, ranges), table, keep=True)
+            ranges = attempts.copy_ranges(sides.here, sides.queue, table.name, attempt)
+        if not ranges or not all(one.done for one in ranges):
+            raise Superseded(f"copy {attempt} of {table.name} is superseded")
+        crash.point("copy.all-chunks")
+        # The tick that sees all chunks is made while the key is built.
+        ask_for_tick(sides)
+        node, name = sides.here, table.name
+        with node.transaction():
+            tally = all_done(node, sides.queue, name, attempt)
+            step_timings.copy_step_end(node, sides.queue, name, step_timings.LOAD, tally)
+        now = find(node, sides.queue, table)
+        if plan.key_ddl and now is not None and (now.dropped_ddl or "").startswith(plan.key_ddl):
+            with (
+                sides.job.builds.place(sides.stopping) as admitted,
+                step_timings.step(node, sides.queue, name, step_timings.KEY),
+            ):
+                if not admitted:
+                    raise Stopping("the copy process ends")
+                build_key(node, sides.queue, table, plan.key_ddl)
+        crash.point("copy.key-built")
+        with step_timings.step(node, sides.queue, name, step_timings.STATES) as tally:
+            self._replay(table, attempt, plan, newest(ranges), tally)
+        crash.point("copy.consistent")
+        setup.copied(sides, table, attempt, None)
+        crash.point("copy.catching-up")
+
+    def _replay(
+        self, table: ReplicatedTable, attempt: int, plan: Plan, last: Snapshot, tally: Tally
+    ) -> None:
+        """Replays by states until the table stands at a tick that has seen what every chunk has."""
+        interest = Interest.states(
+            table,
+            ByState(plan.key, frozenset(source for source, _ in plan.columns)),
+            Snapshot.parse(plan.seen),
+        )
+        with contextlib.closing(Replay(self._sides, tally)) as replay:
+            while not states.snapshot_spent(last, replay.seen()):
+                batch = replay.next(interest)
+                if batch is not None:
+                    crash.point("copy.mid-states")
+                reason = runner.unwanted(self._sides, table, attempt)
+                if reason is not None:
+                    raise reason
+                if batch is None:
+                    replay.ask_for_tick()
+                    replay.wait(_LOOK)
+
+    def _spec(
+        self, table: ReplicatedTable, attempt: int, plan: Plan, ranges: Sequence[Range]
+    ) -> CopySpec:
+        todo = [
+            Chunk(plan.source, one.chunk, one.condition, one.bytes, one.rows)
+            for one in ranges
+            if not one.done
+        ]
+        return CopySpec(
+            queue=self._sides.queue,
+            source=self._sides.location,
+            target=self._sides.job.db,
+            source_table=plan.source,
+            target_table=plan.target,
+            columns=plan.columns,
+            chunks=open_end_first(todo, len(ranges) - 1),
+            snapshot="",
+            attempt=attempt,
+            binary=plan.binary and table.wants.rows is None,
+            where=plan.where,
+            rows=table.wants.rows,
+            keeps=None if table.wants.all_columns else table.wants.keeps,
+            table_name=str(table.name),
+            source_mark=plan.source_mark,
+            target_mark=plan.target_mark,
+            source_tree=plan.source_mark.tree,
+            target_tree=plan.target_mark.tree,
+        )
+
+    def _outdated(
+        self, table: ReplicatedTable, plan: Plan, stored: Stored, ranges: Sequence[Range]
+    ) -> str:
+        """Why nobody can go on with an attempt; '' if one can."""
+        sides = self._sides
+        provider = sides.source_node
+        if provider != plan.provider:
+            return f"it has read from node {plan.provider}, it is copied from {provider} now"
+        if (plan.source, plan.target) != (self._source_name, table.dest):
+            return "the table has another name"
+        if plan.where != table.wants.where:
+            return "other rows are wanted"
+        here = [
+            c for c in nodes.get_consumer_info(sides.here, sides.queue) if c.name == sides.consumer
+        ]
+        there = queues.get_consumer_info(sides.provider, sides.queue)
+        there = [c for c in there if c.consumer_name == sides.consumer]
+        if not here or not there or (there[0].last_tick or 0) > here[0].last_tick:
+            return f"consumer {sides.consumer} was unregistered, or registered anew"
+        if all(one.done for one in ranges):
+            return ""
+        return difference(
+            sides.provider, sides.here, self._spec(table, stored.attempt, plan, ranges)
+        )
+
+
+def current_snapshot(conn: Connection) -> str:
+    """What a transaction that begins now sees, as text."""
+    try:
+        row = conn.execute(query("current_snapshot")).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    assert row is not None
+    return str(row[0])
+
+
+def newest(ranges: Sequence[Range]) -> Snapshot:
+    """The latest of the snapshots that chunks have seen; it sees what all the others do."""
+    seen = [Snapshot.parse(one.snapshot) for one in ranges if one.snapshot]
+    return max(seen, key=lambda snapshot: (snapshot.xmax, -len(snapshot.xip)))

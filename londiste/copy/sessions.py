@@ -1,0 +1,342 @@
+"""The sessions of one table's copy: on this node, and on the node that is copied from.
+
+That is the provider, unless the table was added with another one
+(``replication/tablesync/copy_source.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import conninfo
+
+from londiste.cascade import sqlapi as nodes
+from londiste.db.connection import Connection, connect, session, usable
+from londiste.db.names import TableName
+from londiste.engine.base import Engine
+from londiste.errors import StateError
+from londiste.pgq import batches
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync import copy_source
+
+_NAME_BYTES = 63
+
+#: The least that the server takes for building an index.
+_LEAST_MEMORY = 1024 * 1024
+
+
+class Builds:
+    """How many indexes all tables of the process build at a time, and with how much memory each.
+
+    jobs -- builds at a time; memory -- bytes for one, so that together they have the budget.
+    """
+
+    def __init__(self, jobs: int = 2, budget: int = 512 * 1024 * 1024) -> None:
+        self.jobs = jobs
+        self.memory = max(_LEAST_MEMORY, budget // jobs)
+        self._places = threading.BoundedSemaphore(jobs)
+
+    @contextlib.contextmanager
+    def place(self, stopping: Callable[[], bool]) -> Iterator[bool]:
+        """Waits for its turn; false when the process shall end."""
+        while not self._places.acquire(timeout=0.2):
+            if stopping():
+                yield False
+                return
+        try:
+            yield True
+        finally:
+            self._places.release()
+
+
+class Spare:
+    """Sessions that one table has done with and the next one takes.
+
+    A session costs more than a small table: the server starts a process that reads the catalog.
+    Only sessions of tables that came to their end without an error are kept, and not more of a
+    place than tables are copied at a time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[str, bool], list[Connection]] = {}
+
+    def take(self, dsn: str, name: str, *, target: bool) -> Connection | None:
+        """A session that is as good as a new one, or None; ``name`` becomes its name.
+
+        target -- with the replica role, for this node.
+        """
+        while True:
+            with self._lock:
+                kept = self._kept.get((dsn, target))
+                conn = kept.pop() if kept else None
+            if conn is None:
+                return None
+            with contextlib.suppress(psycopg.Error):
+                if usable(conn):
+                    conn.execute(
+                        "select pg_catalog.set_config('application_name', %s, false)", [name]
+                    )
+                    return conn
+            conn.close()
+
+    def keep(self, dsn: str, conn: Connection, *, target: bool, most: int) -> None:
+        """Takes a session back."""
+        with self._lock:
+            kept = self._kept.setdefault((dsn, target), [])
+            if usable(conn) and len(kept) < most:
+                kept.append(conn)
+                return
+        conn.close()
+
+    def close(self) -> None:
+        """Ends all that are kept."""
+        with self._lock:
+            for kept in self._kept.values():
+                for conn in kept:
+                    conn.close()
+            self._kept.clear()
+
+
+class Changes:
+    """Ends the waits of all tables of the process when states of tables have changed."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+
+    def count(self) -> int:
+        """To be asked before the look whose outcome is waited for."""
+        return self._count
+
+    def tell(self) -> None:
+        """Something has changed."""
+        with self._changed:
+            self._count += 1
+            self._changed.notify_all()
+
+    def wait(self, since: int, seconds: float) -> None:
+        """Until something has changed since ``count`` was ``since``, ``seconds`` at most."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._count != since, seconds)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all tables of a copy process have in common.
+
+    db -- connection string of this node.
+    consumer -- the main worker's consumer; the copies' names begin with it.
+    remote_extra -- added to the provider's location.
+    parallel -- chunks of one table at a time.
+    chunk_bytes -- see ``split``.
+    builds -- for the indexes of all tables.
+    resumable_from -- bytes of a table from which on it is copied in the resumable way.
+    spare -- sessions for the next table.
+    changes -- word of changed states, for tables that wait for the worker.
+    """
+
+    db: str
+    queue: str
+    consumer: str
+    engine: Engine
+    remote_extra: str = ""
+    parallel: int = 2
+    chunk_bytes: int = 128 * 1024 * 1024
+    lock_timeout_ms: int = 10_000
+    delay: float = 1.0
+    builds: Builds = field(default_factory=Builds)
+    resumable_from: int = 10 * 1024 * 1024 * 1024
+    spare: Spare = field(default_factory=Spare)
+    changes: Changes = field(default_factory=Changes)
+
+    @property
+    def copy_prefix(self) -> str:
+        """How the names of the copies' consumers begin."""
+        return f"{self.consumer}.copy."
+
+    def copy_consumer(self, table: TableName) -> str:
+        """The consumer that replays one table after its copy."""
+        return f"{self.copy_prefix}{table}"
+
+
+class Stopping(StateError):
+    """The process shall end; the table goes on next time."""
+
+
+class Sides:
+    """Both ends of the copy of one table; sessions open when they are needed, and again.
+
+    stopping -- whether the process shall end.
+    consumer -- when it is not the table's own: of a group, which ``name`` only labels.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        name: TableName,
+        stopping: Callable[[], bool],
+        *,
+        consumer: str | None = None,
+    ) -> None:
+        self.job = job
+        self.queue = job.queue
+        self.name = name
+        self.consumer = consumer or job.copy_consumer(name)
+        self.stopping = stopping
+        self._here: Connection | None = None
+        self._provider: Connection | None = None
+        self._location = ""
+        self._node = ""
+
+    @property
+    def here(self) -> Connection:
+        """A session on this node, in autocommit mode, with the replica role."""
+        if self._here is None or self._here.closed:
+            self._here = self.job.spare.take(self.job.db, self.session_name, target=True)
+        if self._here is None:
+            self._here = connect(
+                self.job.db,
+                name=self.session_name,
+                autocommit=True,
+                replica=True,
+                synchronous=True,
+                lock_timeout_ms=self.job.lock_timeout_ms,
+            )
+            # A server that builds an index for a killed process shall notice, where it can.
+            with contextlib.suppress(psycopg.Error):
+                self._here.execute("set client_connection_check_interval = '1s'")
+        return self._here
+
+    @property
+    def provider(self) -> Connection:
+        """A session on the node that is copied from, in autocommit mode: the provider, mostly."""
+        if self._provider is None or self._provider.closed:
+            location = self._locate()
+            self._provider = self.job.spare.take(location, self.session_name, target=False)
+        if self._provider is None:
+            self._provider = connect(
+                location,
+                name=self.session_name,
+                autocommit=True,
+                lock_timeout_ms=self.job.lock_timeout_ms,
+            )
+        return self._provider
+
+    @property
+    def location(self) -> str:
+        """Connection string of the node that is copied from, as ``provider`` has used it."""
+        return self._location or self._locate()
+
+    @property
+    def source_node(self) -> str:
+        """The name of the node that is copied from."""
+        if not self._location:
+            self._locate()
+        return self._node
+
+    @property
+    def session_name(self) -> str:
+        """application_name of these sessions."""
+        return f"londiste copy {self.name}".encode()[:_NAME_BYTES].decode("utf-8", "ignore")
+
+    @property
+    def resync_name(self) -> str:
+        """What to type to have it copied again."""
+        return str(self.name) if self.consumer == self.job.copy_consumer(self.name) else "TABLE"
+
+    def close(self) -> None:
+        """Gives the connections back; the next use opens new ones."""
+        for conn in (self._here, self._provider):
+            if conn is not None:
+                conn.close()
+        self._here = self._provider = None
+
+    def give_back(self) -> None:
+        """Like ``close``, when nothing went wrong: another table may have the connections."""
+        if self._here is not None:
+            self.job.spare.keep(self.job.db, self._here, target=True, most=self.job.parallel)
+        if self._provider is not None:
+            self.job.spare.keep(
+                self._location, self._provider, target=False, most=self.job.parallel
+            )
+        self._here = self._provider = None
+
+    def table(self) -> ReplicatedTable | None:
+        """The table as it is registered now; None when it is not kept here."""
+        found = tables.get_table(self.here, self.queue, self.name)
+        return found if found is not None and found.local else None
+
+    def state(self) -> str | None:
+        """Its state now."""
+        table = self.table()
+        return None if table is None else table.state
+
+    def pause(self, seconds: float) -> None:
+        """Sleeps; not longer than the process shall live."""
+        deadline = time.monotonic() + seconds
+        while not self.stopping() and time.monotonic() < deadline:
+            time.sleep(min(0.1, seconds))
+
+    def registered_at(self) -> str | None:
+        """The node where the copy's consumer is, as far as this node knows; None: nowhere."""
+        known = nodes.get_consumer_info(self.here, self.queue)
+        return next((c.provider for c in known if c.name == self.consumer), None)
+
+    def left(self) -> str | None:
+        """The node where the copy's consumer is, when the node to read from is another by now."""
+        before = self.registered_at()
+        self.relocate()
+        return before if before not in (None, self._node) else None
+
+    def relocate(self) -> None:
+        """Goes to where this node reads from now, if that is elsewhere."""
+        before = self._location
+        if self._locate() != before and self._provider is not None:
+            self._provider.close()
+
+    def unregister_at(self, node: str) -> None:
+        """Takes the consumer off a node that may not be the one that is copied from now.
+
+        One that is gone for good, and known no more, has nothing to take off.
+        """
+        if node == self.source_node:
+            batches.unregister_consumer(self.provider, self.queue, self.consumer)
+            return
+        for member in nodes.get_queue_locations(self.here, self.queue):
+            if member.name == node and not member.dead:
+                location = self._reach(member.location)
+                with session(location, name=self.session_name, autocommit=True) as conn:
+                    batches.unregister_consumer(conn, self.queue, self.consumer)
+
+    def _locate(self) -> str:
+        state = nodes.get_worker_state(self.here, self.queue)
+        self._node, location = state.provider, self._reach(state.provider_location)
+        table = self.table() if self.consumer == self.job.copy_consumer(self.name) else None
+        wanted = "" if table is None else table.attrs.get(copy_source.ATTR, "")
+        if wanted == copy_source.ANY:
+            # Once it has begun the copy stays where it is.
+            wanted = self.registered_at() or wanted
+        if wanted and wanted != state.provider:
+            with contextlib.ExitStack() as stack:
+
+                def at(dsn: str) -> Connection:
+                    return stack.enter_context(
+                        session(dsn, name=self.session_name, autocommit=True)
+                    )
+
+                found = copy_source.find(
+                    at, self._reach, state.provider_location, self.queue, self.name, wanted
+                )
+            self._node, location = found.node, found.dsn
+        self._location = location
+        return location
+
+    def _reach(self, location: str) -> str:
+        return conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(self.job.remote_extra))

@@ -1,0 +1,158 @@
+"""What both ways of copying begin and end with: table, consumer, pairs of columns, state."""
+
+from __future__ import annotations
+
+import logging
+
+from londiste.cascade import sqlapi as nodes
+from londiste.copy import step_timings
+from londiste.copy.columns import Pairing, pair, require_here
+from londiste.copy.progress import all_done
+from londiste.copy.sessions import Sides
+from londiste.copy.sqlapi import attempts
+from londiste.db import catalog
+from londiste.db.catalog import Column
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import InstallError, StateError, Superseded, UnknownTable, UsageError
+from londiste.pgq import batches, queues
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync import states
+from londiste.replication.tablesync.states import By, InCopy, Seen
+
+log = logging.getLogger(__name__)
+
+
+def source_table(sides: Sides) -> TableName | None:
+    """The table on the provider; None while the provider does not have all of it itself."""
+    for found in tables.get_table_list(sides.provider, sides.queue):
+        if found.name == sides.name:
+            ready = found.local and states.from_text(found.state) == states.Ok()
+            return found.dest if ready else None
+    return None
+
+
+def require_captured(sides: Sides, source_name: TableName) -> None:
+    """Raises StateError when the table on the provider has lost its capture.
+
+    It was dropped and made again, for instance: a copy of it would become ok, and stay as it is.
+    """
+    try:
+        reason = tables.lost_capture(sides.provider, sides.queue, source_name)
+    except InstallError:
+        # An older node; ``status`` of the root tells, too.
+        return
+    if reason:
+        raise StateError(
+            f"table {source_name} of the provider {reason}",
+            detail="what is written to it does not come into the queue",
+            hint="have it captured again there, the copy begins anew by itself then:"
+            f" select londiste.create_capture('{sides.queue}', '{sides.name}')",
+        )
+
+
+def lost_captures(sides: Sides) -> frozenset[TableName]:
+    """The tables of which ``require_captured`` would raise."""
+    try:
+        return frozenset(name for name, _ in tables.lost_captures(sides.provider, sides.queue))
+    except InstallError:
+        return frozenset()
+
+
+def whole_tables(provider: Connection, queue: str) -> dict[TableName, TableName]:
+    """The tables that the provider has wholly, and their names there."""
+    return {
+        found.name: found.dest
+        for found in tables.get_table_list(provider, queue)
+        if found.local and states.from_text(found.state) == states.Ok()
+    }
+
+
+def register(sides: Sides, *, remember: bool = False) -> None:
+    """The copy's consumer begins at the newest tick, on both sides.
+
+    remember -- its name is not that of the table: this node knows it before the provider does.
+
+    Before any row is read: whatever a chunk does not see comes in a later batch.
+    """
+    source, node, queue = sides.provider, sides.here, sides.queue
+    provider = sides.source_node
+    before = None if remember else sides.registered_at()
+    if before is not None and before != provider:
+        # Nobody reads there any more, and its queue must not be held.
+        sides.unregister_at(before)
+    if remember:
+        # This row is what reminds whoever comes after a crash of the other one.
+        nodes.register_consumer(node, queue, sides.consumer, provider, 1)
+    if not batches.register_consumer(source, queue, sides.consumer):
+        # From an earlier attempt: what it would replay is in the new copy.
+        newest = queues.get_queue_info(source, queue)[0].last_tick_id
+        if newest is None:
+            raise StateError(
+                f"queue {queue} has no tick yet", hint="start the ticker: londiste ticker"
+            )
+        batches.register_consumer_at(source, queue, sides.consumer, newest)
+    tick = queues.get_consumer_info(source, queue, sides.consumer)[0].last_tick
+    assert tick is not None
+    nodes.register_consumer(node, queue, sides.consumer, provider, tick)
+
+
+def pairing(
+    sides: Sides,
+    table: ReplicatedTable,
+    source_name: TableName,
+    theirs: list[Column],
+    source: Connection,
+) -> Pairing:
+    """Which columns are copied.  Raises UnknownTable, UsageError."""
+    node = sides.here
+    ours = catalog.columns(node, table.dest)
+    if not ours and catalog.info(node, table.dest) is None:
+        raise UnknownTable(
+            f"table {table.dest} does not exist here",
+            hint="create it; the copy begins by itself then",
+        )
+    same = source.info.server_version // 10000 == node.info.server_version // 10000
+    found = pair(table.name, theirs, ours, same_version=same, dest=table.dest, wants=table.wants)
+    if not found.pairs:
+        raise UsageError(
+            f"table {table.name} has no column that table {table.dest} here has",
+            hint="make the two definitions fit; the copy begins by itself then",
+        )
+    for warning in found.warnings:
+        log.warning("%s", warning)
+    if found.missing:
+        told = _told(sides, source_name)
+        warning = require_here(
+            sides.queue, table.name, source_name, table.dest, found.missing, told
+        )
+        log.warning("%s", warning)
+    return found
+
+
+def _told(sides: Sides, source_name: TableName) -> frozenset[str] | None:
+    try:
+        return tables.captured_columns(sides.provider, sides.queue, source_name)
+    except InstallError:
+        return None
+
+
+def copied(sides: Sides, table: ReplicatedTable, attempt: int, snapshot: str | None) -> None:
+    """All rows are here: the state says so from now on, and a crash copies them no more.
+
+    snapshot -- whose events are not to be applied again; None: none are left.
+
+    Raises Superseded.
+    """
+    node = sides.here
+    after = states.next_state(InCopy(), Seen(By.COPY, copied=True))
+    with node.transaction():
+        tally = all_done(node, sides.queue, table.name, attempt)
+        step_timings.copy_step_end(node, sides.queue, table.name, step_timings.LOAD, tally)
+        if not attempts.copy_end(node, sides.queue, table.name, attempt):
+            raise Superseded(f"copy {attempt} of {table.name} is superseded")
+        if not tables.move_table_state(
+            node, sides.queue, table.name, "in-copy", states.to_text(after), snapshot
+        ):
+            raise Superseded(f"table {table.name} is not to be copied any more")

@@ -1,0 +1,257 @@
+"""The rows of one table, from ``in-copy`` to ``catching-up``: in one of two ways (``way``).
+
+Here it is chosen, and here is the copy in one snapshot: the consumer is registered before the
+snapshot is taken, the snapshot is held until every chunk is done, and state, snapshot and the end
+of the attempt are stored together.  The other way is in ``resumable``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+
+import psycopg
+from psycopg.rows import dict_row
+
+from londiste.copy import setup, step_timings
+from londiste.copy.chunking import runner
+from londiste.copy.chunking.blocks import count_chunks, split
+from londiste.copy.mode import CACHED, RESUMABLE, Facts, Way, choose, reads_by_key
+from londiste.copy.prepare import key_index, prepare
+from londiste.copy.resumable_copy import ResumableCopy
+from londiste.copy.sessions import Sides
+from londiste.copy.sqlapi import attempts
+from londiste.copy.sqlapi.control import get_copy_control
+from londiste.daemon import crash
+from londiste.db import catalog, table_fingerprint
+from londiste.db.catalog import Column, TableInfo
+from londiste.db.connection import Connection, session, whereabouts
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.db.table_fingerprint import Mark
+from londiste.engine.spec import CopySpec
+from londiste.errors import InstallError, NoKey, PartialEvent, TableChanged, from_database
+from londiste.replication.model import ReplicatedTable, copy_mode, most_parts
+
+log = logging.getLogger(__name__)
+
+
+class RowCopy:
+    """Copies the rows of the table of ``sides``."""
+
+    def __init__(self, sides: Sides) -> None:
+        self.sides = sides
+        self.job = sides.job
+
+    def run(self, table: ReplicatedTable) -> None:
+        """Everything from registering to catching-up.
+
+        Returns early while the provider is not ok, and when another way has to be taken.
+
+        Raises Superseded when the table is not to be copied any more, Stopping, and whatever
+        went wrong on either side; nothing of the attempt runs any more then.
+        """
+        source_name = setup.source_table(self.sides)
+        if source_name is None:
+            log.info("%s: waiting until the provider has it", table.name)
+            self.sides.pause(self.job.delay)
+            return
+        if table.copy_role is not None and table.copy_pos >= most_parts(table):
+            # Parts of other queues are copied first.
+            self.sides.pause(runner.WATCH)
+            return
+        if get_copy_control(self.sides.here, self.job.queue).paused:
+            # Nothing is held on the source for a copy that may not begin.
+            self.sides.pause(runner.WATCH)
+            return
+        choices = attempts.copy_choices(self.sides.here, self.job.queue)
+        choice = choices.get(str(table.name))
+        refused = choice.reason if choice is not None and choice.refused else ""
+        resumable = ResumableCopy(self.sides, source_name)
+        try:
+            if not refused and resumable.go_on(table):
+                return
+            setup.register(self.sides)
+            crash.point("copy.registered")
+            setup.require_captured(self.sides, source_name)
+            theirs = catalog.columns(self.sides.provider, source_name)
+            way = self._choose(table, source_name, theirs, refused)
+            attempts.copy_choose(
+                self.sides.here,
+                self.job.queue,
+                table.name,
+                way.mode,
+                way.reason,
+                refused=bool(refused),
+            )
+            log.info("%s: copied in the way %s: %s", table.name, way.mode, way.reason)
+            if way.mode == RESUMABLE:
+                resumable.begin(table)
+            else:
+                self._in_one_snapshot(table, source_name)
+        except (PartialEvent, NoKey) as error:
+            if copy_mode(table) == RESUMABLE:
+                raise
+            log.warning("%s: copied again in one snapshot: %s", table.name, error)
+            attempts.copy_choose(
+                self.sides.here,
+                self.job.queue,
+                table.name,
+                RESUMABLE,
+                error.message,
+                refused=True,
+            )
+
+    def _choose(
+        self, table: ReplicatedTable, source_name: TableName, theirs: list[Column], refused: str
+    ) -> Way:
+        provider, node, wanted = self.sides.provider, self.sides.here, copy_mode(table)
+        info = catalog.require(provider, source_name)
+        size = info.total_bytes
+        facts = Facts(str(table.name), wanted, size, self.job.resumable_from)
+        if wanted != RESUMABLE and size < self.job.resumable_from:
+            return choose(facts)
+        key = catalog.key(provider, source_name)
+        here = {column.name for column in catalog.columns(node, table.dest) if not column.generated}
+        indexed = key_index(catalog.indexes(node, table.dest), key) is not None
+        return choose(
+            Facts(
+                str(table.name),
+                wanted,
+                size,
+                self.job.resumable_from,
+                key=key,
+                # What an earlier attempt took off comes back first; ``prepare`` looks again then.
+                key_here=here >= set(key) and (indexed or bool(table.dropped_ddl)),
+                keeps_rows="skip_truncate" in table.attrs,
+                shared=table.copy_role is not None,
+                obstacle=self._obstacle(source_name),
+                missing=tuple(c.name for c in theirs if c.generated and c.name in here),
+                refused=refused or ("its handler takes every event" if table.wants.events else ""),
+                reads=self._reads(info, key),
+            )
+        )
+
+    def _reads(self, info: TableInfo, key: Sequence[str]) -> float:
+        if not key or info.total_bytes < CACHED:
+            return 1.0
+        return reads_by_key(
+            size=info.total_bytes,
+            pages=info.pages,
+            rows=info.rows_estimate,
+            chunks=count_chunks(info.pages, info.total_bytes, self.job.chunk_bytes),
+            correlation=catalog.correlation(self.sides.provider, info.name, key[0]),
+        )
+
+    def _obstacle(self, source_name: TableName) -> str:
+        try:
+            return attempts.copy_obstacle(self.sides.provider, self.job.queue, source_name)
+        except InstallError:
+            return "the SQL of the provider is older and does not tell how the table is captured"
+
+    def _in_one_snapshot(self, table: ReplicatedTable, source_name: TableName) -> None:
+        node = self.sides.here
+        with exported_snapshot(self.sides) as (holder, exported, snapshot):
+            theirs = catalog.columns(holder, source_name)
+            pairing = setup.pairing(self.sides, table, source_name, theirs, holder)
+            shape = self._shape(holder, source_name, [source for source, _ in pairing.pairs])
+            info = catalog.require(holder, source_name)
+            pieces = split(
+                source_name,
+                pages=info.pages,
+                total_bytes=info.total_bytes,
+                rows=info.rows_estimate,
+                leaves=info.leaf_pages,
+                chunk_bytes=self.job.chunk_bytes,
+                parallel=self.job.parallel,
+            )
+            step_timings.copy_step_start(node, self.job.queue, table.name, step_timings.LOAD)
+            target_mark: Mark | None = None
+
+            def also(attempt: int, key_ddl: str) -> None:
+                nonlocal target_mark
+                target_mark = table_fingerprint.mark(node, table.dest)
+
+            attempt = prepare(node, self.job.queue, table, pieces, also=also)
+            crash.point("copy.prepared")
+            spec = CopySpec(
+                queue=self.job.queue,
+                source=self.sides.location,
+                target=self.job.db,
+                source_table=source_name,
+                target_table=table.dest,
+                columns=pairing.pairs,
+                chunks=pieces,
+                snapshot=exported,
+                attempt=attempt,
+                binary=pairing.binary and table.wants.rows is None,
+                where=table.wants.where,
+                rows=table.wants.rows,
+                keeps=None if table.wants.all_columns else table.wants.keeps,
+                table_name=str(table.name),
+                filenode=info.filenode,
+                target_mark=target_mark,
+                source_shape=shape,
+                source_tree=info.tree,
+                target_tree=target_mark is not None and target_mark.tree,
+            )
+            log.info(
+                "%s: copy %d begins, %.1f MB in %d chunks",
+                table.name,
+                attempt,
+                info.total_bytes / 1e6,
+                len(pieces),
+            )
+            runner.run(self.sides, spec, table, keep=False)
+        crash.point("copy.all-chunks")
+        setup.copied(self.sides, table, attempt, snapshot)
+        crash.point("copy.catching-up")
+
+    def _shape(
+        self, holder: Connection, name: TableName, columns: list[str]
+    ) -> table_fingerprint.Shape:
+        """What tasks have to find behind the columns; the table as the snapshot shows it.
+
+        In a session of its own, which leaves no lock behind: who holds the snapshot must not keep
+        ALTER TABLE waiting, and all writers with it, for as long as the copy takes.
+
+        Raises TableChanged when the table was changed since the snapshot was taken.
+        """
+        now = self.sides.provider
+        then = table_fingerprint.mark(holder, name)
+        shape = table_fingerprint.shape(now, name, columns)
+        reason = (
+            ""
+            if then is None
+            else table_fingerprint.changed(then, table_fingerprint.mark(now, name), columns)
+        )
+        if reason:
+            raise TableChanged(
+                f"table {name} was changed while its copy began",
+                detail=f"on the source: {reason}",
+                hint="the copy starts again by itself",
+            )
+        return shape
+
+
+@contextlib.contextmanager
+def exported_snapshot(sides: Sides) -> Iterator[tuple[Connection, str, str]]:
+    """A transaction on the provider whose snapshot the tasks share.
+
+    Gives its session, the snapshot's name, and what it sees as text.
+    """
+    with session(
+        sides.location,
+        name=sides.session_name,
+        autocommit=True,
+        lock_timeout_ms=sides.job.lock_timeout_ms,
+    ) as conn:
+        try:
+            conn.execute("begin isolation level repeatable read, read only")
+            with conn.cursor(row_factory=dict_row) as cursor:
+                row = cursor.execute(query("export_snapshot")).fetchone()
+        except psycopg.Error as error:
+            raise from_database(error, where=whereabouts(conn)) from error
+        assert row is not None
+        yield conn, row["name"], row["snapshot"]

@@ -1,0 +1,248 @@
+"""The attempts of a copy: one number is current, and only its tasks can write.
+
+One function per SQL function, and the end of tasks that nobody wants any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.engine.spec import Chunk
+from londiste.engine.tasks import task_name
+from londiste.errors import LockTimeout, from_database
+from londiste.replication.tablesync.cancel import copy_stop as copy_stop  # shared with the commands
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A running copy, with what its finished chunks have moved; ``seconds`` since it began."""
+
+    table: str
+    attempt: int
+    seconds: float
+    stop_requested: bool
+    total_bytes: int
+    total_rows: int
+    total_chunks: int
+    chunks: int
+    rows: int
+    bytes: int
+
+
+def copy_start(
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    *,
+    total_bytes: int = 0,
+    total_rows: int = 0,
+    total_chunks: int = 1,
+) -> int:
+    """Begins a new attempt, when all tasks of the old one have ended.  Raises LockTimeout."""
+    return int(
+        call.value(
+            conn,
+            "londiste.copy_start",
+            queue,
+            str(table),
+            i_total_bytes=total_bytes,
+            i_total_rows=total_rows,
+            i_total_chunks=total_chunks,
+        )
+    )
+
+
+def copy_end(conn: Connection, queue: str, table: TableName, attempt: int) -> bool:
+    """Ends an attempt; False when it is not the current one."""
+    return bool(call.value(conn, "londiste.copy_end", queue, str(table), attempt))
+
+
+def copy_give_up(conn: Connection, queue: str, table: TableName, attempt: int) -> bool:
+    """Ends an attempt that nobody goes on with; False when it is not the current one."""
+    return bool(call.value(conn, "londiste.copy_give_up", queue, str(table), attempt))
+
+
+def copy_written(conn: Connection, queue: str, table: TableName) -> list[int]:
+    """The transactions of the chunks that unfinished attempts have written.  Raises LockTimeout."""
+    return [
+        int(row["copy_written"])
+        for row in call.rows(conn, "londiste.copy_written", queue, str(table))
+    ]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An attempt that a process may go on with; ``plan`` is what ``copy_plan`` was given."""
+
+    attempt: int
+    plan: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A chunk of such an attempt; ``snapshot`` is what the source has shown to it."""
+
+    chunk: int
+    condition: str
+    bytes: int
+    rows: int
+    done: bool
+    snapshot: str | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """In which way a table was copied last: ``snapshot`` or ``resumable``, and why.
+
+    refused -- the resumable way was found to be impossible.
+    """
+
+    mode: str
+    reason: str
+    refused: bool
+
+
+def copy_plan(
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    attempt: int,
+    plan: dict[str, Any],
+    chunks: Sequence[Chunk],
+) -> None:
+    """Stores what a process needs to go on; in the transaction of ``copy_start``."""
+    call.value(
+        conn,
+        "londiste.copy_plan",
+        queue,
+        str(table),
+        attempt,
+        json.dumps(plan),
+        [chunk.condition for chunk in chunks],
+        [chunk.bytes for chunk in chunks],
+        [chunk.rows for chunk in chunks],
+    )
+
+
+def copy_go_on(conn: Connection, queue: str, table: TableName) -> Stored | None:
+    """The attempt to go on with, if there is one; a request to stop it is forgotten."""
+    for row in call.rows(conn, "londiste.copy_go_on", queue, str(table)):
+        return Stored(row["attempt"], row["plan"])
+    return None
+
+
+def copy_ranges(conn: Connection, queue: str, table: TableName, attempt: int) -> list[Range]:
+    """The chunks of an attempt that can be resumed, in their order."""
+    return call.records(conn, Range, "londiste.copy_ranges", queue, str(table), attempt)
+
+
+def copy_settle(conn: Connection, queue: str, table: TableName, attempt: int) -> bool:
+    """Waits until no task of the attempt runs; False: it is not current.  Raises LockTimeout."""
+    return bool(call.value(conn, "londiste.copy_settle", queue, str(table), attempt))
+
+
+def copy_choose(
+    conn: Connection, queue: str, table: TableName, mode: str, reason: str, *, refused: bool = False
+) -> None:
+    """Stores in which way a table is copied."""
+    call.value(conn, "londiste.copy_choose", queue, str(table), mode, reason, refused)
+
+
+def copy_choices(conn: Connection, queue: str) -> dict[str, Choice]:
+    """In which way each table was copied last, or is being copied."""
+    return {
+        row["table_name"]: Choice(row["mode"], row["reason"], row["refused"])
+        for row in call.rows(conn, "londiste.copy_choices", queue)
+    }
+
+
+def copy_obstacle(conn: Connection, queue: str, table: TableName) -> str:
+    """Why the events of a table (by its name there) do not tell whole rows; '' if they do."""
+    return str(call.value(conn, "londiste.copy_obstacle", queue, str(table)) or "")
+
+
+def copy_progress(conn: Connection, queue: str) -> list[Attempt]:
+    """The attempts that run."""
+    return [
+        Attempt(
+            table=row["table_name"],
+            attempt=row["attempt"],
+            seconds=row["seconds"],
+            stop_requested=row["stop_requested"],
+            total_bytes=row["total_bytes"],
+            total_rows=row["total_rows"],
+            total_chunks=row["total_chunks"],
+            chunks=row["chunks"],
+            rows=row["rows"],
+            bytes=row["bytes"],
+        )
+        for row in call.rows(conn, "londiste.copy_progress", queue)
+    ]
+
+
+def end_tasks(conn: Connection, queue: str, table: TableName) -> int:
+    """Ends the sessions that write chunks of a table; their transactions are rolled back.
+
+    Only sessions of the same role can be ended; how many there were.
+    """
+    try:
+        return conn.execute(
+            query("terminate_copy_tasks"), {"names": [task_name(queue, str(table))]}
+        ).rowcount
+    except psycopg.Error as error:
+        raise from_database(error) from error
+
+
+def abandon(conn: Connection, queue: str, table: TableName, attempt: int) -> None:
+    """Ends an attempt and its tasks; on return nothing of it is running or will be written.
+
+    ``conn`` in autocommit mode.  Raises LockTimeout when tasks of another role do not end.
+    """
+    _without_tasks(conn, queue, table, lambda: copy_give_up(conn, queue, table, attempt))
+
+
+def halt(conn: Connection, queue: str, table: TableName, attempt: int) -> None:
+    """Ends the tasks of an attempt that another process shall go on with; its chunks stay.
+
+    ``conn`` in autocommit mode.  Raises LockTimeout when tasks of another role do not end.
+    """
+    _without_tasks(conn, queue, table, lambda: copy_settle(conn, queue, table, attempt))
+
+
+def _without_tasks(
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    action: Callable[[], object],
+    *,
+    seconds: float = 10.0,
+) -> None:
+    deadline = time.monotonic() + seconds
+    while True:
+        # An engine may start a task again between the two steps, hence the loop.
+        end_tasks(conn, queue, table)
+        try:
+            with conn.transaction():
+                conn.execute("set local lock_timeout = 300")
+                action()
+            return
+        except LockTimeout:
+            if time.monotonic() > deadline:
+                raise
+
+
+def end_leftovers(conn: Connection, queue: str, table: TableName) -> None:
+    """Ends tasks of an attempt whose process is gone, as far as this role may."""
+    with contextlib.suppress(Exception):
+        end_tasks(conn, queue, table)

@@ -1,0 +1,70 @@
+"""What people ask of the copies of a node while they run: pause, and limits.
+
+One function per SQL function.  The orders are rows of the node's database; the tasks obey them
+(``engine/throttle.py``) wherever they run, and the copy process takes no snapshot while it is
+paused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from londiste.db import call
+from londiste.db.connection import Connection
+
+#: The slowest limit there is; below it a pause says better what is meant.
+SLOWEST = 16_384
+
+
+@dataclass(frozen=True)
+class Control:
+    """The orders; by default none.
+
+    break_off -- a pause that rolls running chunks back.
+    bytes_per_second, tasks -- limits for all copies of the node together, None for none.
+    held_bytes_per_second, held_reason -- the limit that the load has led to.
+    changed_at -- when people have changed something last.
+    """
+
+    paused: bool = False
+    break_off: bool = False
+    bytes_per_second: int | None = None
+    tasks: int | None = None
+    held_bytes_per_second: int | None = None
+    held_reason: str | None = None
+    changed_at: datetime | None = None
+
+
+def get_copy_control(conn: Connection, queue: str) -> Control:
+    """The orders for the copies of a queue."""
+    for row in call.rows(conn, "londiste.get_copy_control", queue):
+        return Control(**row)
+    return Control()
+
+
+def copy_pause(conn: Connection, queue: str, *, break_off: bool = False) -> bool:
+    """Lets no chunk begin; False when it was so already.  Raises UnknownNode.
+
+    break_off -- running chunks are rolled back instead of finished.
+    """
+    return bool(call.value(conn, "londiste.copy_pause", queue, break_off))
+
+
+def copy_resume(conn: Connection, queue: str) -> bool:
+    """Lets the copies go on; False when they were not paused."""
+    return bool(call.value(conn, "londiste.copy_resume", queue))
+
+
+def copy_throttle(
+    conn: Connection, queue: str, bytes_per_second: int | None, tasks: int | None
+) -> None:
+    """Sets the limits; None takes one away.  Raises UnknownNode, BadOption."""
+    call.value(conn, "londiste.copy_throttle", queue, bytes_per_second, tasks)
+
+
+def copy_hold(
+    conn: Connection, queue: str, bytes_per_second: int | None, reason: str | None
+) -> None:
+    """For who watches the load: another limit, with its reason; None takes it away."""
+    call.value(conn, "londiste.copy_hold", queue, bytes_per_second, reason)

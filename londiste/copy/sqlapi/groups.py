@@ -1,0 +1,136 @@
+"""What the database keeps of small tables that are copied together: one function per SQL function.
+
+A group is known by its consumer: its tables are those that ``copy_member`` names with it, and its
+position is theirs.  Its name has no dot behind the prefix of all copies, which tables have.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from londiste.copy.step_timings import Tally
+from londiste.db import call
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.engine.tasks import task_name
+from londiste.errors import from_database
+from londiste.replication.tablesync.cancel import (
+    copy_members as copy_members,  # shared with the worker
+)
+
+_GROUP = "group:"
+
+
+def new_name(prefix: str) -> str:
+    """The consumer of a new group."""
+    return f"{prefix}{_GROUP}{secrets.token_hex(5)}"
+
+
+def is_group(prefix: str, consumer: str) -> bool:
+    """Whether a consumer is that of a group, and not that of a table."""
+    return consumer.startswith(prefix + _GROUP) and "." not in consumer[len(prefix) :]
+
+
+@dataclass(frozen=True)
+class Begin:
+    """A table whose copy shall begin; ``reason`` why it is copied in one snapshot."""
+
+    table: TableName
+    bytes: int
+    rows: int
+    reason: str
+
+
+def copy_group_start(conn: Connection, queue: str, tables: Sequence[Begin]) -> dict[TableName, int]:
+    """Begins new attempts: their numbers; without those for which somebody would have to wait."""
+    return {
+        TableName.parse(row["table_name"]): row["attempt"]
+        for row in call.rows(
+            conn,
+            "londiste.copy_group_start",
+            queue,
+            [str(one.table) for one in tables],
+            [one.bytes for one in tables],
+            [one.rows for one in tables],
+            [one.reason for one in tables],
+        )
+    }
+
+
+def copy_group_end(
+    conn: Connection,
+    queue: str,
+    attempts: Mapping[TableName, int],
+    state: str | None,
+    snapshot: str,
+    consumer: str,
+) -> set[TableName]:
+    """All rows of these tables are here: the next state, and the consumer; those that are moved."""
+    rows = call.rows(
+        conn,
+        "londiste.copy_group_end",
+        queue,
+        [str(name) for name in attempts],
+        list(attempts.values()),
+        state,
+        snapshot,
+        consumer,
+    )
+    return {TableName.parse(row["copy_group_end"]) for row in rows}
+
+
+def copy_group_abandon(conn: Connection, queue: str, attempts: Mapping[TableName, int]) -> None:
+    """Gives attempts up.  Raises LockTimeout when tasks of theirs do not end."""
+    call.value(
+        conn,
+        "londiste.copy_group_abandon",
+        queue,
+        [str(name) for name in attempts],
+        list(attempts.values()),
+    )
+
+
+def copy_group_step(
+    conn: Connection,
+    queue: str,
+    tables: Iterable[TableName],
+    ended: str | None,
+    begun: str | None,
+    tally: Tally | None = None,
+) -> None:
+    """Notes that one step has ended and another begins, for all the tables."""
+    done = tally or Tally()
+    call.value(
+        conn,
+        "londiste.copy_group_step",
+        queue,
+        sorted(map(str, tables)),
+        ended,
+        begun,
+        done.tasks or None,
+        done.busy if done.tasks else None,
+        done.rows,
+        done.bytes,
+    )
+
+
+def copy_group_split(
+    conn: Connection, queue: str, tables: Iterable[TableName], old: str, new: str
+) -> None:
+    """From now on these tables catch up by another consumer."""
+    call.value(conn, "londiste.copy_group_split", queue, list(map(str, tables)), old, new)
+
+
+def end_tasks(conn: Connection, queue: str, tables: Iterable[TableName]) -> None:
+    """Ends the sessions that write one of the tables now."""
+    try:
+        conn.execute(
+            query("terminate_copy_tasks"), {"names": [task_name(queue, str(t)) for t in tables]}
+        )
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error

@@ -1,0 +1,122 @@
+"""What each step of a table's copy took: kept in the database, to be shown afterwards, too.
+
+The steps of the last copy of a table stay until its next one.  A step that is interrupted and
+goes on is one step, whose time counts from its first beginning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.replication.tablesync.copy_steps import FOREIGN_KEYS as FOREIGN_KEYS
+from londiste.replication.tablesync.copy_steps import Tally as Tally
+from londiste.replication.tablesync.copy_steps import copy_step_end as copy_step_end
+from londiste.replication.tablesync.copy_steps import copy_step_start as copy_step_start
+from londiste.replication.tablesync.copy_steps import copy_step_waits as copy_step_waits
+
+LOAD, KEY, STATES, INDEXES, KEYS, ANALYZE, CATCH_UP, HAND_OVER = (
+    "load",
+    "key",
+    "states",
+    "indexes",
+    "keys",
+    "analyze",
+    "catch-up",
+    "hand-over",
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a copy.
+
+    seconds -- from its beginning to its end, or until now when it is not ``finished``.
+    tasks -- pieces it had (chunks, indexes, batches).
+    busy -- seconds of work of all of them together, None when nobody has counted.
+    rows, bytes -- what it has moved; catch-up: events.
+    waits -- what it waits for, to go on by itself; None when it gets on.
+    """
+
+    table: str
+    step: str
+    started_at: datetime
+    seconds: float
+    finished: bool
+    tasks: int
+    busy: float | None
+    rows: int | None
+    bytes: int | None
+    waits: str | None
+
+    @property
+    def concurrency(self) -> float | None:
+        """How many pieces were at work at a time, on average."""
+        if self.busy is None or self.seconds <= 0:
+            return None
+        return self.busy / self.seconds
+
+
+def copy_steps(conn: Connection, queue: str) -> list[Step]:
+    """The steps of the last copy of each table, in the order in which they began."""
+    return [
+        Step(
+            table=row["table_name"],
+            step=row["step"],
+            started_at=row["started_at"],
+            seconds=row["seconds"],
+            finished=row["finished"],
+            tasks=row["tasks"],
+            busy=row["busy"],
+            rows=row["rows"],
+            bytes=row["bytes"],
+            waits=row["waits"],
+        )
+        for row in call.rows(conn, "londiste.copy_steps", queue)
+    ]
+
+
+def copy_waits(conn: Connection, queue: str) -> dict[str, str]:
+    """What copies wait for, to go on by themselves, by table."""
+    return {
+        row["table_name"]: row["waits"] for row in call.rows(conn, "londiste.copy_waits", queue)
+    }
+
+
+class Waits:
+    """What a step of some tables waits for, noted when it changes; the copy process says it."""
+
+    def __init__(self, conn: Connection, queue: str, step: str) -> None:
+        self._conn = conn
+        self._queue = queue
+        self._step = step
+        self._noted: str | None = None
+
+    def note(self, tables: Iterable[TableName], text: str | None) -> None:
+        """The step of the tables waits for it; None: it gets on."""
+        if text == self._noted:
+            return
+        for table in tables:
+            copy_step_waits(self._conn, self._queue, table, self._step, text)
+        self._noted = text
+
+
+@contextmanager
+def step(conn: Connection, queue: str, table: TableName, name: str) -> Iterator[Tally]:
+    """Notes the beginning and, unless the block fails, the end of a step.
+
+    ``conn`` in autocommit mode.  Without a count of its own the block is one piece.
+    """
+    copy_step_start(conn, queue, table, name)
+    tally = Tally()
+    started = time.monotonic()
+    yield tally
+    if not tally.tasks:
+        tally.add(time.monotonic() - started)
+    copy_step_end(conn, queue, table, name, tally)

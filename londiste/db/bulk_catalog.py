@@ -1,0 +1,117 @@
+"""What a copy has to know of several tables, in one query for all: sizes, columns, marks.
+
+``catalog`` and ``marks`` tell the same of one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from londiste.db.catalog import Column
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.db.table_fingerprint import Mark, MarkedColumn, Shape
+from londiste.errors import from_database
+
+
+@dataclass(frozen=True)
+class Known:
+    """One of the tables.
+
+    kind -- ``r`` table, ``p`` partitioned table, ``v`` view, …
+    bytes -- of the heap; ``total_bytes`` with its TOAST table.
+    has_sequence -- a sequence belongs to one of the columns.
+    """
+
+    name: TableName
+    kind: str
+    bytes: int
+    total_bytes: int
+    rows_estimate: float
+    has_sequence: bool
+    columns: tuple[Column, ...]
+    mark: Mark
+    _types: dict[str, tuple[int, int, bool]]
+
+    def has_domain(self, names: Collection[str]) -> bool:
+        """Whether one of these columns is of a domain."""
+        return any(self._types[name][2] for name in names)
+
+    def shape(self, names: Sequence[str]) -> Shape:
+        """What ``marks.shape`` has to say of these columns, as long as they are the same.
+
+        Not for columns of domains, of which the server tells the type below.
+        """
+        numbers = {column.name: column.number for column in self.mark.columns}
+        return tuple((self.mark.oid, numbers[name], *self._types[name][:2]) for name in names)
+
+
+def known(conn: Connection, tables: Collection[TableName]) -> dict[TableName, Known]:
+    """Those of the tables that are there."""
+    found = {}
+    for row in _rows(conn, "group_tables", tables):
+        name = TableName(row["schema"], row["name"])
+        columns = row["columns"]
+        found[name] = Known(
+            name=name,
+            kind=row["kind"],
+            bytes=row["bytes"],
+            total_bytes=row["total_bytes"],
+            rows_estimate=row["rows_estimate"],
+            has_sequence=row["has_sequence"],
+            columns=tuple(
+                Column(
+                    name=c["name"],
+                    type=c["type"],
+                    not_null=c["not_null"],
+                    default=c["default"],
+                    identity=c["identity"],
+                    generated=c["generated"],
+                    builtin=c["builtin"],
+                )
+                for c in columns
+            ),
+            mark=Mark(
+                row["oid"],
+                row["filenode"],
+                tuple(
+                    MarkedColumn(
+                        c["name"],
+                        c["number"],
+                        c["type"],
+                        c["version"],
+                        c["has_default"],
+                        c["generated"] != "",
+                    )
+                    for c in columns
+                ),
+            ),
+            _types={c["name"]: (c["type_oid"], c["modifier"], c["domain"]) for c in columns},
+        )
+    return found
+
+
+def sizes(conn: Connection, tables: Collection[TableName]) -> dict[TableName, int]:
+    """Bytes on disk of those of the tables that are there, without indexes."""
+    return {
+        TableName(row["schema"], row["name"]): row["total_bytes"]
+        for row in _rows(conn, "table_sizes", tables)
+    }
+
+
+def _rows(conn: Connection, query_name: str, tables: Collection[TableName]) -> list[dict[str, Any]]:
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(
+                query(query_name),
+                {"schemas": [t.schema for t in tables], "names": [t.name for t in tables]},
+            )
+            return cursor.fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error

@@ -1,0 +1,266 @@
+"""A task that copies several small tables, one after the other, each in a transaction of its own.
+
+A session costs more than a small table, and so does a question to a server.  So the task has two
+sessions for all its tables, asks several things at once, and a table's rows, its statistics and
+its done-mark are one transaction.  What fails for one table is rolled back and said of that
+table; the others go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import TransactionStatus
+
+from londiste.daemon import crash
+from londiste.db import call, copy, owner, table_fingerprint
+from londiste.db.connection import Connection, connect, keep_role, place
+from londiste.db.queries import query
+from londiste.engine.spec import GroupSpec, Member, MemberDone
+from londiste.engine.tasks import failed, task_name
+from londiste.engine.throttle import Pace, in_turn
+from londiste.errors import (
+    NodeUnreachable,
+    StateError,
+    Superseded,
+    TransientError,
+    from_database,
+)
+
+
+def copy_members(spec: GroupSpec) -> list[MemberDone]:
+    """Copies the tables of a share, or finds that they are there.
+
+    Waits while the copies are paused or others have all places, and goes no faster than allowed.
+
+    Raises what keeps all of them from being copied: a server that does not answer, or a snapshot
+    that is gone.  Nothing that is there is copied again when the task runs once more.
+    """
+    if not spec.members:
+        return []
+    first = spec.members[0].table_name
+    with (
+        contextlib.closing(_Sides(spec)) as sides,
+        Pace(spec.target, spec.queue, task_name(spec.queue, first), first) as pace,
+    ):
+        return [_copied(sides, member, pace) for member in spec.members]
+
+
+def _copied(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
+    """What became of one table."""
+    pace.about(task_name(sides.spec.queue, member.table_name), member.table_name)
+    for once_more in (True, False):
+        sides.open()
+        try:
+            return in_turn(pace, lambda pace: _copy(sides, member, pace))
+        except Exception as error:
+            ours = failed(error)
+            # Somebody who needs this table has ended the session.
+            if not (once_more and isinstance(ours, NodeUnreachable)):
+                return MemberDone(member.table_name, 0, 0, 0.0, ours)
+    raise AssertionError("two tries")
+
+
+def _copy(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
+    """The table in one transaction on the target.  Raises NotYet and BrokenOff as well."""
+    started = time.monotonic()
+    sides.open()
+    with sides.one_table() as (source, target):
+        todo = _begin(sides, target, member)
+        if todo == "superseded":
+            raise Superseded(
+                f"copy {member.attempt} of {member.table_name} is superseded",
+                detail="a newer copy of the table has begun, or it is no longer wanted",
+            )
+        if todo == "done":
+            return MemberDone(member.table_name, 0, 0, time.monotonic() - started)
+        pace.begin(target)
+        _lock(sides, source, target, member)
+        names = [pair[1] for pair in member.columns]
+        staged = owner.Staged(target, member.target_table, names)
+        binary = member.binary and staged.direct
+        moved = copy.pipe(
+            source,
+            copy.copy_out(member.source_table, [pair[0] for pair in member.columns], binary=binary),
+            target,
+            copy.copy_in(staged.into, names, binary=binary),
+            pace=pace.moved,
+            keep=True,
+        )
+        staged.finish(moved.rows)
+        with _mapped(sides.spec.target):
+            with target.pipeline():
+                target.execute(sql.SQL("analyze {}").format(member.target_table.sql))
+                call.later(
+                    target,
+                    "londiste.copy_chunk_end",
+                    sides.spec.queue,
+                    member.table_name,
+                    member.attempt,
+                    0,
+                    moved.rows,
+                    moved.bytes,
+                )
+            crash.point("copy.mid-chunk")
+            target.execute("commit")
+        crash.point("copy.after-chunk")
+    return MemberDone(member.table_name, moved.rows, moved.bytes, time.monotonic() - started)
+
+
+def _begin(sides: _Sides, target: Connection, member: Member) -> str:
+    """Opens the transaction of a table; what ``copy_member_start`` says.
+
+    Rows and done-mark are lost together, if at all: who stores that the rows are here looks at the
+    marks, and waits for the disk.
+    """
+    queue = sides.spec.queue
+    with _mapped(sides.spec.target):
+        with target.pipeline():
+            target.execute("begin")
+            keep_role(target)
+            target.execute(
+                "select pg_catalog.set_config('synchronous_commit', 'off', true),"
+                " pg_catalog.set_config('application_name', %s, true)",
+                [task_name(queue, member.table_name)],
+            )
+            answer = call.later(
+                target, "londiste.copy_member_start", queue, member.table_name, member.attempt
+            )
+        (row,) = answer()
+    return str(row["copy_member_start"])
+
+
+def _lock(sides: _Sides, source: Connection, target: Connection, member: Member) -> None:
+    """Locks both tables, and looks whether they are what they were planned to be.
+
+    Readers and, on the source, writers go on.  Raises StateError.
+    """
+    names = [pair[0] for pair in member.columns]
+    with _mapped(sides.spec.source):
+        with source.pipeline():
+            source.execute(
+                sql.SQL("lock table only {} in access share mode").format(member.source_table.sql)
+            )
+            shape = table_fingerprint.shape_later(source, member.source_table, names)
+            moved = source.execute(query("table_moved"), member.source_table._asdict())
+        row = moved.fetchone()
+    if row is None or row[0]:
+        raise StateError(
+            f"table {member.source_table} was rewritten while it was copied",
+            detail="TRUNCATE, VACUUM FULL, CLUSTER or ALTER TABLE moved its rows",
+            hint="the copy starts again by itself",
+        )
+    if shape() != member.source_shape:
+        raise _changed(member, "on the source: ALTER TABLE has put other columns behind the names")
+    with _mapped(sides.spec.target):
+        with target.pipeline():
+            target.execute(
+                sql.SQL("lock table only {} in share row exclusive mode").format(
+                    member.target_table.sql
+                )
+            )
+            mark = table_fingerprint.later(target, member.target_table)
+            rows = target.execute(
+                sql.SQL("select exists (select from only {})").format(member.target_table.sql)
+            )
+        here, some = mark(), rows.fetchone()
+    reason = table_fingerprint.changed(
+        member.target_mark, here, [pair[1] for pair in member.columns]
+    )
+    if reason:
+        raise _changed(member, f"here: {reason}")
+    if some is not None and some[0]:
+        raise StateError(
+            f"table {member.target_table} was found not to be empty",
+            hint="the copy starts again by itself, and empties it first",
+        )
+
+
+def _changed(member: Member, detail: str) -> StateError:
+    return StateError(
+        f"table {member.source_table} was changed while it was copied",
+        detail=detail,
+        hint="the copy starts again by itself",
+    )
+
+
+class _Sides:
+    """The two sessions of a task; the one on the source sees the snapshot of the group."""
+
+    def __init__(self, spec: GroupSpec) -> None:
+        self.spec = spec
+        self._source: Connection | None = None
+        self._target: Connection | None = None
+
+    def open(self) -> None:
+        """Both sessions, new ones where an error has taken the old ones.
+
+        Raises what is wrong with a server, TransientError when the snapshot is gone.
+        """
+        if self._target is None or self._target.closed:
+            self._target = connect(
+                self.spec.target, name="londiste copy task", autocommit=True, replica=True
+            )
+        if self._source is None or self._source.closed:
+            self._source = connect(
+                self.spec.source, name="londiste copy of small tables", autocommit=True
+            )
+            with _mapped(self.spec.source):
+                self._source.execute("begin isolation level repeatable read, read only")
+                try:
+                    self._source.execute(
+                        sql.SQL("set transaction snapshot {}").format(
+                            sql.Literal(self.spec.snapshot)
+                        )
+                    )
+                except (
+                    psycopg.errors.InvalidParameterValue,
+                    psycopg.errors.UndefinedObject,
+                ) as error:
+                    raise TransientError(
+                        f"snapshot {self.spec.snapshot} is gone",
+                        detail=f"{place(self.spec.source)}: the session that exported it has ended",
+                        hint="the copy starts again by itself",
+                    ) from error
+
+    @contextlib.contextmanager
+    def one_table(self) -> Iterator[tuple[Connection, Connection]]:
+        """The sessions for one table: what is locked and not committed inside is over behind it."""
+        source, target = self._source, self._target
+        assert source is not None and target is not None
+        with _mapped(self.spec.source):
+            source.execute("savepoint one_table")
+        try:
+            yield source, target
+        finally:
+            # A lock would keep ALTER TABLE on the source waiting for the tables that follow.
+            self._end(source, "rollback to savepoint one_table; release savepoint one_table")
+            if target.closed or target.info.transaction_status != TransactionStatus.IDLE:
+                self._end(target, "rollback")
+
+    @staticmethod
+    def _end(conn: Connection, statement: str) -> None:
+        try:
+            if not conn.closed:
+                conn.execute(statement.encode())
+        except psycopg.Error:
+            conn.close()
+
+    def close(self) -> None:
+        """Ends both."""
+        for conn in (self._source, self._target):
+            if conn is not None:
+                with contextlib.suppress(psycopg.Error, OSError):
+                    conn.close()
+
+
+@contextlib.contextmanager
+def _mapped(dsn: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise from_database(error, where=place(dsn)) from error

@@ -1,0 +1,100 @@
+"""Changes that go into folders by time: which row goes where, and what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from londiste.engine.spark.lake.dataframes import col, cols, literally
+from londiste.engine.spark.lake.merge_changes import of_rows
+
+#: What a file has behind the columns of the table.
+MORE = (
+    ("_change_type", t.StringType()),
+    ("_commit_version", t.LongType()),
+    ("_commit_timestamp", t.TimestampType()),
+    ("_event_id", t.LongType()),
+    ("_row", t.IntegerType()),
+)
+_KINDS = {"I": "insert", "U": "update_postimage", "D": "delete"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What becomes of the changes of a table.
+
+    time -- the column with the time, or one time for all.
+    pattern -- of folders, for ``date_format``; ops -- letters of the operations that count.
+    keeps_deletes -- a delete is a row; latest -- of each key the last row of a folder is kept.
+    names -- columns and their names in files; empty: all as they are.
+    key -- of the table, as it is called there.
+    """
+
+    time: str | datetime
+    pattern: str
+    ops: tuple[str, ...]
+    keeps_deletes: bool
+    latest: bool
+    names: tuple[tuple[str, str], ...]
+    key: tuple[str, ...]
+
+
+def placed(changes: Any, plan: Plan) -> Any:
+    """The changes of rows that count, with the columns of files, ``_part`` and their key."""
+    rows = of_rows(changes).where(f.col("_change_type").isin(*(_KINDS[op] for op in plan.ops)))
+    time = col(plan.time) if isinstance(plan.time, str) else f.lit(plan.time)
+    part = f.date_format(time.cast("timestamp"), plan.pattern)
+    if not plan.keeps_deletes and not plan.latest:
+        rows = rows.where("_change_type != 'delete'")
+    return rows.withColumn("_part", part)
+
+
+def parts(placed: Any) -> dict[str | None, int]:
+    """The folders that some changes touch, with the first event; None: those without a time."""
+    found = placed.groupBy("_part").agg(f.min("_event_id"))
+    return {row[0]: row[1] for row in found.collect()}
+
+
+def shown(placed: Any, plan: Plan, names: Sequence[str]) -> Any:
+    """As it is written.  names -- the columns of the table."""
+    pairs = plan.names or tuple((name, name) for name in names)
+    return placed.select(
+        *(col(there).alias(here) for there, here in pairs), *cols(n for n, _ in MORE), "_part"
+    )
+
+
+def latest(base: Any, placed: Any, plan: Plan, names: Sequence[str]) -> Any:
+    """The rows of some folders, of each key the last.
+
+    base -- their rows before, as they were read, with ``_part``.
+    """
+    here = dict(plan.names or ((name, name) for name in names))
+    key = [here[name] for name in plan.key]
+    rows = shown(placed, plan, names)
+    order = Window.partitionBy(*cols([*key, "_part"])).orderBy(
+        f.col("_event_id").desc(), f.col("_row").desc()
+    )
+    final = rows.withColumn("_n", f.row_number().over(order)).where("_n = 1").drop("_n")
+    kept = base.join(final.select(*cols([*key, "_part"])), [*key, "_part"], "left_anti")
+    there = final.where("_change_type != 'delete'")
+    return kept.select(*cols(rows.columns)).unionByName(there)
+
+
+def read(spark: Any, paths: Sequence[str], schema: Any, depth: int) -> Any:
+    """Rows of files, with their folder as ``_part``; depth -- of how many steps its name is."""
+    if not paths:
+        wanted = t.StructType([*schema.fields, t.StructField("_part", t.StringType(), True)])
+        return spark.createDataFrame([], wanted)
+    found = spark.read.schema(schema).parquet(*map(literally, paths))
+    steps = "/".join(["[^/]+"] * depth)
+    part = f.regexp_extract(f.col("_metadata.file_path"), f"({steps})/[^/]+$", 1)
+    return found.withColumn("_part", part)
+
+
+__all__ = ["MORE", "Plan", "latest", "parts", "placed", "read", "shown"]

@@ -1,0 +1,219 @@
+"""In the driver: the rows of an epoch are merged into tables, all on the server.
+
+    rows of chunks  ->  a temporary table with the columns' types
+                    ->  the last change of each key
+                    ->  DELETE, then INSERT … ON CONFLICT DO UPDATE
+
+Deletes of all tables come before the rows, so that a row may have what a deleted one had.
+"""
+
+# ruff: noqa: S608 - names pass through quote(), types come from format_type(), values are in the
+# parameters or in tables
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import RawCursor
+
+from londiste.db.connection import Connection, use_own_names, whereabouts
+from londiste.db.names import quote
+from londiste.db.relation import ColumnShape, TableShape
+from londiste.engine.spark.sink.event_rows import Given, require
+from londiste.engine.spark.sink.options import Mode, TableOptions
+from londiste.engine.spark.sink.stage import Chunk
+from londiste.engine.spark.sink.type_check import require_columns
+from londiste.errors import StateError, from_database
+
+
+def write(
+    conn: Connection,
+    options: TableOptions,
+    shapes: Sequence[TableShape],
+    columns: Sequence[str],
+    given: Sequence[tuple[Chunk, Given]],
+) -> None:
+    """Writes the rows of an epoch in the open transaction.
+
+    shapes -- of the tables, in the order of the options.
+    columns -- of the rows; empty: each chunk says its own.
+
+    Raises StateError for rows that do not tell what to do, and what the server says.
+    """
+    # Triggers of the tables find what they name.
+    use_own_names(conn)
+    parts = [_Part(conn, options, shape, number) for number, shape in enumerate(shapes)]
+    for chunk, text in given:
+        parts[chunk.table].add(chunk, text)
+    used = [part for part in parts if part.chunks]
+    for part in used:
+        part.read(columns)
+    if options.mode is Mode.MERGE:
+        for part in used:
+            part.delete()
+        for part in used:
+            part.put()
+
+
+@dataclass
+class _Part:
+    """The rows of one table."""
+
+    conn: Connection
+    options: TableOptions
+    shape: TableShape
+    number: int
+    chunks: list[tuple[Chunk, Given]] = field(default_factory=list)
+    columns: list[ColumnShape] = field(default_factory=list)
+
+    def add(self, chunk: Chunk, text: Given) -> None:
+        self.chunks.append((chunk, text))
+
+    def read(self, columns: Sequence[str]) -> None:
+        """Reads all chunks; rows that are appended are in the table then."""
+        merge = self.options.mode is Mode.MERGE
+        names = list(columns) or self._columns()
+        require_columns(self.shape, names, key=merge)
+        self.columns = [self.shape.by_name[name] for name in names]
+        if merge:
+            kinds = "".join(f", c{n} {_kind(c)}" for n, c in enumerate(self.columns))
+            self._do(
+                f"create temp table {self._all} (o int, v bigint, e bigint, w bigint{kinds})"
+                " on commit drop"
+            )
+            into = self._all
+        else:
+            into = f"{self.shape.name.quoted} ({self._names()}) overriding system value"
+        kinds = ", ".join(
+            f"{quote(c.name)} {'text' if c.json_text else _kind(c)}" for c in self.columns
+        )
+        values = ", ".join(
+            f"r.{quote(c.name)}::{_kind(c)}" if c.json_text else f"r.{quote(c.name)}"
+            for c in self.columns
+        )
+        if merge:
+            values = f"j.o, j.v, j.e, j.w, {values}"
+        for chunk, (text, parameters) in self.chunks:
+            done = self._do(
+                f"insert into {into} select {values}"
+                f" from json_to_recordset(('[' || {text} || ']')::json)"
+                " as j(o int, v bigint, e bigint, w bigint, i json)"
+                f" cross join lateral json_to_record(j.i) as r({kinds})",
+                parameters,
+            )
+            require(done, chunk.count)
+        if merge:
+            self._fold()
+
+    def delete(self) -> None:
+        """The rows whose last change is that there is none."""
+        equal = " and ".join(
+            f"t.{quote(c.name)} operator({quote(c.eq_schema)}.=) f.c{n}" for n, c in self._key()
+        )
+        only = "" if self.shape.partitioned else "only "
+        self._do(
+            f"delete from {only}{self.shape.name.quoted} t using {self._last} f"
+            f" where f.nr = 1 and f.o = 0 and {equal}"
+        )
+
+    def put(self) -> None:
+        """The rows whose last change tells what they are."""
+        key = ", ".join(quote(name) for name in self.shape.key)
+        sets = ", ".join(
+            f"{quote(c.name)} = excluded.{quote(c.name)}"
+            for c in self.columns
+            if c.name not in self.shape.key
+        )
+        self._do(
+            f"insert into {self.shape.name.quoted} ({self._names()}) overriding system value"
+            f" select {', '.join(f'f.c{n}' for n in range(len(self.columns)))}"
+            f" from {self._last} f where f.nr = 1 and f.o = 1 order by {self._keys('f.')}"
+            f" on conflict ({key}) do {f'update set {sets}' if sets else 'nothing'}"
+        )
+
+    def _fold(self) -> None:
+        """Finds the last change of each key.  Raises StateError when that is not told."""
+        shown = ", ".join(self.shape.key)
+        null = " or ".join(f"c{n} is null" for n, _ in self._key())
+        if self._any(f"select 1 from {self._all} where {null} limit 1"):
+            raise StateError(
+                f"a row for table {self.shape.name} has NULL in its key ({shown})",
+                hint="leave such rows out with .where(…)",
+            )
+        order = ", ".join(f"{letter} desc nulls last" for letter in "vew")
+        self._do(
+            f"create temp table {self._last} on commit drop as select * from (select *,"
+            f" rank() over last as rank, row_number() over last as nr from {self._all}"
+            f" window last as (partition by {self._keys()} order by {order}, o desc)) as x"
+            " where rank = 1"
+        )
+        same = " and ".join(f"a.c{n} = b.c{n}" for n, _ in self._key())
+        whole = [
+            f"row({', '.join(f'{one}.c{n}::text' for n in range(len(self.columns)))})"
+            for one in "ab"
+        ]
+        if self._any(f"select 1 from {self._last} where nr > 1 and o = 1 limit 1") and self._any(
+            f"select 1 from {self._last} a join {self._last} b on {same} where a.nr = 1"
+            f" and b.nr > 1 and a.o = 1 and {whole[0]} is distinct from {whole[1]} limit 1"
+        ):
+            raise StateError(
+                f"an epoch has several rows for one key of table {self.shape.name} ({shown}), and"
+                " nothing tells which is the last",
+                detail="_commit_version, _event_id and _row would, in this order",
+                hint="give the rows a column _commit_version (bigint) that grows, or leave one row"
+                " for each key",
+            )
+
+    def _columns(self) -> list[str]:
+        """Those that the chunks say."""
+        sets = {chunk.columns for chunk, _ in self.chunks if chunk.columns}
+        if len(sets) > 1 and not self.options.fill:
+            one, other = sorted(sets)[:2]
+            raise StateError(
+                f"rows for table {self.shape.name} have different columns",
+                detail=f"only some have {', '.join(sorted(set(one) ^ set(other)))}",
+                hint="after a column was added: missingColumns=null takes NULL in its place. Rows"
+                " captured by pgq.sqltriga have the changed columns only, which cannot be merged:"
+                " use another trigger",
+            )
+        return sorted(set().union(*sets)) or list(self.shape.key)
+
+    @property
+    def _all(self) -> str:
+        return f"pg_temp.londiste_epoch_{self.number}"
+
+    @property
+    def _last(self) -> str:
+        return f"pg_temp.londiste_last_{self.number}"
+
+    def _key(self) -> list[tuple[int, ColumnShape]]:
+        """The columns of the key with their places."""
+        return [(n, c) for n, c in enumerate(self.columns) if c.name in self.shape.key]
+
+    def _keys(self, prefix: str = "") -> str:
+        return ", ".join(f"{prefix}c{n}" for n, _ in self._key())
+
+    def _names(self) -> str:
+        return ", ".join(quote(c.name) for c in self.columns)
+
+    def _any(self, statement: str) -> bool:
+        with RawCursor(self.conn) as cursor:
+            return cursor.execute(statement).fetchone() is not None
+
+    def _do(self, statement: str, parameters: Sequence[object] = ()) -> int:
+        try:
+            with RawCursor(self.conn) as cursor:
+                return cursor.execute(statement, parameters).rowcount
+        except psycopg.Error as error:
+            where = f"table {self.shape.name}, {whereabouts(self.conn)}"
+            raise from_database(error, where=where) from error
+
+
+def _kind(column: ColumnShape) -> str:
+    """Its type; below a domain, as a row that is to be deleted has NULL in all but its key."""
+    return column.base_type or column.type_name
+
+
+__all__ = ["write"]

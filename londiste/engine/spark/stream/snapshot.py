@@ -1,0 +1,188 @@
+"""The rows of a table at one snapshot, and the session that keeps it.
+
+Every row lies in one block, and in one snapshot has one version: ranges of blocks that leave none
+out hold every row once.  A snapshot lives as long as the transaction that has exported it.
+
+The tick of the rows is the newest that the snapshot sees.  Events behind it whose transactions the
+snapshot sees as well are in the rows; so what comes behind the rows are the events behind that
+tick without those.  No tick has to be made for it and nothing is locked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row
+
+from londiste.db import catalog
+from londiste.db.connection import Connection, connect, session, whereabouts
+from londiste.db.queries import query
+from londiste.engine.spark.stream.options import Options
+from londiste.engine.spark.stream.reader import Typed, batches
+from londiste.engine.spark.stream.types import Shape, converter
+from londiste.errors import StateError, TableChanged, from_database
+from londiste.pgq import blocks, ticks
+from londiste.pgq.types import Tick
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Fewer blocks are not worth a task of their own: 8 MB.
+WORTH_A_TASK = 1024
+
+_BEGIN = "begin transaction isolation level repeatable read, read only"
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """A part of the rows of a table, which one task reads.
+
+    snapshot -- its name; empty: the task takes its own, and is the only one.
+    condition -- on ctid, as SQL; empty: all rows.
+    """
+
+    snapshot: str = ""
+    condition: str = ""
+
+
+class Held:
+    """A snapshot that is kept until ``close``.
+
+    name -- for other sessions; seen -- what it sees; tick -- the newest tick that it sees.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._conn = connect(
+            options.conninfo, name=f"londiste-spark {options.queue} snapshot", autocommit=True
+        )
+        try:
+            self.name, self.seen = _export(self._conn)
+            self.tick = _tick(self._conn, options.queue)
+        except BaseException:
+            self._conn.close()
+            raise
+
+    def close(self) -> None:
+        """Lets it go."""
+        self._conn.close()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its session is still there."""
+        try:
+            self._conn.execute("select")
+        except psycopg.Error:
+            return False
+        return True
+
+
+def table_parts(conn: Connection, options: Options, snapshot: str) -> list[TablePart]:
+    """The parts of a table.  Raises UnknownTable."""
+    info = catalog.require(conn, options.table)
+    pages = max(info.leaf_pages, default=info.pages)
+    count = max(1, min(options.partitions, pages // WORTH_A_TASK)) if snapshot else 1
+    bounds = [pages * number // count for number in range(1, count)]
+    found = []
+    for low, high in zip([None, *bounds], [*bounds, None], strict=True):
+        conditions = []
+        if low is not None:
+            conditions.append(f"ctid >= '({low},0)'::tid")
+        if high is not None:
+            # The last has no end: the table may have grown meanwhile.
+            conditions.append(f"ctid < '({high},0)'::tid")
+        found.append(TablePart(snapshot, " and ".join(conditions)))
+    return found
+
+
+def rows(options: Options, part: TablePart, shape: Shape, result: Any) -> Iterator[pa.RecordBatch]:
+    """In an executor: the rows of a part, as inserts that came with the tick of the snapshot.
+
+    Raises StateError when the snapshot is gone, TableChanged when the table was rewritten.
+    """
+    with session(options.conninfo, name=f"londiste-spark {options.queue}", autocommit=True) as conn:
+        try:
+            conn.execute(_BEGIN)
+            if part.snapshot:
+                conn.execute(
+                    sql.SQL("set transaction snapshot {}").format(sql.Literal(part.snapshot))
+                )
+        except (psycopg.errors.UndefinedObject, psycopg.errors.InvalidParameterValue):
+            raise StateError(
+                f"snapshot {part.snapshot} is gone",
+                detail="the session that exported it has ended",
+                hint="keep it open as long as the job runs: with londiste.spark.snapshot(…)",
+            ) from None
+        except psycopg.Error as error:
+            raise from_database(error, where=whereabouts(conn)) from error
+        yield from batches(_values(conn, options, part, shape), result)
+
+
+def _values(
+    conn: Connection, options: Options, part: TablePart, shape: Shape
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    table = options.table
+    tick = _tick(conn, options.queue)
+    info = catalog.require(conn, table)
+    statement = sql.SQL("select {} from {}").format(
+        sql.SQL(", ").join(sql.Identifier(column.name) for column in shape.columns),
+        table.own(info.tree) if info.kind in "rp" else table.sql,
+    )
+    if part.condition:
+        statement = sql.SQL(" where ").join([statement, sql.SQL(part.condition)])
+    typed = Typed(table, shape.columns, options.values)
+    convert = [converter(column) for column in shape.columns]
+    meta = ("insert", tick.id, tick.time, None, 0, None, str(table))
+    for block in blocks.read(conn, statement.as_string(conn)):
+        for line in block.lines():
+            values = []
+            for number, field in enumerate(line.split("\t")) if convert else ():
+                text = blocks.unescaped(field)
+                values.append(
+                    None
+                    if text is None
+                    else typed.value(number, convert[number], text, "in a row of it", None)
+                )
+            yield len(line), (*values, *meta)
+    if catalog.moved(conn, table):
+        # Such statements make a table look empty to snapshots from before.
+        raise TableChanged(
+            f"table {table} was rewritten while it was read",
+            detail="TRUNCATE, ALTER TABLE or the like",
+            hint="read it again",
+        )
+
+
+def _tick(conn: Connection, queue: str) -> Tick:
+    tick = ticks.newest(conn, queue)
+    if tick is None:
+        raise StateError(f"queue {queue} has no tick", hint="start the ticker: londiste ticker")
+    return tick
+
+
+def _export(conn: Connection) -> tuple[str, str]:
+    """Name and text of a snapshot that lives as long as the transaction that begins here."""
+    try:
+        conn.execute(_BEGIN)
+        with conn.cursor(row_factory=dict_row) as cursor:
+            row = cursor.execute(query("export_snapshot")).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+    assert row is not None
+    return row["name"], row["snapshot"]
+
+
+@contextlib.contextmanager
+def exported(dsn: str, password: str) -> Iterator[str]:
+    """Name of a snapshot that is kept for the length of a with block."""
+    full = make_conninfo(dsn, **({"password": password} if password else {}))
+    with session(full, name="londiste-spark snapshot", autocommit=True) as conn:
+        yield _export(conn)[0]
+
+
+__all__ = ["Held", "TablePart", "exported", "rows", "table_parts"]

@@ -1,0 +1,156 @@
+"""The two databases of a move: how each is reached, and what is stored of that.
+
+What is stored on the nodes holds no password, so this process keeps both connection strings and
+puts them in wherever a node is to be reached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from psycopg import conninfo
+from pydantic import Field
+
+from londiste.cascade.commands import create_node
+from londiste.db.connection import masked
+from londiste.errors import BadOption
+from londiste.orchestration.steps import Sites
+from londiste.settings import WorkerSettings
+
+#: Names of the nodes.
+OLD, NEW = "old", "new"
+#: Parameters of a connection string that are not stored on a node.
+_SECRETS = ("password", "sslpassword")
+
+
+class MigrateSettings(WorkerSettings):
+    """A move of a database, and the workers that it starts."""
+
+    sections: ClassVar[tuple[str, ...]] = ("migrate", "londiste")
+
+    db: str = Field("", description="Not used: from_db and to_db name the databases.")
+    queue_name: str = Field("migrate", description="Name of the queue that the move makes.")
+    # Nothing but this package is needed for it.
+    engine: Literal["spark", "local"] = Field(
+        "local",
+        description="What carries copies, compare and large batches: spark, or this host.",
+    )
+    from_db: str = Field("", description="Connection string of the old database (required).")
+    to_db: str = Field("", description="Connection string of the new database (required).")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two databases.
+
+    dsn -- as it was given; may hold a password.  location -- without: stored on the nodes.
+    """
+
+    name: str
+    dsn: str = field(repr=False)
+    location: str
+
+    @property
+    def worker(self) -> str:
+        """The consumer of its worker."""
+        return f"migrate_{self.name}"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The old database and the new one, and the settings of what works for them."""
+
+    settings: MigrateSettings
+    old: Side
+    new: Side
+
+    @property
+    def queue(self) -> str:
+        """Name of the queue."""
+        return self.settings.queue_name
+
+    @property
+    def answer_seconds(self) -> float:
+        """Seconds for the answer to one statement."""
+        return self.settings.lock_timeout + self.settings.answer_timeout
+
+    def side(self, name: str) -> Side:
+        """By the name of the node."""
+        return self.old if name == OLD else self.new
+
+    def other(self, side: Side) -> Side:
+        """The one that ``side`` is not."""
+        return self.new if side.name == OLD else self.old
+
+    def worker_settings(self, side: Side) -> WorkerSettings:
+        """What the worker of a side runs with, and what compares it with the other."""
+        shared = {
+            key: getattr(self.settings, key)
+            for key in WorkerSettings.model_fields
+            if key in self.settings.model_fields_set
+        }
+        return WorkerSettings(
+            **{
+                **shared,
+                "engine": self.settings.engine,
+                "db": side.dsn,
+                "queue_name": self.queue,
+                "job_name": side.worker,
+                "consumer_name": "",
+                "remote_extra_connstr": secrets_of(self.other(side).dsn),
+                "pidfile": None,
+            }
+        )
+
+    def sites(self) -> PairSites:
+        """Connections for a command."""
+        return PairSites(self)
+
+
+class PairSites(Sites):
+    """Connections to both; a stored location leads to the connection string it was made of."""
+
+    def __init__(self, pair: Pair) -> None:
+        super().__init__(
+            name="londiste migrate",
+            lock_timeout=pair.settings.lock_timeout,
+            answer_seconds=pair.answer_seconds,
+        )
+        self.call_them({side.dsn: side.name for side in (pair.old, pair.new)})
+        self._known = {side.location: side.dsn for side in (pair.old, pair.new)}
+
+    def reach(self, location: str) -> str:
+        return self._known.get(location, location)
+
+
+def pair(settings: MigrateSettings) -> Pair:
+    """The databases of the settings.  Raises BadOption."""
+    for key, option in (("from_db", "--from"), ("to_db", "--to")):
+        if not getattr(settings, key):
+            word = "old" if key == "from_db" else "new"
+            raise BadOption(
+                f"the {word} database is not given",
+                hint=f"{option} 'host=… dbname=… user=…', LONDISTE_{key.upper()},"
+                f" or {key} in the section [migrate] of a file (-c FILE)",
+            )
+    return Pair(settings, _side(OLD, settings.from_db), _side(NEW, settings.to_db))
+
+
+def _side(name: str, dsn: str) -> Side:
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except Exception as error:
+        raise BadOption(
+            f"not a connection string: {masked(dsn)}",
+            hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
+        ) from error
+    public = {key: value for key, value in parts.items() if key not in _SECRETS}
+    return Side(name, dsn, create_node.check_location(conninfo.make_conninfo("", **public)))
+
+
+def secrets_of(dsn: str) -> str:
+    """The parameters of a connection string that are not in the stored location."""
+    parts = conninfo.conninfo_to_dict(dsn)
+    kept = {key: value for key, value in parts.items() if key in _SECRETS}
+    return conninfo.make_conninfo("", **kept)

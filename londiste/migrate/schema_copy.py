@@ -1,0 +1,443 @@
+"""The structure of the new database: who makes it, and what of it is missing.
+
+pg_dump knows everything that there is; what it writes runs here in one transaction.  Without it
+we make what PostgreSQL itself can tell the text of: schemas, extensions, functions, tables whole
+with their types, sequences, views.  Either way all is made or nothing, so what is missing can be
+asked at any time, and the step is done when nothing is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+import psycopg
+from psycopg import conninfo
+
+from londiste.db import tls
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.db.structure.introspect import read, there
+from londiste.db.structure.render import make as make_tables
+from londiste.db.structure.render import others
+from londiste.db.structure.types import WHOLE
+from londiste.embedded.binaries import find_binaries
+from londiste.errors import (
+    BadOption,
+    LondisteError,
+    ServerBinariesMissing,
+    StateError,
+    UsageError,
+    from_database,
+)
+from londiste.migrate import collect, rights
+from londiste.migrate.collect import Facts, Object
+from londiste.migrate.databases import Pair
+from londiste.orchestration.steps import Sites
+
+log = logging.getLogger(__name__)
+
+_OURS = (
+    *("pgq", "pgq_ext", "pgq_coop", "pgq_node"),
+    *("londiste", "londiste_capture", "londiste_apply"),
+)
+_SHOWN = 5
+#: Characters of a statement that failed.
+_STATEMENT_SHOWN = 300
+#: Seconds for pg_dump; it reads the catalog only.
+_DUMP_SECONDS = 600
+
+
+class Way(StrEnum):
+    """How the structure of the new database is made; the words of ``--schema``."""
+
+    PG_DUMP = "pg_dump"
+    CREATE = "create"
+    EXISTING = "existing"
+
+
+@dataclass(frozen=True)
+class Dumper:
+    """A pg_dump, and the release it is of."""
+
+    program: Path
+    version: int
+
+
+def choose(
+    asked: str, old: Facts, new: Facts, *, begun: bool = False, program: str | None = None
+) -> tuple[Way, Dumper | None]:
+    """The way for ``--schema``; ``auto`` is pg_dump where it can be had, else create.
+
+    Not into an older release: what pg_dump writes is for its own and later ones.
+
+    begun -- the new database is part of the move: what has come since is made by create, as
+        pg_dump would meet what is there.
+    program -- the pg_dump to use.
+
+    Raises BadOption when pg_dump was asked for and cannot serve.
+    """
+    if asked == Way.EXISTING:
+        return Way.EXISTING, None
+    if begun:
+        return Way.CREATE, None
+    missing = missing_in(old, new)
+    release = old.version // 10000
+    dumper = named_dumper(program, release) if program else find_dumper(release)
+    if asked == Way.PG_DUMP:
+        if not missing:
+            return Way.PG_DUMP, dumper
+        if dumper is None:
+            raise BadOption(
+                f"no pg_dump of release {release} or later was found",
+                detail="looked on PATH and among the installed servers",
+                hint="name one: --pg-dump PATH; or --schema create",
+            )
+        if new.tables:
+            raise BadOption(
+                "--schema pg_dump: the new database has tables",
+                detail="what pg_dump writes is for an empty database",
+                hint="drop them, or --schema create to make what is missing",
+            )
+        return Way.PG_DUMP, dumper
+    older = new.version // 10000 < release
+    if asked == "auto" and dumper is not None and not new.tables and not older:
+        return Way.PG_DUMP, dumper
+    return Way.CREATE, None
+
+
+def find_dumper(oldest: int) -> Dumper | None:
+    """A pg_dump for a server of release ``oldest``: of that release, else of the next one."""
+    candidates: list[Path] = []
+    for version in range(oldest, 20):
+        try:
+            candidates.append(find_binaries(version).program("pg_dump"))
+        except ServerBinariesMissing:
+            continue
+    on_path = shutil.which("pg_dump")
+    if on_path:
+        candidates.append(Path(on_path))
+    found = [Dumper(program, _version(program)) for program in candidates]
+    usable = [one for one in found if one.version >= oldest]
+    return min(usable, key=lambda one: one.version, default=None)
+
+
+def named_dumper(program: str, oldest: int) -> Dumper:
+    """The pg_dump at a path.  Raises BadOption when it cannot read a server of this release."""
+    path = shutil.which(program)
+    version = _version(Path(path)) if path else 0
+    if path is None or not version:
+        raise BadOption(
+            f"--pg-dump: {program} is no pg_dump that runs",
+            hint="give the path of the program: --pg-dump /usr/lib/postgresql/18/bin/pg_dump",
+        )
+    if version < oldest:
+        raise BadOption(
+            f"--pg-dump: {program} is of release {version}, and the old server of {oldest}",
+            hint=f"name a pg_dump of release {oldest} or later",
+        )
+    return Dumper(Path(path), version)
+
+
+def missing_in(old: Facts, new: Facts) -> list[str]:
+    """What the new database lacks of what can be made, as words."""
+    names = {table.name for table in new.tables}
+    # Those that are not replicated are by ourselves not made.
+    found = [f"table {t.name}" for t in old.tables if t.name not in names and t.replicated]
+    known = {(o.kind, o.signature) for o in new.objects}
+    return found + [
+        str(o)
+        for o in old.objects
+        if o.definition is not None and (o.kind, o.signature) not in known
+    ]
+
+
+@dataclass(frozen=True)
+class MakeStructure:
+    """The new database has the tables of the old one, and what else there is.
+
+    roles -- the new server lacks roles that the old one names: owners and grants are left out.
+    warn -- is told what could not be made as it is in the old database.
+    """
+
+    pair: Pair = field(repr=False)
+    way: Way
+    dumper: Dumper | None = None
+    roles: bool = False
+    warn: Callable[[str], None] = field(default=log.warning, repr=False)
+
+    def describe(self) -> str:
+        how = {
+            Way.PG_DUMP: "make the structure of the old database, by pg_dump",
+            Way.CREATE: "make the structure of the old database",
+            Way.EXISTING: "the structure is there",
+        }[self.way]
+        return f"new: {how}"
+
+    def done(self, sites: Sites) -> bool:
+        return self.way is Way.EXISTING or not self._missing(sites)
+
+    def run(self, sites: Sites) -> None:
+        if self.way is Way.PG_DUMP and self.dumper is not None:
+            text = dump(self.pair.old.dsn, self.dumper, roles=self.roles)
+            with sites.at_length(), sites.transaction(self.pair.new.dsn) as conn:
+                conn.execute("set local check_function_bodies = off")
+                _execute(conn, text, place(self.pair.new.dsn), whole=True)
+            # What the text has set stays behind a transaction that went well.
+            sites.at(self.pair.new.dsn).close()
+        else:
+            for note in create(sites, self.pair):
+                self.warn(note)
+        missing = self._missing(sites)
+        if missing and self.way is Way.CREATE:
+            raise StateError(
+                f"the new database still lacks {len(missing)} things:"
+                f" {', '.join(missing[:_SHOWN])}",
+                hint="make them by hand, or --schema pg_dump into an empty database",
+            )
+
+    def _missing(self, sites: Sites) -> list[str]:
+        old, new = sites.at(self.pair.old.dsn), sites.at(self.pair.new.dsn)
+        there = Facts(tables=collect.tables(new), objects=collect.objects(new))
+        here = Facts(tables=collect.tables(old), objects=collect.objects(old))
+        if self.way is Way.PG_DUMP:
+            # All in one transaction: one table there is all tables there.
+            return [] if there.tables or not here.tables else missing_in(here, there)
+        return missing_in(here, there)
+
+
+def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
+    """What pg_dump writes of the structure.  Raises UsageError when it cannot."""
+    parts = {k: v for k, v in conninfo.conninfo_to_dict(dsn).items() if v is not None}
+    parts.update(tls.mode_for(parts))
+    secret = parts.pop("password", None)
+    argv = [
+        os.fspath(dumper.program),
+        "--schema-only",
+        "--encoding=UTF8",
+        "--no-publications",
+        "--no-subscriptions",
+        "--no-tablespaces",
+        *(f"--exclude-schema={name}" for name in _OURS),
+        *(["--no-owner", "--no-privileges"] if roles else []),
+        "--dbname",
+        conninfo.make_conninfo("", **parts),
+    ]
+    environment = dict(os.environ)
+    if secret is not None:
+        # Arguments are for everybody to see.
+        environment["PGPASSWORD"] = str(secret)
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment,
+            timeout=_DUMP_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(
+            f"pg_dump did not run: {error}", hint="--schema create makes the structure without it"
+        ) from error
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise UsageError(
+            f"pg_dump failed: {said[0] if said else done.returncode}",
+            detail="; ".join(said[1:4]),
+            hint="--schema create makes the structure without it",
+        )
+    try:
+        text = done.stdout.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"the structure of the old database is not all valid text: {error}",
+            hint="make the structure by hand: --schema existing",
+        ) from error
+    return "\n".join(for_any_release(without_captures(text).split("\n")))
+
+
+#: Where one object ends and the next one begins in what pg_dump writes.
+_OBJECT = re.compile(r"(?m)^(?=--\n-- Name: )")
+_CAPTURE = re.compile(
+    r"\A--\n-- Name: [^\n]*; Type: TRIGGER; .*EXECUTE (?:FUNCTION|PROCEDURE)"
+    rf" (?:{'|'.join(_OURS)})\.",
+    re.DOTALL,
+)
+_COLUMN_OPTIONS = re.compile(r"(ALTER (?:TABLE|FOREIGN TABLE) .* ALTER COLUMN .* SET )\((.*)\);")
+
+
+def without_captures(text: str) -> str:
+    """Without the triggers of queues: the move makes its own, and others read the old database."""
+    return "".join(part for part in _OBJECT.split(text) if not _CAPTURE.match(part))
+
+
+def for_any_release(lines: Sequence[str]) -> Iterator[str]:
+    """Without what only psql understands, and settings that not every release has."""
+    for line in lines:
+        if re.match(r"\\(un)?restrict ", line):
+            continue
+        if re.match(r"SET (\w*_timeout|default_table_access_method|row_security) = ", line):
+            continue
+        options = _COLUMN_OPTIONS.fullmatch(line)
+        if options is not None:
+            # A server may keep options of its own here, which no user may set.
+            kept = [o for o in options[2].split(", ") if o.startswith("n_distinct")]
+            if not kept:
+                continue
+            line = f"{options[1]}({', '.join(kept)});"
+        yield line
+
+
+def create(sites: Sites, pair: Pair) -> Sequence[str]:
+    """Makes what is missing and PostgreSQL can tell the text of, in one transaction.
+
+    What of the tables could not be made as it is there, in words.
+    """
+    old = sites.at(pair.old.dsn)
+    wanted = [o for o in collect.objects(old) if o.definition is not None]
+    with sites.at_length(), sites.transaction(pair.new.dsn) as conn:
+        # It stands still while the old database is asked; nobody waits for its locks.
+        conn.execute("set local idle_in_transaction_session_timeout = 0")
+        conn.execute("set local check_function_bodies = off")
+        known = {(o.kind, o.signature) for o in collect.objects(conn)}
+        left = [o for o in wanted if (o.kind, o.signature) not in known]
+        # What needs no table first: tables may need it.
+        made = {(o.kind, o.signature) for o in left}
+        schemas = {one for one in made if one[0] == "schema"}
+        left = _make_what_goes(conn, left, last="function")
+        # Owners of tables have to be allowed to own something there.
+        first = _give_rights(old, conn, {*schemas, rights.PUBLIC})
+        notes = _make_tables(old, conn)
+        left = _make_what_goes(conn, left)
+        if left:
+            _fail(conn, left, place(pair.new.dsn))
+        return [*first, *notes, *_give_rights(old, conn, made - schemas)]
+
+
+def _give_rights(
+    old: Connection, conn: Connection, made: Collection[tuple[str, str]]
+) -> Sequence[str]:
+    statements, notes = rights.restore(
+        rights.rights(old), made, rights.roles(conn), conn.info.server_version
+    )
+    for statement in statements:
+        _execute(conn, statement, place(conn.info.dsn))
+    return notes
+
+
+def _make_tables(old: Connection, conn: Connection) -> Sequence[str]:
+    names = {t.name for t in collect.tables(conn)}
+    missing = [t.name for t in collect.tables(old) if t.name not in names and t.replicated]
+    if not missing:
+        return ()
+    found = read(old, missing)
+    relations = {t.name for t in found.tables} | others(found)
+    made = make_tables(found, there(conn, found, relations), {}, WHOLE)
+    for statement in made.statements:
+        _execute(conn, statement, place(conn.info.dsn))
+    return made.notes
+
+
+def _make_what_goes(conn: Connection, wanted: Sequence[Object], *, last: str = "") -> list[Object]:
+    """Makes objects, again and again as long as one more can be made; those that cannot.
+
+    last -- those that come later in the order than this kind wait.
+    """
+    limit = max((o.place for o in wanted if o.kind == last), default=2) if last else 9
+    left = list(wanted)
+    while True:
+        rest = [o for o in left if o.place > limit or _refused(conn, o) is not None]
+        if len(rest) == len(left):
+            return rest
+        left = rest
+
+
+def _refused(conn: Connection, one: Object) -> psycopg.Error | None:
+    """Makes an object; why it could not be made."""
+    assert one.definition is not None
+    try:
+        with conn.transaction():
+            conn.execute(one.definition.encode())
+    except (psycopg.ProgrammingError, psycopg.DataError, psycopg.NotSupportedError) as error:
+        # Something that it needs is not there yet; anything else is not about the statement.
+        return error
+    return None
+
+
+def _fail(conn: Connection, left: Sequence[Object], where: str) -> None:
+    error = _refused(conn, left[0])
+    ours = LondisteError("") if error is None else from_database(error, where=where)
+    names = ", ".join(str(one) for one in left[:_SHOWN])
+    raise UsageError(
+        f"{len(left)} things cannot be made in the new database: {names}",
+        detail=f"{left[0]}: {ours.message}; nothing was made",
+        hint="make by hand what they need and give the command again; or --schema pg_dump",
+    )
+
+
+def _execute(conn: Connection, text: str, where: str, *, whole: bool = False) -> None:
+    """Runs DDL.
+
+    whole -- it has many statements: one that fails is looked for, and named.
+    """
+    try:
+        with conn.transaction():
+            conn.execute(text.encode())
+    except psycopg.Error as error:
+        ours = from_database(error, where=where)
+        if type(ours) is not LondisteError and not isinstance(ours, UsageError):
+            raise ours from error
+        failed = _failing(conn, text) if whole else _one_line(text)
+        raise UsageError(
+            f"the structure cannot be made in the new database: {ours.message}",
+            detail="; ".join(filter(None, [ours.detail, f"at: {failed}" if failed else ""]))
+            + "; nothing was made",
+            hint="create there what is missing; or another pg_dump: --pg-dump PATH; or"
+            " --schema create; or make the structure by hand: --schema existing",
+        ) from error
+
+
+def _failing(conn: Connection, text: str) -> str:
+    """The object of a dump at which it fails: they are created one by one, and taken back."""
+    try:
+        with conn.transaction(force_rollback=True):
+            for part in _OBJECT.split(text):
+                lines = [line for line in part.splitlines() if not line.startswith("--")]
+                found = _one_line(" ".join(lines))
+                conn.execute(part.encode())
+    except psycopg.Error:
+        return found
+    return ""
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _STATEMENT_SHOWN else line[: _STATEMENT_SHOWN - 1] + "…"
+
+
+def _version(program: Path) -> int:
+    try:
+        done = subprocess.run(
+            [program, "--version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    number = re.search(r"(\d+)", done.stdout)
+    return int(number.group(1)) if number and done.returncode == 0 else 0
+
+
+def rows_in_the_way(conn: Connection, old: Facts) -> list[str]:
+    """Tables of the new database that the copy would empty, and that hold rows."""
+    names: list[TableName] = [t.name for t in old.tables if t.kind == "r" or not t.partition]
+    return [str(name) for name in collect.with_rows(conn, names)]
+
+
+__all__ = ["Dumper", "MakeStructure", "Way", "choose", "create", "missing_in", "rows_in_the_way"]

@@ -1,0 +1,137 @@
+"""Tables that both databases have, and that do not take the same rows: pure.
+
+The copy carries columns by name, and leaves out what one side has alone; compare passes over it,
+too.  Between two databases of which one is to replace the other that would be a loss that nobody
+hears of, so it is found before anything begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from londiste.db.names import quote
+from londiste.migrate.collect import Column, Table
+from londiste.monitor.queues.model import Finding, Severity
+from londiste.replication.commands.column_checks import narrower
+
+
+def differing(
+    old: Sequence[Table], new: Sequence[Table], names: tuple[str, str] = ("old", "new")
+) -> Iterator[Finding]:
+    """Tables that are in both and differ; critical where rows would be lost.
+
+    names -- of the database whose rows are carried over, and of the one that takes them.
+    """
+    source, target = names
+    there = {table.name: table for table in new}
+    for table in old:
+        other = there.get(table.name)
+        # Partitions have the columns of their table, and may be others on the new side.
+        if other is None or table.partition or table.persistence != "p":
+            continue
+        if other.persistence != "p":
+            yield _bad(
+                table,
+                f"is unlogged in the {target} database",
+                "a crash would empty it",
+                f"there: alter table {table.name.quoted} set logged",
+            )
+        yield from _columns(table, other, names)
+        ours, theirs = _key(other), _key(table)
+        if ours != theirs:
+            yield _bad(
+                table,
+                f"has the primary key {_words(theirs)} in the {source} database, {_words(ours)} in"
+                f" the {target} one",
+                "rows are found by it, in both directions",
+                "make the same primary key in both",
+            )
+
+
+def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Finding]:
+    source, target = names
+    here = {column.name: column for column in other.columns}
+    known = {column.name for column in table.columns}
+    for column in table.columns:
+        mine = here.get(column.name)
+        if mine is None:
+            if not column.generated:
+                yield _bad(
+                    table,
+                    f"has no column {column.name} in the {target} database",
+                    "its values would stay behind",
+                    f"there: alter table {table.name.quoted} add column {quote(column.name)}"
+                    f" {column.type}",
+                )
+        elif bool(mine.generated) != bool(column.generated):
+            where = target if mine.generated else source
+            yield _bad(
+                table,
+                f"has a column {column.name} that is generated in the {where} database only",
+                "a generated column is not carried over, and cannot be written",
+                "make it the same in both",
+            )
+        elif not column.generated and mine.type != column.type:
+            yield _type(table, column, mine, target)
+    for mine in other.columns:
+        if mine.name in known or mine.generated:
+            continue
+        if mine.required:
+            yield _bad(
+                table,
+                f"has a column {mine.name} in the {target} database alone that must be given",
+                "it is NOT NULL and has no default: no row could be written there",
+                f"there: alter table {table.name.quoted} alter column {quote(mine.name)}"
+                " set default …, or drop the column",
+            )
+        else:
+            yield Finding(
+                Severity.WARNING,
+                "structure",
+                f"table {table.name} has a column {mine.name} in the {target} database alone",
+                "it gets its default; what is written there after the switch is not carried back",
+                f"leave it so, or add the column to the {source} database",
+                "",
+            )
+
+
+def _type(table: Table, column: Column, mine: Column, target: str) -> Finding:
+    what = (
+        f"has a column {column.name} of type {column.type}, and {mine.type} in the"
+        f" {target} database"
+    )
+    lost = narrower(mine.type, column.type)
+    if lost:
+        return _bad(
+            table,
+            what,
+            f"not every value has room there: {lost}",
+            f"there: alter table {table.name.quoted} alter column {quote(column.name)}"
+            f" type {column.type}",
+        )
+    back = narrower(column.type, mine.type)
+    return Finding(
+        Severity.WARNING,
+        "structure",
+        f"table {table.name} {what}",
+        "a value that is not valid there stops the copy, or the worker"
+        + (f"; on the way back: {back}" if back else ""),
+        "make it the same, or see that all values are valid in both",
+        "",
+    )
+
+
+def _key(table: Table) -> tuple[str, ...]:
+    named = sorted((c.key, c.name) for c in table.columns if c.key is not None)
+    return tuple(name for _, name in named)
+
+
+def _words(key: tuple[str, ...]) -> str:
+    return f"({', '.join(key)})" if key else "none"
+
+
+def _bad(table: Table, what: str, why: str, do: str) -> Finding:
+    return Finding(Severity.CRITICAL, "structure", f"table {table.name} {what}", why, do, "")
+
+
+__all__ = ["differing"]

@@ -1,0 +1,200 @@
+"""Events that halt a node, for the person who has to decide: rows, choices, and SQL of them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from londiste.applier import statements
+from londiste.db import owner
+from londiste.db.connection import Connection
+from londiste.db.names import TableName, quote
+from londiste.db.relation import shapes
+from londiste.handlers.base import literal
+from londiste.replication.apply import errors
+from londiste.replication.apply.errors import ApplyError
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Something that can be done: what, and the command."""
+
+    what: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Halted:
+    """An event that could not be applied.
+
+    now -- the row that is here now, as JSON; None: there is none, or nobody knows where to look.
+    choices -- none for what is history.
+    """
+
+    error: ApplyError
+    now: str | None = field(repr=False)
+    choices: Sequence[Choice]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        error = self.error
+        return {
+            "event": error.address,
+            "table": error.table,
+            "here": error.dest,
+            "op": error.op,
+            "kind": error.kind,
+            "state": error.state,
+            "message": error.message,
+            "sqlstate": error.sqlstate,
+            "key": list(error.key or ()),
+            "row": _json(error.image),
+            "row_here": _json(self.now),
+            "row_here_then": _json(error.here),
+            "statement": error.statement,
+            "consumer": error.consumer,
+            "tick": error.tick,
+            "first_seen": error.first_seen,
+            "last_seen": error.last_seen,
+            "times": error.times,
+            "decided_at": error.decided_at,
+            "decided_by": error.decided_by,
+            "reason": error.reason,
+            "ended_at": error.ended_at,
+            "choices": [{"what": c.what, "command": c.command} for c in self.choices],
+        }
+
+
+def look(conn: Connection, queue: str, *, every: bool = False) -> list[Halted]:
+    """What halts the node in the database of ``conn``; with ``every`` the history, too."""
+    found = errors.get_apply_errors(conn, queue, every=every)
+    return [
+        Halted(
+            error,
+            _now(conn, error) if error.state == "halted" else None,
+            tuple(choices(error)) if error.state == "halted" else (),
+        )
+        for error in found
+    ]
+
+
+def choices(error: ApplyError) -> Iterator[Choice]:
+    """What can be done about an event that halts replication, the best first."""
+    table = shell_word(error.table) if error.table else "TABLE"
+    retry = "londiste events retry"
+    match error.kind:
+        case "missing":
+            yield Choice("put the row here, as it was before the event, and try again", retry)
+        case "exists" | "constraint":
+            yield Choice("change or delete the row that is in its way, and try again", retry)
+        case "many":
+            yield Choice("leave one row with the key, and try again", retry)
+        case "value" | "structure":
+            yield Choice(f"make {error.dest or table} fit the provider's, and try again", retry)
+        case "shared":
+            # Neither a comparison nor a copy can tell the rows of the sources apart.
+            pass
+        case "unproven":
+            yield Choice(
+                "read it on the provider; if it is right, accept it there: select"
+                f" pgq.accept_control_event('QUEUE', {error.event_id}); and try again",
+                retry,
+            )
+        case "refused":
+            yield Choice("grant the right, or mend the trigger, and try again", retry)
+        case _:
+            yield Choice("find out who wrote this event; then try again", retry)
+    if error.dest is not None or error.kind == "unproven":
+        yield Choice(
+            "leave this event out, on this node only",
+            f"londiste events skip {error.address} --reason '…'",
+        )
+    if error.kind in {"missing", "exists"}:
+        yield Choice(
+            "let the event win, now and in future", f"londiste change-policy {table} overwrite"
+        )
+    if error.kind in {"missing", "exists", "many", "constraint", "value"}:
+        yield Choice(
+            "let the rows here win, now and in future", f"londiste change-policy {table} keep"
+        )
+    if error.kind == "shared":
+        yield Choice(
+            "pass over every TRUNCATE of this source",
+            f"londiste change-handler {table} --handler londiste --handler-arg ignore_truncate=1",
+        )
+    if error.kind not in {"refused", "structure", "shared", "unproven"}:
+        yield Choice("see what else differs", f"londiste compare {table}")
+        yield Choice("copy the table again", f"londiste resync {table}")
+
+
+def shell_word(text: str) -> str:
+    """A name as a shell takes it, on one line."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = "".join(
+        f"\\{c}"
+        if c in "\\'"
+        else c
+        if c.isprintable()
+        else "".join(f"\\x{byte:02x}" for byte in c.encode())
+        for c in text
+    )
+    return f"$'{escaped}'"
+
+
+def as_sql(error: ApplyError) -> str:
+    """The event as a statement for psql, to be read by a person before it is run."""
+    head = f"-- event {error.address}: {error.op or error.kind} of table {error.table}"
+    head = "\n".join([*head.splitlines(), *(f"-- {line}" for line in error.message.splitlines())])
+    image: dict[str, str | None] | None = _json(error.image)
+    if image is None or error.dest is None:
+        return f"{head}\n-- it has no row\n"
+    table = TableName.parse(error.dest).quoted
+    key = [name for name in error.key or image if name in image]
+    where = " and ".join(
+        f"{quote(name)} {'is null' if image[name] is None else '= ' + _literal(image[name])}"
+        for name in key
+    )
+    if error.op == "delete":
+        return f"{head}\ndelete from {table} where {where};\n"
+    if error.op == "update":
+        others = {name: value for name, value in image.items() if name not in key}
+        pairs = ", ".join(f"{quote(name)} = {_literal(v)}" for name, v in others.items())
+        return f"{head}\nupdate {table} set {pairs} where {where};\n"
+    names = ", ".join(map(quote, image))
+    values = ", ".join(_literal(value) for value in image.values())
+    return (
+        f"{head}\ninsert into {table} ({names}) overriding system value\n    values ({values});\n"
+    )
+
+
+def _literal(value: str | None) -> str:
+    return "null" if value is None else literal(value)
+
+
+def _json(text: str | None) -> Any:
+    return None if text is None else json.loads(text)
+
+
+def _now(conn: Connection, error: ApplyError) -> str | None:
+    """The row that is here now."""
+    image: dict[str, str | None] | None = _json(error.image)
+    if image is None or error.dest is None:
+        return None
+    table = TableName.parse(error.dest)
+    shape = shapes(conn, [table]).get(table)
+    key = tuple(error.key or ()) or (shape.key if shape else ())
+    if shape is None or not key or not set(key) <= image.keys() & shape.by_name.keys():
+        return None
+    keyed = statements.payload({name: image[name] for name in key})
+    with contextlib.suppress(psycopg.Error):
+        with conn.transaction():
+            found = owner.ask(conn, shape, statements.find_sql(shape, key), keyed)
+        return found[0] if found else None
+    return None

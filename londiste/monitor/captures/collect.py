@@ -1,0 +1,121 @@
+"""Collects what ``captures`` judges: the tables of a queue on one node, and their captures."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import psycopg
+from psycopg import sql
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.db.relation import Folding, TableShape, shapes
+from londiste.errors import from_database
+from londiste.monitor.captures.rules import CaptureFacts
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import change_form
+from londiste.replication.commands.triggers import after_rename
+from londiste.replication.model import TRIGGERS, ReplicatedTable
+
+#: Their length is in their head: it is known without reading the value.
+_LENGTH_TYPES = ("text", "character varying", "bytea")
+
+
+def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[CaptureFacts]:
+    """The facts of all local tables of the queue.
+
+    sizes -- measure the largest value and row of each table: reads every table once, but not
+        the values that lie out of line.
+    """
+    node = nodes.get_node_info(conn, queue)
+    known = [t for t in tables.get_table_list(conn, queue) if t.local]
+    lost = {str(table): reason for table, reason in tables.lost_captures(conn, queue)}
+    renamed = tables.renamed_tables(conn, queue)
+    stale = dict(tables.stale_captures(conn, queue))
+    triggers = change_form.triggers(conn, queue)
+    widths: dict[str, int | None] = dict(conn.execute(query("captured_tables"), [queue]).fetchall())
+    found = shapes(conn, [t.dest for t in known])
+    facts = []
+    for table in known:
+        shape = found.get(table.dest)
+        name = str(table.dest)
+        how = triggers.get(table.dest, change_form.Capturing("none"))
+        value, row = _largest(conn, shape) if sizes and shape is not None else (None, None)
+        facts.append(
+            CaptureFacts(
+                table=name,
+                captures=node.type is not NodeType.LEAF,
+                trigger=how.trigger,
+                lost=lost.get(str(table.name), ""),
+                renamed=_renamed(table, renamed.get(table.name), node, how),
+                events_lost=_new_name(node, how),
+                stale=stale.pop(name, ""),
+                there=shape is not None,
+                key=shape.key if shape else (),
+                key_given=how.key_given,
+                unclear=_unclear(shape) if shape else (),
+                width=widths.get(name),
+                value=value,
+                row=row,
+            )
+        )
+    facts += [CaptureFacts(name, False, stale=reason) for name, reason in stale.items()]
+    return facts
+
+
+def _renamed(
+    table: ReplicatedTable, now: TableName | None, node: NodeInfo, how: change_form.Capturing
+) -> str:
+    if now is None:
+        return ""
+    root, lost = node.type is NodeType.ROOT, _new_name(node, how)
+    return f"{now}: {after_rename(table.name, table.dest, now, root=root, lost=lost)}"
+
+
+def _new_name(node: NodeInfo, how: change_form.Capturing) -> bool:
+    """Whether events of a table that is renamed carry its new name: a compatible trigger's do."""
+    compatible = how.trigger in TRIGGERS and how.trigger != "capture"
+    return compatible and node.type is not NodeType.LEAF
+
+
+def _unclear(shape: TableShape) -> tuple[str, ...]:
+    return tuple(name for name in shape.key if shape.by_name[name].folding is Folding.NEVER)
+
+
+def _largest(conn: Connection, shape: TableShape) -> tuple[int | None, int | None]:
+    """Bytes of the largest value and of the largest row; None for what may not be read.
+
+    Texts and bytea count as they are, other types as they are stored, compressed ones less.
+    """
+    lengths = [
+        sql.SQL("coalesce({}, 0)").format(
+            sql.SQL(
+                "pg_catalog.octet_length({})" if plain else "pg_catalog.pg_column_size({})"
+            ).format(sql.Identifier(column.name))
+        )
+        for column in shape.columns
+        for plain in [_is_one_of(column.type_name, _LENGTH_TYPES)]
+    ]
+    if not lengths:
+        return 0, 0
+    statement = sql.SQL(
+        "select coalesce(max(greatest({})), 0)::int8, coalesce(max(({})::int8), 0)::int8 from {}"
+    ).format(
+        sql.SQL(", ").join(lengths),
+        sql.SQL("::int8 + ").join(lengths),
+        sql.Identifier(shape.name.schema, shape.name.name),
+    )
+    try:
+        row = conn.execute(statement).fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        return None, None
+    except psycopg.Error as error:
+        raise from_database(error) from error
+    return row if row is not None else (0, 0)
+
+
+def _is_one_of(type_name: str, kinds: Collection[str]) -> bool:
+    return type_name.partition("(")[0] in kinds

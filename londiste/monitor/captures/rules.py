@@ -1,0 +1,162 @@
+"""Judges how tables are captured: from facts to findings, without a connection.
+
+A finding says how bad, what, why, and what to type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from londiste.monitor.queues.model import Finding, Severity
+
+#: What is safe: above it a statement of the application may meet PostgreSQL's limit on one text.
+VALUE_BYTES = 256 << 20
+ROW_BYTES = 500 << 20
+#: An average that says that single rows may well come near the limits.
+WIDE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class CaptureFacts:
+    """One table of the queue, by its name on this node.
+
+    captures -- whether this node captures (root and branch do, a leaf refuses writes).
+    trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
+    renamed -- what to do, of a table that has another name now; events_lost -- its events carry
+        that name.
+    lost -- why nothing is captured any more; stale -- what does not fit, and what to run.
+    key -- columns of the primary key; key_given -- the capture was given others (pkey=).
+    unclear -- key columns whose text does not tell whether two are equal.
+    width -- average bytes of a row by the last ANALYZE; None: there was none.
+    unreadable -- nodes of the queue that cannot read what Londiste's own capture writes.
+    value, row -- bytes of the largest value and row; None: not measured.
+    """
+
+    table: str
+    captures: bool = True
+    trigger: str = "capture"
+    lost: str = ""
+    renamed: str = ""
+    events_lost: bool = False
+    stale: str = ""
+    there: bool = True
+    key: tuple[str, ...] = ("id",)
+    key_given: bool = False
+    unclear: tuple[str, ...] = ()
+    width: int | None = None
+    value: int | None = None
+    row: int | None = None
+    unreadable: tuple[str, ...] = ()
+
+
+def findings(facts: list[CaptureFacts], queue: str) -> list[Finding]:
+    """All findings, the worst first."""
+    found = [finding for one in facts for finding in _table(one, queue)]
+    return sorted(found, key=lambda one: -one.severity)
+
+
+def _table(one: CaptureFacts, queue: str) -> list[Finding]:
+    def finding(severity: Severity, kind: str, what: str, why: str, do: str) -> Finding:
+        return Finding(severity, kind, f"table {one.table}: {what}", why, do, queue)
+
+    found = []
+    if one.renamed:
+        found.append(
+            finding(
+                Severity.CRITICAL,
+                "renamed",
+                f"it has the name {one.renamed.partition(': ')[0]} now",
+                "its events carry the new name, which no node below takes: rows are missing there"
+                if one.events_lost
+                else "its capture follows it, and events carry the old name; what names the table"
+                " here does not find it"
+                if one.captures
+                else "events carry the old name, and the worker stands still before the first one",
+                one.renamed.partition(": ")[2],
+            )
+        )
+    elif one.captures and (one.lost or one.trigger == "none"):
+        found.append(
+            finding(
+                Severity.CRITICAL,
+                "capture-lost",
+                "its changes are not captured",
+                f"it {one.lost}" if one.lost else "it was added without triggers, or lost them",
+                f"select londiste.create_capture('{queue}', '{one.table}'); then on the nodes"
+                f" below: londiste resync {one.table}",
+            )
+        )
+    if one.captures and one.trigger == "capture" and one.unreadable:
+        found.append(
+            finding(
+                Severity.CRITICAL,
+                "capture-unreadable",
+                f"{', '.join(one.unreadable)} cannot read its events",
+                "the worker of Londiste 3 fails at the first packed event or TRUNCATE",
+                f"londiste change-form {one.table} --trigger logutriga",
+            )
+        )
+    if one.stale:
+        what, _, run = one.stale.partition(": ")
+        found.append(
+            finding(
+                Severity.WARNING,
+                "capture-stale",
+                what,
+                "changes are still captured, but slower: row by row, or by statements made anew",
+                run or "londiste tables -v",
+            )
+        )
+    if one.there and not one.key and not one.key_given:
+        found.append(
+            finding(
+                Severity.WARNING,
+                "no-key",
+                "it has no key",
+                "only INSERT and TRUNCATE can be replicated; UPDATE and DELETE are refused",
+                f"alter table {one.table} add primary key (…)",
+            )
+        )
+    if one.unclear:
+        found.append(
+            finding(
+                Severity.WARNING,
+                "key-text",
+                f"equal values of {', '.join(one.unclear)} may have different texts",
+                "batches of it are not folded but written row by row, several times slower",
+                "a key of integer, uuid, text or timestamp is faster",
+            )
+        )
+    found += _sizes(one, finding)
+    return found
+
+
+def _sizes(
+    one: CaptureFacts, make: Callable[[Severity, str, str, str, str], Finding]
+) -> list[Finding]:
+    found = []
+    for kind, size, limit in (("value", one.value, VALUE_BYTES), ("row", one.row, ROW_BYTES)):
+        if size is not None and size >= limit // 2:
+            over = size >= limit
+            found.append(
+                make(
+                    Severity.CRITICAL if over else Severity.WARNING,
+                    "size",
+                    f"its largest {kind} has {size >> 20} MB",
+                    f"up to {limit >> 20} MB a {kind} are safe; above, a statement that writes it"
+                    " may fail",
+                    "keep such values out: large objects, files; or: --trigger-arg ignore=COLUMN",
+                )
+            )
+    if one.value is None and one.width is not None and one.width >= WIDE_BYTES:
+        found.append(
+            make(
+                Severity.WARNING,
+                "size",
+                f"its rows have {one.width >> 20} MB on average",
+                f"up to {VALUE_BYTES >> 20} MB a value and {ROW_BYTES >> 20} MB a row are safe",
+                "londiste check --sizes",
+            )
+        )
+    return found

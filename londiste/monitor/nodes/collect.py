@@ -1,0 +1,88 @@
+"""Collects what ``node_findings`` judges, from one node or from all of a cascade."""
+
+from __future__ import annotations
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.switching import operation_log
+from londiste.db.connection import Connection, place
+from londiste.db.queries import query
+from londiste.db.relation import shapes
+from londiste.errors import BadOption, LondisteError, from_database
+from londiste.monitor.nodes.rules import NodeFacts, TableFacts
+from londiste.orchestration.steps import Sites
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import fkeys
+from londiste.replication.model import ReplicatedTable
+
+
+def collect(conn: Connection, queue: str) -> NodeFacts:
+    """The facts of the node of ``conn``.  Raises UnknownNode."""
+    node = nodes.get_node_info(conn, queue)
+    known = tables.get_table_list(conn, queue)
+    found = shapes(conn, [t.dest for t in known if t.local])
+    errors = {c.name: c.cur_error or "" for c in nodes.get_consumer_info(conn, queue)}
+    under_way = operation_log.find(conn, queue)
+    try:
+        doubts = conn.execute(query("table_doubts"), {"queue": queue}).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    keys = []
+    for key in fkeys.collect(conn, queue):
+        judged = fkeys.judge(key)
+        if judged.state not in {"active", "not enforced"}:
+            do = judged.do or "wait until that is done: londiste fkeys"
+            keys.append((f"{key.name} of {key.from_table}", judged.state, judged.why, do))
+    return NodeFacts(
+        node.name,
+        node.type.value,
+        {
+            str(t.name): TableFacts(
+                t.local,
+                t.state,
+                errors.get(f"{node.worker}.copy.{t.name}", ""),
+                {c.name: c.type_name for c in found[t.dest].columns} if t.dest in found else {},
+                _whole(t),
+            )
+            for t in known
+        },
+        {str(s.name): s.last_value if s.local else None for s in tables.get_seq_list(conn, queue)},
+        tuple((kind, table, detail) for kind, table, detail in doubts),
+        tuple(sorted(keys)),
+        tuple(tables.get_follow_errors(conn, queue)),
+        tuple(
+            (name, text.splitlines()[0])
+            for name, text in sorted(errors.items())
+            # Of a copy: its table has a finding.
+            if text and not name.startswith(f"{node.worker}.copy.")
+        ),
+        node.paused,
+        None if under_way is None else (under_way.describe(), under_way.command(node.name)),
+    )
+
+
+def everywhere(
+    sites: Sites, dsn: str, queue: str
+) -> tuple[list[tuple[NodeFacts, str]], list[tuple[str, str]]]:
+    """All nodes that can be reached, each with the name of its provider, and those that cannot."""
+    local = sites.at(dsn)
+    found, silent = [], []
+    own = nodes.get_node_info(local, queue).name
+    for member in nodes.get_queue_locations(local, queue):
+        if member.dead:
+            continue
+        try:
+            conn = sites.at(dsn if member.name == own else sites.reach(member.location))
+            provider = nodes.get_node_info(conn, queue).provider
+            found.append((collect(conn, queue), provider))
+        except LondisteError as error:
+            silent.append((member.name, error.message))
+    return found, silent
+
+
+def _whole(table: ReplicatedTable) -> bool:
+    try:
+        return table.wants.whole
+    except BadOption:
+        return False

@@ -1,0 +1,260 @@
+"""Judges the tables and sequences of a node, and those of its provider beside: facts to findings.
+
+A finding says how bad, what, why, and what to type on which node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from londiste.db.names import TableName, quote
+from londiste.monitor.queues.model import Finding, Severity
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """One table that a node knows: whether it keeps it, its state, its columns and their types.
+
+    error -- what holds its copy up.
+    whole -- False: rows or columns are left out on purpose.
+    """
+
+    local: bool
+    state: str | None = None
+    error: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = True
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What one node says of itself.
+
+    sequences -- published values of those that it knows; None for one that it does not keep.
+    doubts -- (kind, table, detail) of ``sql/queries/table_doubts.sql``.
+    keys -- foreign keys that do not hold for all rows: name, state, why, and what helps.
+    unfollowed -- tables and sequences that are followed and could not be added, and why.
+    errors -- of the worker and other consumers of the node: who, and the first line.
+    paused -- its worker is.  operation -- a change of the cascade that is under way, and what
+        finishes it.
+    """
+
+    name: str
+    type: str
+    tables: Mapping[str, TableFacts] = field(default_factory=dict)
+    sequences: Mapping[str, int | None] = field(default_factory=dict)
+    doubts: tuple[tuple[str, str, str], ...] = ()
+    keys: tuple[tuple[str, str, str, str], ...] = ()
+    unfollowed: tuple[tuple[str, str], ...] = ()
+    errors: tuple[tuple[str, str], ...] = ()
+    paused: bool = False
+    operation: tuple[str, str] | None = None
+
+
+def findings(node: NodeFacts, provider: NodeFacts | None, queue: str) -> list[Finding]:
+    """All findings about a node, the worst first.
+
+    provider -- None for a root, and when the provider is not to be looked at.
+    """
+    found = [*_own(node, queue)]
+    if provider is not None:
+        found += _beside(node, provider, queue)
+    return sorted(found, key=lambda one: -one.severity)
+
+
+def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
+    """What ``londiste status`` shows of a node, too: it does not go on, and why."""
+    found = []
+    for who, text in node.errors:
+        do = f"with the settings of {node.name}: londiste events show; and the log of its worker"
+        what = f"{who} stands still"
+        found.append(_finding(Severity.CRITICAL, "error", node, what, text, do, queue))
+    if node.paused:
+        do = f"londiste resume --node {node.name}"
+        why = "it applies nothing until it is resumed"
+        found.append(
+            _finding(Severity.WARNING, "paused", node, "the worker is paused", why, do, queue)
+        )
+    if node.operation is not None:
+        what, command = node.operation
+        why = "a change of the cascade was begun and is not finished"
+        found.append(_finding(Severity.WARNING, "operation", node, what, why, command, queue))
+    return found
+
+
+def _own(node: NodeFacts, queue: str) -> list[Finding]:
+    found = _at_work(node, queue)
+    for name, table in node.tables.items():
+        if not table.local or table.state == "ok":
+            continue
+        severity = Severity.CRITICAL if table.error else Severity.WARNING
+        what = f"table {name} is not in step ({table.state or 'waits for its copy'})"
+        do = "correct that, the copy goes on by itself" if table.error else "londiste copy status"
+        found.append(
+            _finding(severity, "state", node, what, table.error or "it is copied", do, queue)
+        )
+    for kind, table_name, detail in node.doubts:
+        if kind == "always" and node.type == "root":
+            # Nothing is replicated to it.
+            continue
+        severity, what, why, do = _doubt(kind, table_name, detail, queue, root=node.type == "root")
+        found.append(_finding(severity, kind, node, what, why, do, queue))
+    for key, state, why, do in node.keys:
+        what = f"foreign key {key} is {_OFF.get(state, state)}"
+        found.append(_finding(Severity.WARNING, "foreign-key", node, what, why, do, queue))
+    for name, why in node.unfollowed:
+        found.append(
+            _finding(
+                Severity.WARNING,
+                "not-followed",
+                node,
+                f"{name} is followed and cannot be added",
+                why,
+                "correct that, it is tried again by itself; or name it in follow_skip_tables",
+                queue,
+            )
+        )
+    return found
+
+
+_OFF = {
+    "pending": "off",
+    "unchecked": "there, its rows are not checked",
+    "checking": "being checked",
+}
+
+
+#: Of DDL outside of scripts that all nodes run.
+REWRITTEN = "was rewritten by DDL on this node alone, compare it"
+
+
+def _doubt(
+    kind: str, table: str, detail: str, queue: str, *, root: bool
+) -> tuple[Severity, str, str, str]:
+    match kind:
+        case "missing":
+            what = f"table {table} does not exist"
+            why = "it is replicated, and was dropped or renamed"
+            return Severity.CRITICAL, what, why, f"create it, then londiste resync {table}"
+        case "sequence":
+            what = f"sequence {detail} of table {table} is not replicated"
+            why = "after a takeover values would be handed out that rows have already"
+            first = "" if root else "on the root, then here: "
+            return Severity.WARNING, what, why, f"{first}londiste add-seq {detail}"
+        case "unlogged":
+            what = f"table {table} is unlogged"
+            why = "a crash of this server empties it, and nobody hears of that"
+            return Severity.WARNING, what, why, f"alter table {table} set logged"
+        case "rewritten":
+            what = f"table {table} {REWRITTEN}, found {detail}"
+            why = "such DDL sends no event: other nodes may have other values in old rows"
+            accept = f"select londiste.accept_rewrite('{queue}', '{table}')"
+            here = f"londiste compare {table}, and londiste resync {table} where it differs"
+            do = (
+                f"on each node below: {here}; then here: {accept}"
+                if root
+                else f"{here}; or {accept}"
+            )
+            return Severity.WARNING, what, why, do
+        case "large-objects":
+            what = f"column {detail} of table {table} may point to large objects"
+            why = "the numbers are replicated, the large objects are not"
+            return Severity.WARNING, what, why, "keep such values in a bytea column"
+        case "always":
+            what = f"trigger {detail} of table {table} fires for replicated rows, too (ALWAYS)"
+            why = "it fires for each row that the copy and the worker write; what it does was done"
+            why += " on the root already, and an error of it stops the worker"
+            name = quote(detail.partition(" of ")[0])
+            owner = TableName.parse(table).quoted
+            do = (
+                f"alter table {owner} enable trigger {name}; or, if it is for replicated rows only:"
+            )
+            return Severity.WARNING, what, why, f"{do} enable replica trigger"
+        case "partition-names":
+            what = (
+                f"trigger {detail} of partitioned table {table} names the partitions in its events"
+            )
+            why = (
+                "no other node knows them as tables of the queue, and their rows do not come there"
+            )
+            do = f"londiste triggers --restore {table}; on the nodes below: londiste resync {table}"
+            return Severity.CRITICAL, what, why, do
+        case _:
+            what = f"table {detail} refers to table {table} and is not replicated"
+            why = "its rows may refer to rows that are gone elsewhere, or hold deletes up here"
+            return Severity.WARNING, what, why, f"londiste add-table {detail}"
+
+
+def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
+    found = []
+
+    def add(severity: Severity, kind: str, what: str, why: str, do: str) -> None:
+        found.append(_finding(severity, kind, node, what, why, do, queue))
+
+    for name, theirs in provider.tables.items():
+        ours = node.tables.get(name)
+        if theirs.local and (ours is None or not ours.local):
+            add(
+                Severity.WARNING,
+                "not-kept",
+                f"table {name} of node {provider.name} is not kept",
+                "it was not added here",
+                f"londiste add-table {name}",
+            )
+    for name, ours in node.tables.items():
+        theirs_now = provider.tables.get(name)
+        if not ours.local:
+            continue
+        if theirs_now is None:
+            add(
+                Severity.CRITICAL,
+                "unknown-above",
+                f"table {name} is kept, and node {provider.name} does not know it",
+                "no changes of it come from there",
+                f"add it on the root, or here: londiste remove-table {name}",
+            )
+        elif not theirs_now.local:
+            add(
+                Severity.WARNING,
+                "not-above",
+                f"table {name} is kept, and its provider {provider.name} does not keep it",
+                "its changes come, but nobody can copy it from there again",
+                f"on {provider.name}: londiste add-table {name}; or londiste resync {name}"
+                " --find-copy-node",
+            )
+        elif ours.columns and theirs_now.columns and ours.whole:
+            for text in _differences(ours.columns, theirs_now.columns):
+                add(
+                    Severity.WARNING,
+                    "columns",
+                    f"table {name}: {text} as on node {provider.name}",
+                    "values of it stop the worker, or are left out",
+                    f"with the settings of {node.name}: londiste columns {name} --add;"
+                    " or londiste execute",
+                )
+    for name, value in provider.sequences.items():
+        if value is not None and node.sequences.get(name) is None:
+            add(
+                Severity.WARNING,
+                "sequence-not-kept",
+                f"sequence {name} of node {provider.name} is not kept",
+                "after a takeover its values would begin anew here",
+                f"londiste add-seq {name}",
+            )
+    return found
+
+
+def _differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
+    found = [f"column {name} is not there" for name in theirs if name not in ours]
+    return found + [
+        f"column {name} is {ours[name]}, not {kind}"
+        for name, kind in theirs.items()
+        if name in ours and ours[name] != kind
+    ]
+
+
+def _finding(
+    severity: Severity, kind: str, node: NodeFacts, what: str, why: str, do: str, queue: str
+) -> Finding:
+    return Finding(severity, kind, f"node {node.name}: {what}", why, do, queue)

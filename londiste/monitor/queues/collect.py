@@ -1,0 +1,95 @@
+"""What a database says about its queues, asked in one go; ``queues.findings`` judges it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.queries import query
+from londiste.errors import LondisteError, from_database
+from londiste.monitor.queues.model import ConsumerFacts, Facts, Holder, QueueFacts
+from londiste.pgq import admin, dead_letters, delayed, pause
+
+
+def collect(conn: Connection, queue: str | None = None) -> Facts:
+    """Asks about one queue or all; needs no more rights than to connect.
+
+    What this user may not see is listed in ``unseen``.  Raises UnknownQueue.
+    """
+    if queue is not None:
+        admin.find_queue(conn, queue)
+    (server,) = _rows(conn, "ticker_sessions")
+    unseen: list[str] = []
+    holders: list[Holder] = []
+    for row in _rows(conn, "queue_holders"):
+        if row.pop("kind") == "hidden":
+            unseen.append("transactions of other users")
+            break
+        holders.append(Holder(**row))
+    waiting: dict[tuple[str, str], tuple[int, int, float]] = {}
+    try:
+        for one in dead_letters.get_waiting_info(conn, queue):
+            overdue = 0.0 if one.next_retry is None else server["now"] - one.next_retry.timestamp()
+            waiting[one.queue_name, one.consumer_name] = (
+                one.failed_events,
+                one.retry_events,
+                overdue,
+            )
+    except LondisteError:
+        unseen.append("dead letters and events to be retried: run londiste install")
+    paused: dict[tuple[str, str], str] = {}
+    try:
+        for one_paused in pause.get_paused_consumers(conn, queue):
+            paused[one_paused.queue, one_paused.consumer] = one_paused.reason or ""
+    except LondisteError:
+        unseen.append("paused consumers: run londiste install")
+    consumers = []
+    for row in _rows(conn, "queue_consumer_facts", queue=queue):
+        dead, retries, overdue = waiting.get((row["queue"], row["name"]), (0, 0, 0.0))
+        consumers.append(
+            ConsumerFacts(
+                **row,
+                paused=paused.get((row["queue"], row["name"])),
+                dead_letters=dead,
+                retries=retries,
+                retry_overdue=overdue,
+            )
+        )
+    late: dict[str, tuple[int, float]] = {}
+    try:
+        for held in delayed.get_delayed_info(conn, queue):
+            since = 0.0
+            if held.overdue_events and held.next_send is not None:
+                since = server["now"] - held.next_send.timestamp()
+            late[held.queue_name] = (held.delayed_events, since)
+    except LondisteError:
+        unseen.append("delayed events: run londiste install")
+    found = []
+    for row in _rows(conn, "queue_facts", queue=queue):
+        number, since = late.get(row["name"], (0, 0.0))
+        found.append(
+            QueueFacts(
+                **row,
+                delayed=number,
+                delayed_overdue=since,
+            )
+        )
+    return Facts(
+        database=whereabouts(conn),
+        queues=tuple(found),
+        consumers=tuple(consumers),
+        holders=tuple(holders),
+        ticker_sessions=int(server["tickers"]),
+        unseen=tuple(unseen),
+    )
+
+
+def _rows(conn: Connection, name: str, **parameters: object) -> list[dict[str, Any]]:
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query(name), parameters or None).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error

@@ -1,0 +1,413 @@
+"""Judges queues: from facts to findings, without a connection or a clock.
+
+A finding says how bad, what, why, and what to type.  docs/howto/queue-status.md lists them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from londiste.monitor.queues.model import (
+    ConsumerFacts,
+    Facts,
+    Finding,
+    Limits,
+    QueueFacts,
+    Severity,
+    Speed,
+)
+
+
+def findings(
+    facts: Facts, limits: Limits | None = None, speed: Speed | None = None
+) -> list[Finding]:
+    """All findings, the worst first."""
+    limits = limits or Limits()
+    found = [*_tickers(facts, limits), *_holders(facts, limits)]
+    for queue in facts.queues:
+        found += _queue(queue, facts, limits)
+    for consumer in facts.consumers:
+        found += _consumer(consumer, facts, limits)
+    if speed is not None:
+        found += _growing(facts, speed)
+    return sorted(found, key=lambda one: (-one.severity, one.queue, one.consumer, one.kind))
+
+
+def worst(found: list[Finding]) -> Severity:
+    """The worst severity of all."""
+    return max((one.severity for one in found), default=Severity.OK)
+
+
+def compare(before: Facts, after: Facts, seconds: float) -> Speed:
+    """How fast events came and went between two looks."""
+    sequences = {queue.name: _sequence(queue, before) for queue in before.queues}
+    produced = {}
+    for queue in after.queues:
+        old, new = sequences.get(queue.name), _sequence(queue, after)
+        if old is not None and new is not None:
+            produced[queue.name] = (new - old) / seconds
+    positions = {(one.queue, one.name): one.event_seq for one in before.consumers}
+    consumed = {}
+    for one in after.consumers:
+        position = positions.get((one.queue, one.name))
+        if position is not None and one.event_seq is not None:
+            consumed[one.queue, one.name] = (one.event_seq - position) / seconds
+    return Speed(seconds, produced, consumed)
+
+
+def _sequence(queue: QueueFacts, facts: Facts) -> int | None:
+    """The event sequence now, from the consumers: tick + pending; None when nobody reads."""
+    for one in facts.consumers:
+        if one.queue == queue.name and one.event_seq is not None and one.pending is not None:
+            return one.event_seq + one.pending + (queue.new_events or 0)
+    return None
+
+
+# -- ticker ---------------------------------------------------------------------------------------
+
+
+def allowed_tick_age(queue: QueueFacts, limits: Limits) -> float:
+    """Seconds that the newest tick may be old when a ticker runs."""
+    wait = queue.max_lag if (queue.new_events or 0) > 0 else max(queue.idle_period, queue.max_lag)
+    return wait + limits.grace
+
+
+def _tickers(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    late = [
+        queue
+        for queue in facts.queues
+        if not queue.external_ticker
+        and not queue.ticker_paused
+        and not _restored(queue)
+        and (queue.tick_age is None or queue.tick_age > allowed_tick_age(queue, limits))
+    ]
+    for queue in late:
+        age = queue.tick_age
+        never = age is None or queue.ticks < 2
+        waits = (
+            f"{queue.new_events} events wait for a tick" if queue.new_events else "no new events"
+        )
+        if facts.ticker_sessions:
+            why = "a ticker is connected, but makes no tick here: its log says why"
+            do = f"londiste queue tick {quoted(queue.name)}"
+        else:
+            why = "no londiste ticker is connected to this database"
+            do = "londiste ticker --db DSN (or: londiste queue schedule)"
+        yield Finding(
+            Severity.CRITICAL
+            if age is None or age > 4 * allowed_tick_age(queue, limits)
+            else Severity.WARNING,
+            "ticker-never-ran" if never else "ticker-stopped",
+            (
+                f"queue {queue.name}: the ticker never ran"
+                if never
+                else f"queue {queue.name}: no tick for {span(age or 0)}"
+            )
+            + f"; {waits}",
+            why,
+            do,
+            queue.name,
+        )
+
+
+def _restored(queue: QueueFacts) -> bool:
+    return not queue.is_at_home or max(queue.tick_xmin or 0, queue.switch_step1) > queue.current_xid
+
+
+# -- queues ---------------------------------------------------------------------------------------
+
+
+def _queue(queue: QueueFacts, facts: Facts, limits: Limits) -> Iterator[Finding]:
+    name = quoted(queue.name)
+    if _restored(queue):
+        yield Finding(
+            Severity.CRITICAL,
+            "restored",
+            f"queue {queue.name}: its transaction ids are of another server",
+            f"the database was restored; its newest tick knows transactions from"
+            f" {queue.tick_xmin} on, this server is at {queue.current_xid}",
+            "londiste queue rebase",
+            queue.name,
+        )
+    if queue.ticker_paused:
+        yield Finding(
+            Severity.WARNING,
+            "ticker-paused",
+            f"queue {queue.name}: the ticker is paused, for {span(queue.tick_age or 0)} now",
+            f"parameter ticker_paused is set; {queue.new_events or 0} events wait for a tick",
+            f"londiste queue config {name} ticker_paused=no",
+            queue.name,
+        )
+    if queue.external_ticker and queue.tick_age is not None:
+        allowed = max(queue.idle_period, queue.max_lag) + limits.grace + limits.lag
+        if queue.tick_age > allowed:
+            yield Finding(
+                Severity.WARNING,
+                "external-ticker-silent",
+                f"queue {queue.name}: no tick from outside for {span(queue.tick_age)}",
+                "its ticks come from another database, with the events",
+                "londiste status (and look at the worker of this node)",
+                queue.name,
+            )
+    if queue.disable_insert and not queue.external_ticker:
+        yield Finding(
+            Severity.WARNING,
+            "insert-disabled",
+            f"queue {queue.name}: events are refused",
+            "parameter disable_insert is set; who inserts an event gets an error",
+            f"londiste queue config {name} disable_insert=no",
+            queue.name,
+        )
+    if queue.sequence_cache > 1:
+        yield Finding(
+            Severity.WARNING,
+            "sequence-cache",
+            f"queue {queue.name}: the event sequence has a cache of {queue.sequence_cache}",
+            "event ids are then out of order between sessions, and counts of events are wrong",
+            f"alter sequence {queue.sequence} cache 1",
+            queue.name,
+        )
+    # A queue that refuses events keeps them, and has a finding for that.
+    if queue.delayed_overdue > limits.retry and not queue.disable_insert:
+        yield Finding(
+            Severity.WARNING,
+            "delayed-overdue",
+            f"queue {queue.name}: delayed events should have been delivered"
+            f" {span(queue.delayed_overdue)} ago; {queue.delayed} wait in all",
+            "the ticker puts them into the queue: it does not run, or has trouble",
+            "londiste queue maint",
+            queue.name,
+        )
+    yield from _rotation(queue, facts, limits)
+
+
+def _rotation(queue: QueueFacts, facts: Facts, limits: Limits) -> Iterator[Finding]:
+    if queue.switch_age <= queue.rotation_period * limits.rotation + limits.grace:
+        return
+    late = f"not rotated for {span(queue.switch_age)}; {size(queue.bytes)} of event tables kept"
+    severity = (
+        Severity.CRITICAL
+        if queue.switch_age > queue.rotation_period * limits.rotation * 6
+        else Severity.WARNING
+    )
+    if queue.switch_step2 is None:
+        yield Finding(
+            severity,
+            "rotation-half-done",
+            f"queue {queue.name}: {late}",
+            "the second step of the last rotation never ran: maintenance has stopped",
+            "londiste queue maint (and see that a ticker runs)",
+            queue.name,
+        )
+        return
+    if queue.tick_xmin is not None and queue.tick_xmin <= queue.switch_step2:
+        oldest = next((one for one in facts.holders if one.writes), None)
+        yield Finding(
+            severity,
+            "rotation-held",
+            f"queue {queue.name}: {late}",
+            "a transaction older than the last rotation is still open"
+            + (f": {oldest.name}, for {span(oldest.age or 0)}" if oldest else ""),
+            oldest.remedy if oldest else "select * from pg_stat_activity order by xact_start",
+            queue.name,
+        )
+        return
+    pinning = [
+        one
+        for one in facts.consumers
+        if one.queue == queue.name and one.xmin is not None and one.xmin <= queue.switch_step2
+    ]
+    for one in pinning:
+        yield Finding(
+            severity,
+            "rotation-pinned",
+            f"consumer {one.name} of queue {queue.name} pins its tables: {late}",
+            f"it stands at tick {one.last_tick}, {span(one.lag or 0)} old, with up to"
+            f" {one.pending or 0} events to come, and was seen {span(one.last_seen)} ago",
+            f"start it, or: londiste queue unregister {quoted(queue.name)} {quoted(one.name)}",
+            queue.name,
+            one.name,
+        )
+    if not pinning:
+        yield Finding(
+            severity,
+            "rotation-late",
+            f"queue {queue.name}: {late}",
+            "no consumer needs the old events: maintenance does not run, or finds the table locked",
+            "londiste queue maint",
+            queue.name,
+        )
+
+
+def _growing(facts: Facts, speed: Speed) -> Iterator[Finding]:
+    for one in facts.consumers:
+        produced = speed.produced.get(one.queue, 0.0)
+        consumed = speed.consumed.get((one.queue, one.name))
+        if consumed is None or not one.pending or one.lag is None or one.lag < 60:
+            continue
+        if produced > consumed * 1.05 + 1:
+            yield Finding(
+                Severity.WARNING,
+                "growing",
+                f"queue {one.queue} grows: consumer {one.name} is slower than it is written to",
+                f"{produced:.0f} events a second come, {consumed:.0f} are read; {one.pending} wait",
+                "give it more workers (cooperative consumers), or find what slows it down",
+                one.queue,
+                one.name,
+            )
+
+
+# -- consumers ------------------------------------------------------------------------------------
+
+
+def _consumer(one: ConsumerFacts, facts: Facts, limits: Limits) -> Iterator[Finding]:
+    queue, name = quoted(one.queue), quoted(one.name)
+    if one.lost:
+        yield Finding(
+            Severity.CRITICAL,
+            "position-lost",
+            f"consumer {one.name} of queue {one.queue} stands at tick {one.last_tick},"
+            " which is gone",
+            "it cannot go on, and rotation stops with it",
+            f"londiste queue register {queue} {name} --at TICK (londiste queue ticks {queue})",
+            one.queue,
+            one.name,
+        )
+        return
+    # An idle cooperative consumer has no position; the one it shares is its main consumer's.
+    if one.cooperative and one.batch is not None and one.last_seen > limits.batch:
+        yield Finding(
+            Severity.WARNING,
+            "cooperative-dead",
+            f"cooperative consumer {one.name} of queue {one.queue} holds batch {one.batch}"
+            f" for {span(one.last_seen)}",
+            "it seems dead; its events reach nobody until another takes the batch over",
+            f"start another cooperative consumer, or: londiste queue events {queue}"
+            f" --batch {one.batch}",
+            one.queue,
+            one.name,
+        )
+    elif one.paused is not None:
+        yield Finding(
+            Severity.WARNING,
+            "consumer-paused",
+            f"consumer {one.name} of queue {one.queue} is paused",
+            f"somebody has paused it{': ' if one.paused else ''}{one.paused};"
+            f" up to {one.pending or 0} events wait for it",
+            f"londiste queue resume-consumer {queue} {name}",
+            one.queue,
+            one.name,
+        )
+    elif one.last_tick is not None and _behind(one, facts):
+        yield from _behindhand(one, limits, queue, name)
+    if one.dead_letters:
+        yield Finding(
+            Severity.WARNING,
+            "dead-letters",
+            f"consumer {one.name} of queue {one.queue} gave up on {one.dead_letters} events",
+            "they are kept, with the reason, until somebody decides about them",
+            f"londiste queue dead list {queue} {name}",
+            one.queue,
+            one.name,
+        )
+    if one.retries and one.retry_overdue > limits.retry:
+        yield Finding(
+            Severity.WARNING,
+            "retries-overdue",
+            f"consumer {one.name} of queue {one.queue}: {one.retries} events wait to be delivered"
+            f" again, the first since {span(one.retry_overdue)}",
+            "the ticker puts them back: it does not run, or has trouble",
+            "londiste queue maint",
+            one.queue,
+            one.name,
+        )
+
+
+def _behind(one: ConsumerFacts, facts: Facts) -> bool:
+    newest = next((queue.tick for queue in facts.queues if queue.name == one.queue), None)
+    return newest is not None and one.last_tick is not None and one.last_tick < newest
+
+
+def _behindhand(one: ConsumerFacts, limits: Limits, queue: str, name: str) -> Iterator[Finding]:
+    waiting = f"up to {one.pending or 0} events wait for it"
+    if one.last_seen > limits.inactive:
+        yield Finding(
+            Severity.WARNING,
+            "consumer-inactive",
+            f"consumer {one.name} of queue {one.queue} was not seen for {span(one.last_seen)}",
+            waiting + (f"; batch {one.batch} is open since then" if one.batch is not None else ""),
+            f"start it, or: londiste queue unregister {queue} {name}",
+            one.queue,
+            one.name,
+        )
+    elif (one.lag or 0) > limits.lag:
+        yield Finding(
+            Severity.CRITICAL if (one.lag or 0) > 10 * limits.lag else Severity.WARNING,
+            "consumer-lags",
+            f"consumer {one.name} of queue {one.queue} is {span(one.lag or 0)} behind",
+            waiting + f"; it was seen {span(one.last_seen)} ago",
+            f"londiste queue events {queue} --consumer {name}",
+            one.queue,
+            one.name,
+        )
+
+
+# -- the server -----------------------------------------------------------------------------------
+
+
+def _holders(facts: Facts, limits: Limits) -> Iterator[Finding]:
+    if not facts.queues:
+        return
+    for one in facts.holders:
+        old = one.age is not None and one.age > limits.transaction
+        if not old and not (one.age is None and (one.xids or 0) > limits.slot):
+            continue
+        since = f"for {span(one.age)}" if one.age is not None else f"for {one.xids} transactions"
+        yield Finding(
+            Severity.WARNING,
+            "snapshot-held",
+            f"{one.name} holds an old snapshot {since}",
+            "dead rows behind it stay"
+            + (", and no event table written to since can be emptied" if one.writes else ""),
+            one.remedy,
+        )
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+def span(seconds: float) -> str:
+    """``3d4h``, ``5m10s``: the two largest units."""
+    left = int(max(0.0, seconds))
+    parts = []
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts[:2]) or "0s"
+
+
+def size(count: int) -> str:
+    """``512 kB``: bytes for people."""
+    amount = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TB"
+
+
+def quoted(name: str) -> str:
+    """A name as a shell takes it."""
+    return shlex.quote(name)
+
+
+__all__ = [
+    "allowed_tick_age",
+    "compare",
+    "findings",
+    "size",
+    "span",
+    "worst",
+]

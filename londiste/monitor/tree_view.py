@@ -1,0 +1,199 @@
+"""The picture of a cascade as text: a node, its facts beside it, its readers below it.
+
+n1 (root)
+  |                           Tables: 4/0/0
+  |                           Lag: 3s, Tick: 812
+  +--: n2 (branch)
+     |                        Tables: 4/0/0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+from londiste.monitor.status import NodeStatus, Status
+from londiste.replication.parallel.sqlapi import LargeBatch
+
+_FACTS = 30
+_COMPACT_FACTS = 60
+#: Consumers of a node that are named, at most.
+_READERS = 10
+#: Seconds for which watermarks lie behind anyhow: workers report them every five minutes.
+_LONG_HELD = 600
+
+#: Marks text that deserves attention; a terminal shows it red.
+Paint = Callable[[str], str]
+
+
+def tree(status: Status, paint: Paint = str) -> list[str]:
+    """The lines of the tree.  Nodes that no root leads to stand at its end, one by one."""
+    lines = [f"Queue: {status.queue}   Local node: {status.local}"]
+    if status.large_from is not None:
+        lines.append(f"Large batches: {crossover(status.large_from, status.engine)}")
+    lines.append("")
+    for top in _tops(status):
+        lines += _node(status, top, "", "", frozenset(), paint)
+    return lines
+
+
+def compact(status: Status, paint: Paint = str) -> list[str]:
+    """One line per node, indented by its level."""
+    lines = []
+    for top in _tops(status):
+        for level, node in _walk(status, top, 0, frozenset()):
+            head = ("   " * level + _title(node)).ljust(_COMPACT_FACTS)
+            facts = "".join(fact.ljust(_FACTS) for fact in _facts(node, paint))
+            lines.append((head + facts).rstrip())
+    return lines
+
+
+def crossover(events: int, engine: str) -> str:
+    """From which size on a batch is carried by a job."""
+    if not events:
+        return "applied as all others"
+    return f"from {events:,} events on by a job of engine {engine}"
+
+
+def dhms(seconds: float) -> str:
+    """``1d2h3m4s``, without leading zero parts."""
+    left = max(0, int(seconds))
+    parts: list[str] = []
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        count, left = divmod(left, size)
+        if count or parts:
+            parts.append(f"{count}{unit}")
+    return "".join([*parts, f"{left}s"])
+
+
+def _tops(status: Status) -> list[NodeStatus]:
+    """Roots first, then what does not hang on any of them."""
+    names = {n.name for n in status.nodes}
+    tops = [n for n in status.nodes if n.type == "root"]
+    seen = {n.name for top in tops for _, n in _walk(status, top, 0, frozenset())}
+    for node in status.nodes:
+        if node.name not in seen and (node.provider is None or node.provider not in names):
+            tops.append(node)
+            seen |= {n.name for _, n in _walk(status, node, 0, frozenset())}
+    for node in status.nodes:  # circles
+        if node.name not in seen:
+            tops.append(node)
+            seen |= {n.name for _, n in _walk(status, node, 0, frozenset())}
+    return tops
+
+
+def _children(status: Status, node: NodeStatus, above: frozenset[str]) -> list[NodeStatus]:
+    mine = [
+        n for n in status.nodes if n.provider == node.name and n.name not in above | {node.name}
+    ]
+
+    def weight(child: NodeStatus) -> tuple[int, int, str, str]:
+        below = list(_walk(status, child, 0, above | {node.name}))
+        return max(level for level, _ in below), len(below), child.service, child.name
+
+    return sorted(mine, key=weight)
+
+
+def _walk(
+    status: Status, node: NodeStatus, level: int, above: frozenset[str]
+) -> Iterator[tuple[int, NodeStatus]]:
+    yield level, node
+    for child in _children(status, node, above):
+        yield from _walk(status, child, level + 1, above | {node.name})
+
+
+def _node(
+    status: Status,
+    node: NodeStatus,
+    first: str,
+    left: str,
+    above: frozenset[str],
+    paint: Paint,
+) -> list[str]:
+    """first -- in front of the title; left -- in front of everything below it."""
+    children = _children(status, node, above)
+    lines = [first + _title(node)]
+    bar = left + ("  |" if children else "")
+    for fact in _facts(node, paint):
+        lines.append(bar.ljust(_FACTS) + fact)
+    for number, child in enumerate(children, 1):
+        more = number < len(children)
+        below = left + ("  |" if more else "   ")
+        lines += _node(status, child, left + "  +--: ", below, above | {node.name}, paint)
+    return lines
+
+
+def _title(node: NodeStatus) -> str:
+    inside = f"{node.type}, {node.service}" if node.service else node.type
+    return f"{node.name} ({inside})"
+
+
+def _facts(node: NodeStatus, paint: Paint) -> list[str]:
+    facts = []
+    if node.unreachable:
+        facts.append(paint(f"ERR: {node.unreachable}"))
+    if node.tables is not None:
+        facts.append(f"Tables: {node.tables}")
+    if node.tick is not None:
+        lag = "?" if node.lag is None else dhms(node.lag)
+        late = node.lag is not None and node.lag > 60
+        text = f"Lag: {paint(lag) if late else lag}, Tick: {node.tick}"
+        if node.paused:
+            text += ", PAUSED"
+        if not node.uptodate:
+            text += ", NOT UPTODATE"
+        facts.append(text)
+    if node.global_watermark is not None:
+        facts.append(f"Watermarks: local {node.local_watermark}, global {node.global_watermark}")
+    if node.held is not None and node.held.age > _LONG_HELD:
+        since = f"{dhms(node.held.age)} ago, tick {node.held.tick}"
+        facts.append(paint(f"Events kept since {since}, for {node.held.who}"))
+    if node.operation is not None:
+        facts.append(paint(f"UNDER WAY: {node.operation.what}"))
+        facts.append(paint(f"  finish it: {node.operation.command}"))
+    facts += [*_readers(node, paint)]
+    if node.large is not None:
+        facts.append(f"Last large batch: {_large(node.large)}")
+    if node.other_sql:
+        facts.append("SQL: of the original or older")
+    if node.tagged_dead:
+        facts.append(paint("DEAD"))
+    facts += [f"Attr: {key}={value}" for key, value in node.attrs.items()]
+    facts += [
+        paint(f"WARNING: NEITHER ENCRYPTED NOR LOCAL: {one.names} from {one.client}")
+        for one in node.exposed
+    ]
+    facts += [paint(f"ERR: {consumer}: {message}") for consumer, message in node.errors]
+    return facts
+
+
+def _readers(node: NodeStatus, paint: Paint) -> Iterator[str]:
+    """Who else reads the node's queue, the furthest behind first, and sinks."""
+    behind = sorted(node.consumers, key=lambda one: one.lag or timedelta(), reverse=True)
+    for one in behind[:_READERS]:
+        seen = "never seen" if one.last_seen is None else f"seen {_span(one.last_seen)} ago"
+        if one.epoch is not None:
+            yield f"Sink {one.consumer}: Epoch {one.epoch} into {one.target}, {seen}"
+            continue
+        lag = "?" if one.lag is None else _span(one.lag)
+        late = one.lag is not None and one.lag.total_seconds() > 60
+        place = f"Lag: {paint(lag) if late else lag}, Tick: {one.last_tick}"
+        yield f"{one.kind.capitalize()} {one.consumer}: {place}, {seen}"
+    if len(behind) > _READERS:
+        yield f"{len(behind) - _READERS} more: londiste queue consumers"
+
+
+def _span(time: timedelta) -> str:
+    return dhms(time.total_seconds())
+
+
+def _large(batch: LargeBatch) -> str:
+    ways = {
+        "job": f"by a job of {batch.engine}",
+        "part": f"by a job of {batch.engine} and the worker",
+        "worker": "by the worker",
+    }
+    text = f"{batch.events:,} events, {ways.get(batch.way or '', 'under way')}"
+    if batch.seconds is not None:
+        text += f", {dhms(batch.seconds)}"
+    return f"{text} ({batch.reason})" if batch.reason else text

@@ -1,0 +1,393 @@
+"""What people do with queues and consumers, checked before anything is changed.
+
+Between the functions of the schema, of which each does one thing, and the commands: names that
+do not exist are met with the one that was meant, and what a change destroys is told in advance.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from londiste.db.connection import Connection, whereabouts
+from londiste.db.queries import query
+from londiste.errors import (
+    AccessDenied,
+    BadOption,
+    InstallError,
+    LondisteError,
+    StateError,
+    UnknownConsumer,
+    UnknownQueue,
+    from_database,
+)
+from londiste.pgq import batches, coop, dead_letters, delayed, queues, spark_epochs
+from londiste.pgq.spark_epochs import Sink
+from londiste.pgq.types import ConsumerInfo, QueueInfo
+
+
+def find_queue(conn: Connection, name: str) -> QueueInfo:
+    """A queue by name; UnknownQueue says which one may have been meant."""
+    found = queues.get_queue_info(conn, name)
+    if found:
+        return found[0]
+    known = [queue.queue_name for queue in queues.get_queue_info(conn)]
+    raise UnknownQueue(
+        f"no queue {name}",
+        detail=f"in {whereabouts(conn)}",
+        hint=_meant(name, known, "londiste queue list shows the queues"),
+    )
+
+
+def find_queues(conn: Connection, names: Sequence[str], *, every: bool = False) -> list[str]:
+    """The queues of these names, each once; all of them for ``*`` or ``every``."""
+    if every or "*" in names:
+        return [queue.queue_name for queue in queues.get_queue_info(conn)]
+    return [find_queue(conn, name).queue_name for name in dict.fromkeys(names)]
+
+
+def find_consumer(conn: Connection, queue: str, name: str) -> ConsumerInfo:
+    """A consumer of a queue; UnknownQueue or UnknownConsumer say which may have been meant."""
+    find_queue(conn, queue)
+    found = queues.get_consumer_info(conn, queue, name)
+    if found:
+        return found[0]
+    known = [consumer.consumer_name for consumer in queues.get_consumer_info(conn, queue)]
+    raise UnknownConsumer(
+        f"no consumer {name} on queue {queue}",
+        detail=f"in {whereabouts(conn)}",
+        hint=_meant(name, known, f"londiste queue consumers {queue} shows them"),
+    )
+
+
+def new_name(what: str, name: str) -> str:
+    """A name for a new queue or consumer; BadOption for one that nobody could type again."""
+    if not name.strip():
+        raise BadOption(f"a {what} needs a name", hint="a name has one letter or digit at least")
+    if any(not character.isprintable() for character in name):
+        raise BadOption(
+            f"control characters in the name of a {what}", hint="use letters, digits, _ . -"
+        )
+    return name
+
+
+# -- changes --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Change:
+    """One thing to do, and how it is told; made by functions that have checked it."""
+
+    text: str
+    act: Callable[[Connection], object]
+
+    def describe(self) -> str:
+        return self.text
+
+
+def creating(
+    conn: Connection, name: str, values: Mapping[str, str | None] | None = None
+) -> list[Change]:
+    """Creates a queue with these parameters; nothing for one that is there."""
+    if queues.get_queue_info(conn, name):
+        return []
+    new_name("queue", name)
+    create = Change(f"create queue {name}", functools.partial(queues.create_queue, queue=name))
+    return [create, *configuring(name, values or {})]
+
+
+def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Change]:
+    """Drops queues.  StateError when something of value goes and ``force`` is not given."""
+    found = [find_queue(conn, name).queue_name for name in dict.fromkeys(names)]
+    lost = [line for name in found for line in losses(conn, name)]
+    if lost and not force:
+        raise StateError(
+            f"cannot drop {', '.join(found)}: what somebody needs would be lost",
+            detail="; ".join(lost),
+            hint=f"londiste queue drop --force {' '.join(found)}",
+        )
+    return [
+        Change(
+            f"drop queue {name} with {event_bytes(conn, name)} bytes of events",
+            functools.partial(queues.drop_queue, queue=name, force=force),
+        )
+        for name in found
+    ] + [
+        Change(
+            f"forget sink {sink.sink}, which wrote into queue {name}",
+            functools.partial(spark_epochs.forget_sink, sink=sink.sink),
+        )
+        for name in found
+        for sink in sinks_of(conn, name)
+    ]
+
+
+def configuring(queue: str, values: Mapping[str, str | None]) -> list[Change]:
+    """Sets parameters of a queue; ``config.value`` has checked them."""
+    return [
+        Change(
+            f"set {key} of queue {queue} to {'null' if text is None else text}",
+            functools.partial(queues.set_queue_config, queue=queue, param=key, value=text),
+        )
+        for key, text in values.items()
+    ]
+
+
+def registering(
+    conn: Connection,
+    queue: str,
+    consumer: str,
+    *,
+    at: int | None = None,
+    copy: str | None = None,
+) -> list[Change]:
+    """Registers a consumer, or moves one that is there; nothing when it may stay where it is.
+
+    at -- behind this tick of the queue; copy -- where this consumer is; else behind the newest
+        tick.  Moving drops an open batch; what it will not see any more is told.
+    """
+    find_queue(conn, queue)
+    if at is not None and copy is not None:
+        raise BadOption("at and copy exclude each other", hint="give one of them")
+    tick = find_consumer(conn, queue, copy).last_tick if copy is not None else at
+    if copy is not None and tick is None:
+        raise BadOption(
+            f"consumer {copy} has no position of its own",
+            detail="it is a cooperative consumer without a batch",
+            hint="copy its main consumer",
+        )
+    if tick is not None:
+        _require_tick(conn, queue, tick)
+    found = queues.get_consumer_info(conn, queue, new_name("consumer", consumer))
+    before = found[0] if found else None
+    if before is not None and tick is None:
+        return []
+    where = "the end of the queue" if tick is None else f"tick {tick}"
+    text = f"register consumer {consumer} on queue {queue} at {where}"
+    if before is not None:
+        text = f"move consumer {consumer} of queue {queue} from tick {before.last_tick} to {where}"
+        if before.current_batch is not None:
+            text += f", dropping its open batch {before.current_batch}"
+        skipped = _events_between(conn, queue, before.last_tick, tick)
+        if skipped:
+            text += f", past up to {skipped} events that it will not see"
+    register = functools.partial(
+        batches.register_consumer_at, queue=queue, consumer=consumer, tick=tick
+    )
+    return [Change(text, register)]
+
+
+def unregistering(
+    conn: Connection, queue: str, names: Sequence[str], *, every: bool = False
+) -> list[Change]:
+    """Forgets consumers, or all of them with ``every``."""
+    find_queue(conn, queue)
+    if every:
+        found = queues.get_consumer_info(conn, queue)
+    else:
+        found = [find_consumer(conn, queue, name) for name in dict.fromkeys(names)]
+    return [
+        Change(
+            f"unregister consumer {one.consumer_name} of queue {queue} at tick {one.last_tick}"
+            + (f", dropping its open batch {one.current_batch}" if one.current_batch else "")
+            + _lost_with(conn, queue, one.consumer_name),
+            functools.partial(batches.unregister_consumer, queue=queue, consumer=one.consumer_name),
+        )
+        for one in found
+    ]
+
+
+def _lost_with(conn: Connection, queue: str, consumer: str) -> str:
+    waiting = _waiting(conn, queue, consumer)
+    return f"; lost with it{waiting.replace(',', ':', 1)}" if waiting else ""
+
+
+def registering_worker(conn: Connection, queue: str, consumer: str, worker: str) -> list[Change]:
+    """Registers a cooperative consumer; nothing when it is there."""
+    find_queue(conn, queue)
+    new_name("consumer", consumer)
+    new_name("cooperative consumer", worker)
+    if queues.get_consumer_info(conn, queue, f"{consumer}.{worker}"):
+        return []
+    return [
+        Change(
+            f"register cooperative consumer {worker} of consumer {consumer} on queue {queue}",
+            functools.partial(
+                coop.register_subconsumer, queue=queue, consumer=consumer, subconsumer=worker
+            ),
+        )
+    ]
+
+
+def unregistering_worker(
+    conn: Connection, queue: str, consumer: str, worker: str, *, close_batch: bool = False
+) -> list[Change]:
+    """Forgets a cooperative consumer, or all of a consumer for ``*``.
+
+    close_batch -- also with an open batch, whose events nobody gets then; else StateError.
+    """
+    find_consumer(conn, queue, consumer)
+    names = workers(conn, queue, consumer) if worker == "*" else [worker]
+    changes = []
+    for name in names:
+        one = find_consumer(conn, queue, f"{consumer}.{name}")
+        if one.current_batch is not None and not close_batch:
+            raise StateError(
+                f"cooperative consumer {name} has batch {one.current_batch} open",
+                detail="its events would reach nobody",
+                hint="let another take it over, or close it: --close-batch (close batch)",
+            )
+        changes.append(
+            Change(
+                f"unregister cooperative consumer {name} of consumer {consumer} of queue {queue}"
+                + (f", closing its batch {one.current_batch}" if one.current_batch else ""),
+                functools.partial(
+                    coop.unregister_subconsumer,
+                    queue=queue,
+                    consumer=consumer,
+                    subconsumer=name,
+                    drop_batch=close_batch,
+                ),
+            )
+        )
+    return changes
+
+
+def workers(conn: Connection, queue: str, consumer: str) -> list[str]:
+    """The cooperative consumers of a consumer, by the second part of their names."""
+    rows = _all(conn, "cooperative_consumers", queue=queue, consumer=consumer)
+    return [str(name) for (name,) in rows]
+
+
+# -- looking --------------------------------------------------------------------------------------
+
+
+def losses(conn: Connection, queue: str) -> list[str]:
+    """What goes with a queue that is dropped, one sentence each; empty: nothing of value."""
+    lost: list[str] = []
+    node = _node(conn, queue)
+    if node is not None:
+        lost.append(f"queue {queue} belongs to node {node[0]} ({node[1]}) of a cascade")
+    for consumer in queues.get_consumer_info(conn, queue):
+        lost.append(
+            f"consumer {consumer.consumer_name} is registered,"
+            f" with up to {consumer.pending_events or 0} events to come"
+            + _waiting(conn, queue, consumer.consumer_name)
+        )
+    writers = queues.queue_writers(conn, queue)
+    if writers:
+        lost.append(
+            f"triggers write changes of {len(writers)} tables into queue {queue}"
+            f" ({', '.join(writers[:5])}{', …' if len(writers) > 5 else ''}):"
+            " writing to these tables fails from then on"
+        )
+    for sink in sinks_of(conn, queue):
+        lost.append(
+            f"sink {sink.sink} of Spark writes into queue {queue}, up to epoch {sink.epoch}"
+        )
+    for late in delayed.get_delayed_info(conn, queue):
+        if late.delayed_events:
+            lost.append(
+                f"{late.delayed_events} delayed events of queue {queue} wait for their time"
+            )
+    return lost
+
+
+def sinks_of(conn: Connection, queue: str) -> list[Sink]:
+    """Queries of Spark that write into a queue, as far as this user may know."""
+    try:
+        with conn.transaction():
+            known = spark_epochs.get_sinks(conn)
+        return [one for one in known if one.queue == queue and one.query]
+    except (AccessDenied, InstallError):
+        return []
+
+
+def _waiting(conn: Connection, queue: str, consumer: str) -> str:
+    """Events that go with a consumer, as the end of a sentence; empty when there are none."""
+    text = ""
+    for one in dead_letters.get_waiting_info(conn, queue, consumer):
+        if one.retry_events:
+            text += f", {one.retry_events} to be delivered again"
+        if one.failed_events:
+            text += f", {one.failed_events} dead letters"
+    return text
+
+
+def event_bytes(conn: Connection, queue: str) -> int:
+    """Bytes of the event tables of a queue."""
+    return int(_one(conn, "queue_bytes", queue=queue)[0])
+
+
+def _node(conn: Connection, queue: str) -> tuple[str, str] | None:
+    there, readable = _one(conn, "relation_exists", relation="pgq_node.node_info")
+    if not there or not readable:
+        return None
+    row = _first(conn, "queue_node", queue=queue)
+    return None if row is None else (str(row[0]), str(row[1]))
+
+
+def _require_tick(conn: Connection, queue: str, tick: int) -> None:
+    row = _one(conn, "tick_range", queue=queue, tick=tick)
+    if not row[0]:
+        raise BadOption(
+            f"queue {queue} has no tick {tick}",
+            detail=f"it has ticks {row[1]} to {row[2]}" if row[1] is not None else "it has no tick",
+            hint=f"londiste queue ticks {queue} lists them",
+        )
+
+
+def _events_between(conn: Connection, queue: str, first: int | None, last: int | None) -> int:
+    row = _first(conn, "tick_distance", queue=queue, first=first, last=last)
+    return 0 if row is None or row[0] is None else max(0, int(row[0]))
+
+
+def _one(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...]:
+    row = _first(conn, name, **parameters)
+    if row is None:
+        raise LondisteError(f"query {name} answered nothing", hint="this is a defect; report it")
+    return row
+
+
+def _first(conn: Connection, name: str, **parameters: object) -> tuple[Any, ...] | None:
+    try:
+        return conn.execute(query(name), parameters).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+
+
+def _all(conn: Connection, name: str, **parameters: object) -> list[tuple[Any, ...]]:
+    try:
+        return conn.execute(query(name), parameters).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=whereabouts(conn)) from error
+
+
+def _meant(name: str, known: Iterable[str], otherwise: str) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else otherwise
+
+
+__all__ = [
+    "Change",
+    "configuring",
+    "creating",
+    "dropping",
+    "event_bytes",
+    "find_consumer",
+    "find_queue",
+    "find_queues",
+    "losses",
+    "new_name",
+    "registering",
+    "registering_worker",
+    "sinks_of",
+    "unregistering",
+    "unregistering_worker",
+    "workers",
+]

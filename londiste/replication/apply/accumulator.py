@@ -1,0 +1,445 @@
+"""Events of a batch as they are read, sorted and folded by table, before anything is written.
+
+    accumulator = Accumulator(interest)
+    for block in stream(conn, batch):
+        accumulator.add(block)
+        if accumulator.bytes >= limit:
+            work on accumulator.take(), a Part
+    work on accumulator.take()
+
+It asks no database and knows nothing of this node's tables but their routes, so that one thread may
+read and fold the next batch while another writes this one.  The blocks stay with the part: what
+cannot be folded, or is refused by the target, is decoded from them in the order of the events.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from londiste.applier.plan import TableChange
+from londiste.changes import jsonrow
+from londiste.changes.decode import decode_all, singles
+from londiste.changes.keyed import KeyedType, columns_digest, read_type
+from londiste.changes.malformed import Malformed
+from londiste.changes.types import Change, Op, RowChange, Truncate
+from londiste.db.names import TableName
+from londiste.db.snapshot import Snapshot
+from londiste.errors import EventError, Finding
+from londiste.pgq.blocks import Alone, EventBlock, unescaped
+from londiste.pgq.types import Event
+from londiste.replication.apply.net_changes.encoded import PACKED, STEPS, NetFold
+from londiste.replication.apply.net_changes.states import WRONG, contradiction
+from londiste.replication.apply.routing import Interest, Route
+from londiste.replication.tablesync.states import in_copy
+
+#: What an event takes in memory besides its text: entries in two dicts, two strings.
+EVENT_BYTES = 320
+#: The same of a row in a packed event.
+ROW_BYTES = 150
+
+#: The fields of an event as COPY wrote them.
+_Fields = list[str]
+#: Bytes from which on an event is too long to be copied around.
+LARGE = 4 << 20
+#: Bytes of such events, and of what comes with them, that are held together: while they are
+#: written they are in memory a few times.
+LARGE_BYTES = 16 << 20
+
+#: What is done with an event that is not a plain row.
+_Other = Callable[[_Fields], None]
+#: What is known of a type of events: the name of their table, as COPY wrote it; for plain rows the
+#: fold, its dicts, its start and the steps of the operation; else what is done with them.
+_Kind = tuple[str, NetFold, dict[str, int], dict[str, str], int, tuple[int, ...], _Other | None]
+
+
+@dataclass
+class Part:
+    """Some events of a batch, in their order, folded as far as that is possible without decoding.
+
+    events -- number of events; applied -- of them, those that concern this process.
+    folds -- by table of this node; one with a ``reason`` is not folded.
+    messages -- of the cascade, in their order.
+    first -- number of the first event of a table, and the table's name there.
+    blocks -- the events.
+    handed -- lines of events that go to the handlers of their tables, in their order.
+    """
+
+    interest: Interest
+    events: int = 0
+    applied: int = 0
+    folds: dict[TableName, NetFold] = field(default_factory=dict)
+    messages: list[Event] = field(default_factory=list)
+    blocks: list[EventBlock] = field(default_factory=list)
+    first: dict[TableName, tuple[int, TableName]] = field(default_factory=dict)
+    handed: list[tuple[Route, str]] = field(default_factory=list)
+
+    def work(self) -> Iterator[tuple[Route, list[Event]]]:
+        """What goes to handlers, in order: neighbours of one table together."""
+        for _, some in itertools.groupby(self.handed, key=lambda one: id(one[0])):
+            lines = list(some)
+            block = EventBlock("".join(f"{line}\n" for _, line in lines).encode(), len(lines))
+            skips = self.interest.skips.rows
+            yield lines[0][0], [one for event in block for one in _left(event, skips)]
+
+    def changes(self, tables: Collection[TableName]) -> Iterator[tuple[TableName, TableChange]]:
+        """The changes of these tables of this node, decoded anew, in the order of the events.
+
+        Raises EventError.
+        """
+        route, skips = self.interest.route, self.interest.skips.rows
+        for block in self.blocks:
+            for event in block:
+                found = None if is_message(event.type) else route(event.extra1, event.txid)
+                if found is None or found.dest not in tables or (event.id, 0) in skips:
+                    continue
+                try:
+                    for change in _decoded(event, found):
+                        if not isinstance(change, RowChange | Truncate):
+                            continue
+                        row = change.row if isinstance(change, RowChange) else 0
+                        if (event.id, row) in skips:
+                            continue
+                        wanted = found.change(event, change)
+                        if wanted is not None:
+                            yield found.dest, wanted
+                except EventError as error:
+                    if error.finding is None:
+                        error.finding = Finding(table=str(found.source), dest=str(found.dest))
+                    raise
+
+
+class Accumulator:
+    """Takes the events of a batch, block after block; ``take`` hands over what came so far.
+
+    interest -- which tables' events count, and where they go.
+    bytes -- about what is held of events in memory.
+    """
+
+    def __init__(self, interest: Interest) -> None:
+        self.interest = interest
+        self.bytes = 0
+        self._part = Part(interest)
+        self._long = False
+        #: By type, the kind that came last; by type and name all of them.
+        self._kinds: dict[str, _Kind] = {}
+        self._pairs: dict[tuple[str, str], _Kind] = {}
+        self._columns: dict[str, tuple[str, ...]] = {}
+
+    def has_room(self, block: EventBlock, limit: int) -> bool:
+        """Whether the block may come to what is there, or that shall be taken first.
+
+        limit -- of ``bytes``.
+        """
+        if block.nbytes > LARGE:
+            limit = min(limit, LARGE_BYTES)
+        return not self.bytes or self.bytes + block.nbytes <= limit
+
+    def is_full(self, limit: int) -> bool:
+        """Whether what is there shall be taken before anything else is read."""
+        return self.bytes >= (min(limit, LARGE_BYTES) if self._long else limit)
+
+    def take(self) -> Part:
+        """What was added since the last time."""
+        part, self._part = self._part, Part(self.interest)
+        self.bytes = 0
+        self._long = False
+        self._know_nothing()
+        return part
+
+    def add(self, block: EventBlock) -> None:
+        """Takes the events of a block.
+
+        Raises EventError for a retried event.  Events that are not in a known form are found when
+        they are decoded.
+        """
+        part, kinds = self._part, self._kinds
+        part.events += len(block)
+        self.bytes += block.nbytes + EVENT_BYTES * len(block)
+        part.blocks.append(block)
+        if block.nbytes > LARGE and len(block) == 1:
+            self._add_large(block)
+            return
+        applied = 0
+        for line in block.lines():
+            fields = line.split("\t")
+            id, _, _, retry, kind, data, name, _, key, _ = fields
+            found = kinds.get(kind)
+            if found is None or found[0] != name:
+                found = self._kind(fields)
+            _, fold, codes, lines, start, nexts, other = found
+            if retry != r"\N":
+                raise _retried(int(id))
+            if other is not None:
+                other(fields)
+                continue
+            # From here on ``NetFold.row``, without the call.
+            if "\\" in data:
+                data = unescaped(data) or ""
+            if "\\" in key:
+                key = unescaped(key) or ""
+            now = codes.get(key, start)
+            if now >= PACKED:
+                now = fold.unpack(now)
+            then = nexts[now]
+            if then == WRONG:
+                self._contradicted(fold, fields)
+                applied += 1
+                continue
+            codes[key] = then
+            lines[key] = data
+            applied += 1
+        part.applied += applied
+
+    def _add_large(self, block: EventBlock) -> None:
+        """One long event: its data is in memory as often as it has to be, and not once more."""
+        self._long = True
+        fields = block.alone()
+        kind, name = fields[4], fields[6]
+        found = self._kinds.get(kind)
+        if found is None or found[0] != name:
+            found = self._kind(fields)
+        if fields[3] != r"\N":
+            raise _retried(int(fields[0]))
+        _, fold, _, _, _, _, other = found
+        route = self.interest.find(unescaped(name))
+        what = _type(kind, route)
+        if other is not None or what is None:
+            (other or self._count)(fields)
+        else:
+            self._plain(fold, what, fields)
+
+    # -- what is done with which event -----------------------------------------------------
+
+    def _kind(self, fields: _Fields) -> _Kind:
+        kind, name = fields[4], fields[6]
+        found = self._pairs.get((kind, name))
+        if found is None:
+            found = self._pairs[kind, name] = self._look(fields)
+        self._kinds[kind] = found
+        return found
+
+    def _look(self, fields: _Fields) -> _Kind:
+        name = fields[6]
+        kind = unescaped(fields[4])
+        if is_message(kind):
+            return _other(name, self._message)
+        route = self.interest.find(unescaped(name))
+        if route is None:
+            return _other(name, _nothing)
+        if route.wants.events is not None:
+            hand: _Other = functools.partial(self._hand, route)
+            if route.snapshot is not None:
+                hand = functools.partial(_after_copy, route.snapshot, hand)
+            return _other(name, hand)
+        fold = self._part.folds.get(route.dest)
+        if fold is None:
+            fold = self._part.folds[route.dest] = NetFold()
+            self._part.first[route.dest] = (int(fields[0]), route.source)
+            if route.dest in self.interest.skips.tables:
+                # Which one it is shows when they are decoded; the others are folded without it.
+                fold.fail("an event is left out")
+        what = _type(fields[4], route)
+        other = self._how(fold, what, fields, route)
+        if route.snapshot is not None:
+            # While it matters whether a row came with the copy, speed does not.
+            if other is None and what is not None:
+                other = functools.partial(self._plain, fold, what)
+            other = functools.partial(_after_copy, route.snapshot, other or self._count)
+        if other is not None or what is None:
+            return _other(name, other)
+        nexts = STEPS[what.op, what.state]
+        return name, fold, fold.codes, fold.lines, fold.start, nexts, None
+
+    def _how(
+        self, fold: NetFold, what: KeyedType | None, fields: _Fields, route: Route
+    ) -> _Other | None:
+        """What is done with such events; None for plain rows."""
+        if fold.reason:
+            return self._count
+        if what is None:
+            if is_truncate(unescaped(fields[4])):
+                ignored = route.wants.ignore_truncate
+                return self._count if ignored else functools.partial(self._truncate, fold)
+            fold.fail("the events name no columns")
+            return self._count
+        columns = self._columns_of(what, fields)
+        if columns is None:
+            fold.fail("the columns are not those that the type of the events says")
+        elif route.by_state is not None and not route.by_state.fits(what, columns):
+            fold.fail("the events do not tell whole rows by the key")
+        else:
+            kept = route.columns(columns)
+            fold.admit(what.op, what.key, kept, alike=kept == columns)
+        if not what.key and what.op is Op.DELETE:
+            fold.fail("rows without a key are deleted")
+        if fold.reason:
+            return self._count
+        if not what.key:
+            return functools.partial(self._keyless, fold, what.pack)
+        if what.pack:
+            return functools.partial(self._pack, fold, what)
+        return None
+
+    def _columns_of(self, what: KeyedType, fields: _Fields) -> tuple[str, ...] | None:
+        """The columns of the images of a type, which the first of them tells."""
+        known = self._columns.get(fields[4])
+        if known is not None:
+            return known
+        line, _, _ = _data_of(fields).partition("\n")
+        try:
+            names = json.JSONDecoder(object_pairs_hook=_names).decode(line)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(names, tuple) or columns_digest(names) != what.row:
+            return None
+        self._columns[fields[4]] = names
+        return names
+
+    # -- events that are not plain rows ----------------------------------------------------
+
+    def _plain(self, fold: NetFold, what: KeyedType, fields: _Fields) -> None:
+        self._part.applied += 1
+        fold.row(unescaped(fields[8]) or "", _data_of(fields), what.op, what.state)
+        self._look_again(fold)
+
+    def _keyless(self, fold: NetFold, pack: bool, fields: _Fields) -> None:
+        self._part.applied += 1
+        fold.keyless(_data_of(fields), pack)
+
+    def _pack(self, fold: NetFold, what: KeyedType, fields: _Fields) -> None:
+        self._part.applied += 1
+        data, keys = _data_of(fields), (unescaped(fields[8]) or "").split("\n")
+        self.bytes += ROW_BYTES * len(keys)
+        if data.count("\n") + 1 != len(keys):
+            fold.fail("a packed event has not as many keys as rows")
+        else:
+            fold.pack(keys, data, what.op, what.state)
+        self._look_again(fold)
+
+    def _truncate(self, fold: NetFold, fields: _Fields) -> None:
+        self._part.applied += 1
+        fold.truncate()
+        self._know_nothing()
+
+    def _message(self, fields: _Fields) -> None:
+        self._part.applied += 1
+        line = fields.line() if isinstance(fields, Alone) else "\t".join(fields)
+        block = EventBlock(line.encode() + b"\n", 1)
+        self._part.messages += block
+
+    def _hand(self, route: Route, fields: _Fields) -> None:
+        self._part.applied += 1
+        line = fields.line() if isinstance(fields, Alone) else "\t".join(fields)
+        self._part.handed.append((route, line))
+
+    def _count(self, fields: _Fields) -> None:
+        self._part.applied += 1
+
+    def _contradicted(self, fold: NetFold, fields: _Fields) -> None:
+        what = read_type(unescaped(fields[4]))
+        fold.fail(contradiction(what.op if what else Op.UPDATE, fold.truncated))
+        self._know_nothing()
+
+    def _look_again(self, fold: NetFold) -> None:
+        if fold.reason:
+            self._know_nothing()
+
+    def _know_nothing(self) -> None:
+        # Emptied, not replaced: the loop has the first in hand.
+        self._kinds.clear()
+        self._pairs.clear()
+
+
+def _decoded(event: Event, route: Route) -> Iterator[Change]:
+    """``decode_all``, which shows nothing of an event whose values nobody here is to see."""
+    try:
+        yield from decode_all(event)
+    except EventError as error:
+        if route.wants.rows is None and route.wants.all_columns:
+            raise
+        # The cause quotes the event, too, and would be in a traceback.
+        raise _veiled(event, error) from None
+
+
+def _veiled(event: Event, error: EventError) -> EventError:
+    """The error without anything that the event says."""
+    cause = error.__cause__
+    what = f": {cause.blind}" if isinstance(cause, Malformed) else ""
+    return EventError(
+        f"event {event.id} cannot be decoded{what}",
+        detail="its data is not shown: values of the table are not meant to come here",
+        hint=error.hint,
+        event_id=event.id,
+    )
+
+
+def _other(name: str, other: _Other | None) -> _Kind:
+    return name, _NONE, {}, {}, 0, (), other
+
+
+_NONE = NetFold()
+
+
+def _data_of(fields: _Fields) -> str:
+    """The data of an event."""
+    return fields[5] if isinstance(fields, Alone) else unescaped(fields[5]) or ""
+
+
+def _nothing(fields: _Fields) -> None:
+    """Not our table."""
+
+
+def _after_copy(snapshot: Snapshot, other: _Other, fields: _Fields) -> None:
+    if not in_copy(int(fields[2]), snapshot):
+        other(fields)
+
+
+def _type(kind: str, route: Route | None) -> KeyedType | None:
+    """What the type of an event says, as COPY wrote it, to the table that it goes to."""
+    what = read_type(unescaped(kind))
+    return what if route is None or route.by_state is None else route.by_state.type(what)
+
+
+def _left(event: Event, skips: Collection[tuple[int, int]]) -> Iterable[Event]:
+    """The event without what a person wants left out of it."""
+    if not skips or event.id not in {number for number, _ in skips}:
+        return [event]
+    if (event.id, 0) in skips:
+        return []
+    try:
+        return [one for row, one in enumerate(singles(event), 1) if (event.id, row) not in skips]
+    except EventError as error:
+        # Whether its values are meant to come here is not known yet.
+        raise _veiled(event, error) from None
+
+
+def is_message(kind: str | None) -> bool:
+    """Whether events of this type are of the cascade, and of no table; a script is one too."""
+    return kind is not None and (kind == "EXECUTE" or kind.startswith(("pgq.", "londiste.")))
+
+
+def is_truncate(kind: str | None) -> bool:
+    """Whether events of this type empty their table."""
+    if kind == "R":
+        return True
+    try:
+        return kind is not None and kind[:1] == "{" and jsonrow.header(kind).op is None
+    except Malformed:
+        return False
+
+
+def _names(pairs: list[tuple[str, object]]) -> tuple[str, ...]:
+    return tuple([name for name, _ in pairs])
+
+
+def _retried(number: int) -> EventError:
+    return EventError(
+        f"event {number} is a retried one",
+        detail="its place among the other events is lost",
+        hint="do not use event_retry on a node's worker",
+        event_id=number,
+    )

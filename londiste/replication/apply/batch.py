@@ -1,0 +1,474 @@
+"""One batch, from the provider's queue into this node's tables.
+
+Everything between the two databases is read in chunks and written in parts of bounded size, so
+a batch is never whole in memory; yet it is one transaction here, with the position in it.  That
+makes it exactly once: what is committed is the rows and that they are done.  The provider learns
+of it later and may hand the batch out again; the position then says that it is done.
+
+A branch writes the same events into its own queue in the same transaction, and makes the tick
+after it: the tick's snapshot has to see the events.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+import psycopg
+
+from londiste.applier.applier import Applier
+from londiste.applier.conflict_log import KEEP
+from londiste.cascade.forward import Forwarder
+from londiste.cascade.progress import NodeProgress
+from londiste.changes.decode import decode_all
+from londiste.changes.types import ExecuteScript, address
+from londiste.daemon import crash
+from londiste.db.connection import Connection, place, usable
+from londiste.db.names import TableName
+from londiste.db.relation import TableShape
+from londiste.errors import EventError, Finding, LondisteError, ScriptFailed, from_database
+from londiste.pgq import batches
+from londiste.pgq.blocks import EventBlock
+from londiste.pgq.types import Batch
+from londiste.replication.apply import errors
+from londiste.replication.apply.accumulator import Accumulator
+from londiste.replication.apply.control_messages import SystemEvents
+from londiste.replication.apply.errors import Open
+from londiste.replication.apply.prefetch import ReadAhead
+from londiste.replication.apply.proofs import Proofs, control_events, of_messages
+from londiste.replication.apply.relation_cache import KnownShapes
+from londiste.replication.apply.routing import (
+    Interest,
+    Skips,
+)
+from londiste.replication.apply.writer import BatchTransaction, PartWriter, point
+from londiste.replication.ddl.apply import InJoinedBatch, LetGo, RunFirst, Scripts
+from londiste.replication.ddl.batch_cut import cut, has_script
+from londiste.replication.forwarding import combined_queue
+from londiste.replication.forwarding.rewrite import HandOn
+from londiste.replication.parallel.coordinator import LargeBatch, LargeBatches
+
+log = logging.getLogger(__name__)
+
+#: Estimated bytes of changes that are kept before they are written.
+FLUSH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class BatchStats:
+    """What became of a batch.
+
+    applied -- events whose change was written.
+    ignored -- events of tables that are not kept here, or that came with the copy.
+    skipped -- the batch had been done before.
+    conflicts -- rows of events that did not fit, and about which policies have decided.
+    """
+
+    events: int = 0
+    applied: int = 0
+    ignored: int = 0
+    seconds: float = 0.0
+    skipped: bool = False
+    conflicts: int = 0
+
+
+class BatchRunner:
+    """Runs batches of one consumer.
+
+    node -- name of this node, for messages.
+    source -- session on the provider; target -- session here with the replica role.  Both in
+        autocommit mode and idle between batches.
+    progress -- the position, kept in the database of ``target``.
+    forwarder -- on a branch, writes the events into its queue through ``target``; on a leaf that
+        merges, what it applies into the combined queue.
+    system -- follows the messages of the cascade; None ignores them.
+    scripts -- runs the scripts; None ignores them.
+    ahead -- reads the batch behind the present one on the session ``source``; None: nobody does.
+    large -- carries large batches; None: there is no other way than the ordinary one.
+    keep -- rows that policy log keeps of each table.
+    proofs -- refuses control events that the provider does not vouch for; None for a process that
+        ignores all of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        queue: str,
+        source: Connection,
+        target: Connection,
+        progress: NodeProgress,
+        forwarder: Forwarder | None = None,
+        system: SystemEvents | None = None,
+        scripts: Scripts | None = None,
+        ahead: ReadAhead | None = None,
+        flush_bytes: int = FLUSH_BYTES,
+        large: LargeBatches | None = None,
+        keep: int = KEEP,
+        proofs: Proofs | None = None,
+    ) -> None:
+        self.node = node
+        self.queue = queue
+        self.source = source
+        self.target = target
+        self.progress = progress
+        self.forwarder = forwarder
+        self.system = system
+        self.scripts = scripts
+        self.ahead = ahead
+        self.flush_bytes = flush_bytes
+        self.large = large
+        self._joined = False
+        self._proofs = proofs
+        self._applier = Applier(target, node=node, queue=queue, keep=keep)
+        #: What has halted this consumer and is not settled; None: not known.
+        self._open: list[Open] | None = None
+        self._shapes = KnownShapes(target)
+        self._writer = PartWriter(
+            target,
+            self._applier,
+            self._shapes,
+            node=node,
+            queue=queue,
+            system=system,
+            flush_bytes=flush_bytes,
+        )
+        self._handing_on = HandOn(
+            target, lambda table: self._shapes.of([table]).get(table), node=node
+        )
+
+    def run(
+        self,
+        batch: Batch,
+        interest: Interest,
+        *,
+        query: str | None = None,
+        tick: int | None = None,
+        joined: bool = False,
+    ) -> BatchStats:
+        """Applies the batch and moves the position past it, unless that was done before.
+
+        query -- that of the batch's events; asked for when the caller does not know it.
+        tick -- the position, when the caller has just read it.
+        joined -- the batch may have ticks in it: then a script is not run from it.
+
+        The provider is not told; ``batches.finish_batch`` is the caller's.  Raises EventError
+        (the position stays in front of the batch), Superseded, PositionLost, TransientError;
+        InJoinedBatch and Waits of ``scripts.follow``, with nothing done.
+        """
+        while True:
+            try:
+                return self._run(batch, interest, query, tick, joined)
+            except RunFirst as first:
+                with self._errors(batch):
+                    self._of_scripts.run_first(first.script)
+            except LetGo as asked:
+                with self._errors(batch):
+                    self._of_scripts.let_go(asked.held)
+            except ScriptFailed:
+                self._of_scripts.note_failure()
+                raise
+
+    @property
+    def _of_scripts(self) -> Scripts:
+        assert self.scripts is not None
+        return self.scripts
+
+    def _run(
+        self,
+        batch: Batch,
+        interest: Interest,
+        query: str | None,
+        tick: int | None,
+        joined: bool,
+    ) -> BatchStats:
+        start = time.monotonic()
+        if self.progress.seen(batch, tick):
+            if self.forwarder is not None:
+                self.forwarder.recover(batch)
+            return BatchStats(skipped=True)
+        self._joined = joined and batch.tick_id - batch.prev_tick_id > 1
+        interest = interest.without(self._skips())
+        self._applier.begin()
+        with (
+            self._errors(batch),
+            self._carried(batch, interest) as large,
+            self._reading_ahead(),
+        ):
+            with contextlib.ExitStack() as stack:
+                transaction = BatchTransaction(self.target, stack)
+                if large is None:
+                    stats = self._apply(batch, interest, query, transaction, self.ahead)
+                else:
+                    transaction.begin()
+                    stats = self._apply_large(large, batch, interest, query, transaction)
+                self._settle(batch, interest)
+                point("worker.before-commit", interest)
+            point("worker.after-commit", interest)
+            if self.forwarder is not None:
+                self.forwarder.tick(batch)
+        return replace(stats, seconds=time.monotonic() - start, conflicts=self._told(interest))
+
+    def _skips(self) -> Skips:
+        """The events of the batch that a person wants left out."""
+        if self._open is None:
+            self._open = errors.get_skips(self.target, self.queue, self.progress.consumer)
+        return errors.skips_of(self._open)
+
+    def _settle(self, batch: Batch, interest: Interest) -> None:
+        """What was decided about the batch's events, in the transaction of its rows."""
+        self._applier.conflicts.write()
+        if self._open:
+            errors.settle_apply_errors(
+                self.target, self.queue, self.progress.consumer, batch.tick_id, interest.skips
+            )
+
+    def _told(self, interest: Interest) -> int:
+        """The batch is committed: what was decided is said; the number of conflicts."""
+        if self._open:
+            for event, row in sorted(interest.skips.rows):
+                log.warning("event %s is left out, as was asked for", address(event, row))
+            self._open = None
+        conflicts = self._applier.conflicts
+        for line in conflicts.told():
+            log.warning("%s", line)
+        return conflicts.counts.total()
+
+    def _carried(
+        self, batch: Batch, interest: Interest
+    ) -> AbstractContextManager[LargeBatch | None]:
+        """What carries a batch that is large; None for all others."""
+        if self.large is None:
+            return contextlib.nullcontext()
+        return self.large.carried(
+            self.source,
+            self.target,
+            batch,
+            interest,
+            lambda: self._all_shapes(interest),
+            forwards=self.forwarder is not None,
+        )
+
+    def _all_shapes(self, interest: Interest) -> dict[TableName, TableShape]:
+        self._shapes.check_again(interest)
+        return self._shapes.of(route.dest for route in interest.routes.values())
+
+    def _apply_large(
+        self,
+        large: LargeBatch,
+        batch: Batch,
+        interest: Interest,
+        query: str | None,
+        transaction: BatchTransaction,
+    ) -> BatchStats:
+        stats = BatchStats()
+
+        def ordinary(some: Interest) -> None:
+            nonlocal stats
+            stats = self._apply(batch, some, query, transaction, None)
+
+        merged = large.apply(ordinary)
+        if merged is None:
+            return stats
+        if not merged.left:
+            skips = interest.skips.rows
+            if self._proofs is not None:
+                self._proofs.begin()
+                self._proofs.check(of_messages(merged.messages), skips)
+            for message in merged.messages:
+                if self.system is not None and (message.event_id, 0) not in skips:
+                    self.system.follow(message)
+            self.progress.completed(batch)
+        point("worker.mid-apply", interest)
+        return BatchStats(merged.events, merged.applied, merged.events - merged.applied)
+
+    @contextlib.contextmanager
+    def _reading_ahead(self) -> Iterator[None]:
+        """What is begun inside is over behind it: the provider's session has one user at a time."""
+        if self.ahead is None:
+            yield
+            return
+        try:
+            yield
+        except BaseException:
+            self.ahead.stop()
+            raise
+        self.ahead.wait()
+        if self.ahead.has_read:
+            crash.point("worker.read-ahead")
+
+    def _apply(
+        self,
+        batch: Batch,
+        interest: Interest,
+        query: str | None,
+        transaction: BatchTransaction,
+        ahead: ReadAhead | None,
+    ) -> BatchStats:
+        """Writes the rows, and moves the position with the last of them.
+
+        ahead -- may read what comes behind the batch, from when nobody reads from the provider.
+        """
+        count = applied = nbytes = 0
+        self._shapes.check_again(interest)
+        self._applier.begin()
+        if self._proofs is not None:
+            self._proofs.begin()
+        part = ahead.take(batch, interest) if ahead is not None else None
+        if ahead is not None and part is not None:
+            proven = [self._check(block, interest) for block in part.blocks]
+            nbytes = sum(block.nbytes for block in part.blocks)
+            ahead.begin(batch, nbytes, interest)
+            if self.forwarder is not None:
+                transaction.begin()
+                for block, some in zip(part.blocks, proven, strict=True):
+                    self._hand_on(self.forwarder, block, interest, some)
+        else:
+            accumulator = Accumulator(interest)
+            with self._blocks(batch, query) as blocks:
+                for block in blocks:
+                    found = self._check(block, interest)
+                    if self.forwarder is not None:
+                        transaction.begin()
+                        self._hand_on(self.forwarder, block, interest, found)
+                    if self.scripts is not None and has_script(block):
+                        done = self._cut(batch, block, accumulator, transaction, self.scripts)
+                        count, applied = count + done.events, applied + done.applied
+                        nbytes += block.nbytes
+                        continue
+                    if not accumulator.has_room(block, self.flush_bytes):
+                        part = accumulator.take()
+                        count, applied = count + part.events, applied + part.applied
+                        self._writer.write(part, transaction, batch)
+                        del part
+                    accumulator.add(block)
+                    nbytes += block.nbytes
+                    # A long event is a block, which nothing else may hold while it is written.
+                    del block
+                    if accumulator.is_full(self.flush_bytes):
+                        part = accumulator.take()
+                        count, applied = count + part.events, applied + part.applied
+                        self._writer.write(part, transaction, batch)
+                        del part
+            if ahead is not None:
+                ahead.begin(batch, nbytes, interest)
+            part = accumulator.take()
+        count, applied = count + part.events, applied + part.applied
+        self._writer.write(part, transaction, batch, lambda: self._completing(batch))
+        return BatchStats(count, applied, count - applied)
+
+    def _completing(self, batch: Batch) -> Callable[[], None]:
+        """The position, and what the forwarder says behind it, inside the caller's pipeline."""
+        check = self.progress.completing(batch)
+        if self.forwarder is None:
+            return check
+        also = self.forwarder.ending(batch)
+
+        def both() -> None:
+            check()
+            also()
+
+        return both
+
+    def _cut(
+        self,
+        batch: Batch,
+        block: EventBlock,
+        accumulator: Accumulator,
+        transaction: BatchTransaction,
+        scripts: Scripts,
+    ) -> BatchStats:
+        """Runs the scripts of a block: what comes before one is written, what follows is not."""
+        if self._joined:
+            raise InJoinedBatch
+        count = applied = 0
+        for piece, is_script in cut(block):
+            if not is_script:
+                accumulator.add(piece)
+                continue
+            part = accumulator.take()
+            count, applied = count + part.events + 1, applied + part.applied + 1
+            self._writer.write(part, transaction, batch)
+            transaction.begin()
+            (event,) = piece
+            if (event.id, 0) in accumulator.interest.skips.rows:
+                continue
+            (change,) = decode_all(event)
+            if not isinstance(change, ExecuteScript):
+                raise EventError(f"event {event.id} is no script", event_id=event.id)
+            if event.retry is not None:
+                raise EventError(
+                    f"event {event.id} is a retried one",
+                    detail="its place among the other events is lost",
+                    hint="do not use event_retry on a node's worker",
+                    event_id=event.id,
+                )
+            scripts.follow(change)
+            # The tables may be others now.
+            self._shapes.forget()
+        return BatchStats(count, applied)
+
+    def _check(self, block: EventBlock, interest: Interest) -> list[tuple[int, str]]:
+        """The proven control events of a block, by id and type.
+
+        Raises EventError for one that is not proven, before anything is done that it says.
+        """
+        if self._proofs is None:
+            return []
+        found = control_events(block)
+        self._proofs.check(found, interest.skips.rows)
+        return [(one.id, one.type) for one in found if one.id not in self._proofs.refused]
+
+    def _hand_on(
+        self,
+        forwarder: Forwarder,
+        block: EventBlock,
+        interest: Interest,
+        proven: Sequence[tuple[int, str]],
+    ) -> None:
+        """Writes the events into this node's queue, as they are told of what it holds."""
+        if not forwarder.keep_ids:
+            block = combined_queue.handed(block, interest)
+            proven = [one for one in proven if one[1] == "EXECUTE"]
+        block = self._handing_on.block(block, interest.held)
+        if len(block):
+            forwarder.forward(block, proven)
+
+    @contextlib.contextmanager
+    def _blocks(self, batch: Batch, query: str | None) -> Iterator[Iterator[EventBlock]]:
+        blocks = batches.stream(self.source, batch, query=query)
+        try:
+            yield blocks
+        finally:
+            # Whoever reports an error holds on to it; the provider's statement must end now.
+            blocks.close()
+
+    @contextlib.contextmanager
+    def _errors(self, batch: Batch) -> Iterator[None]:
+        try:
+            yield
+        except EventError as error:
+            error.queue = error.queue or self.queue
+            error.batch_id = batch.id
+            self._note(error, batch)
+            raise
+        except psycopg.Error as error:
+            raise from_database(error, where=place(self.target.info.dsn)) from error
+
+    def _note(self, error: EventError, batch: Batch) -> None:
+        """The event is remembered for a person; its transaction is gone."""
+        self._open = None
+        if error.event_id is None or isinstance(error, ScriptFailed):
+            return
+        error.finding = error.finding or Finding()
+        try:
+            if usable(self.target):
+                combined_queue.say_choices(self.target, self.queue, error)
+                consumer = self.progress.consumer
+                errors.note_apply_error(self.target, self.queue, consumer, batch.tick_id, error)
+        except LondisteError as second:
+            log.warning("event %d is not noted: %s", error.event_id, second)

@@ -1,0 +1,145 @@
+"""Messages of the cascade to itself: ``pgq.*`` and ``londiste.*`` events, as a node follows them.
+
+They run inside the transaction of the batch, so they are followed exactly once too.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.changes.types import SystemEvent
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import EventError, StateError, UsageError
+from londiste.replication import sqlapi as tables
+from londiste.replication.registration_filter import ALL, Known
+
+log = logging.getLogger(__name__)
+
+
+class SystemEvents:
+    """Follows the messages in the database of ``conn``, for a node of type ``node_type``.
+
+    wanted -- the tables and sequences that it wants to know of.
+    own_watermark -- it finds out its global watermark by itself.
+    """
+
+    def __init__(
+        self,
+        conn: Connection,
+        queue: str,
+        node_type: NodeType,
+        *,
+        wanted: Known = ALL,
+        own_watermark: bool = False,
+    ) -> None:
+        self.wanted = wanted
+        self.conn = conn
+        self.queue = queue
+        self.node_type = node_type
+        self.own_watermark = own_watermark
+
+    def follow(self, event: SystemEvent) -> None:
+        """Does what the message says.
+
+        Raises EventError for an unknown one, one with wrong contents, or one of another queue.
+        """
+        if event.type.startswith("pgq."):
+            self._node_message(event)
+        else:
+            self._table_message(event)
+
+    def _node_message(self, event: SystemEvent) -> None:
+        if event.type != "pgq.tick-id" and event.extra1 != self.queue:
+            raise self._wrong(event, f"it belongs to queue {event.extra1}")
+        match event.type:
+            case "pgq.location-info":
+                nodes.register_location(
+                    self.conn,
+                    self.queue,
+                    self._data(event),
+                    event.extra2,
+                    dead=event.extra3 == "true",
+                )
+            case "pgq.unregister-location":
+                self._forget_node(self._data(event), event.event_id)
+            case "pgq.global-watermark":
+                if self.node_type is NodeType.BRANCH and not self.own_watermark:
+                    nodes.set_global_watermark(self.conn, self.queue, self._number(event))
+            case "pgq.tick-id" if event.extra1 == self.queue:
+                raise self._wrong(event, "a queue cannot be part of itself")
+            case "pgq.tick-id" if not event.extra1:
+                raise self._wrong(event, "it names no queue")
+            case "pgq.tick-id" if self.node_type is NodeType.BRANCH:
+                part = event.extra1 or ""
+                nodes.set_partition_watermark(self.conn, self.queue, part, self._number(event))
+            case "pgq.tick-id":
+                log.debug("tick %s of part %s", event.data, event.extra1)
+            case _:
+                raise self._wrong(event, "this version does not know it")
+
+    def _table_message(self, event: SystemEvent) -> None:
+        match event.type:
+            case "londiste.add-table":
+                name = self._table(event.data, event)
+                if self.wanted.table(name):
+                    tables.global_add_table(self.conn, self.queue, name)
+            case "londiste.remove-table":
+                self._forget(event, "table")
+            case "londiste.update-seq":
+                sequence = self._table(event.extra1, event)
+                value = self._number(event)
+                if not self.wanted.sequence(sequence):
+                    return
+                tables.global_update_seq(self.conn, self.queue, sequence, value, event.extra2)
+            case "londiste.remove-seq":
+                self._forget(event, "sequence")
+            case _:
+                raise self._wrong(event, "this version does not know it")
+
+    def _forget_node(self, name: str, event: int) -> None:
+        try:
+            with self.conn.transaction():
+                nodes.follow_unregister_location(self.conn, self.queue, name, event)
+        except StateError:
+            # The message is about an earlier node with the name of this one, or of its provider: a
+            # new node starts at the global watermark, before the message that dropped the old one.
+            log.info("node %s is in use again, its old location is not forgotten", name)
+
+    def _forget(self, event: SystemEvent, kind: str) -> None:
+        name = self._table(event.data, event)
+        forget = tables.global_remove_table if kind == "table" else tables.global_remove_seq
+        try:
+            with self.conn.transaction():
+                forget(self.conn, self.queue, name)
+        except UsageError:
+            # A node may have been told to know only some of them.
+            log.info("%s %s is not known here, nothing to forget", kind, name)
+
+    def _data(self, event: SystemEvent) -> str:
+        if not event.data:
+            raise self._wrong(event, "it is empty")
+        return event.data
+
+    def _number(self, event: SystemEvent) -> int:
+        try:
+            return int(self._data(event))
+        except ValueError:
+            raise self._wrong(event, "it holds no number") from None
+
+    def _table(self, name: str | None, event: SystemEvent) -> TableName:
+        try:
+            return TableName.parse(name or "")
+        except UsageError:
+            raise self._wrong(event, "it names no table or sequence") from None
+
+    def _wrong(self, event: SystemEvent, why: str) -> EventError:
+        return EventError(
+            f"event {event.event_id} of type {event.type} cannot be followed: {why}",
+            detail=f"queue {self.queue}, data {event.data!r}",
+            hint="a newer program may be at work on the root: use its version here too",
+            queue=self.queue,
+            event_id=event.event_id,
+        )

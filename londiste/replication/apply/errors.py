@@ -1,0 +1,179 @@
+"""Events that could not be applied, as the node's database remembers them, and what people decided.
+
+One function per SQL function.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from londiste.changes.types import address
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import EventError
+from londiste.replication.apply.routing import Skips
+
+
+@dataclass(frozen=True)
+class Open:
+    """What a consumer has to know of an event that has halted it, or that is to be left out."""
+
+    event_id: int
+    row: int
+    dest: str | None
+    tick: int
+    state: str
+
+
+@dataclass(frozen=True)
+class ApplyError:
+    """An event that could not be applied on this node; see ``londiste.apply_error``."""
+
+    consumer: str
+    tick: int
+    event_id: int
+    row: int
+    table: str | None
+    dest: str | None
+    kind: str
+    sqlstate: str | None
+    message: str
+    op: str | None
+    key: Sequence[str] | None
+    image: str | None = field(repr=False)
+    here: str | None = field(repr=False)
+    statement: str | None
+    first_seen: datetime
+    last_seen: datetime
+    times: int
+    state: str
+    decided_at: datetime | None
+    decided_by: str | None
+    reason: str | None
+    ended_at: datetime | None
+
+    @property
+    def address(self) -> str:
+        """``4711``, or ``4711:7`` for a row of a packed event."""
+        return address(self.event_id, self.row)
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """How often the policy of a table has decided about one kind of events that did not fit."""
+
+    table: str
+    kind: str
+    policy: str
+    times: int
+    first_seen: datetime
+    last_seen: datetime
+    last_event: int
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A row of an event that policy log has left out."""
+
+    table: str
+    event_id: int
+    row: int
+    kind: str
+    message: str
+    op: str
+    image: str = field(repr=False)
+    here: str | None = field(repr=False)
+    logged_at: datetime
+
+
+def note_apply_error(
+    conn: Connection, queue: str, consumer: str, tick: int, error: EventError
+) -> None:
+    """Notes an event that cannot be applied, or that it was met once more.
+
+    tick -- at the end of the batch.
+    """
+    found = error.finding
+    assert found is not None
+    call.value(
+        conn,
+        "londiste.note_apply_error",
+        queue,
+        consumer,
+        tick,
+        error.event_id,
+        found.row,
+        found.table or None,
+        found.dest or None,
+        found.kind,
+        found.sqlstate or None,
+        "; ".join(filter(None, [error.message, error.detail])),
+        found.op or None,
+        list(found.key),
+        json.dumps(dict(found.image), ensure_ascii=False) if found.image else None,
+        found.here,
+        found.statement or None,
+    )
+
+
+def get_apply_errors(conn: Connection, queue: str, *, every: bool = False) -> list[ApplyError]:
+    """The events that halt replication here; with ``every`` the history, too."""
+    return call.records(conn, ApplyError, "londiste.get_apply_errors", queue, every)
+
+
+def get_skips(conn: Connection, queue: str, consumer: str) -> list[Open]:
+    """What the consumer has to know of events that halted it, or are to be left out."""
+    return call.records(conn, Open, "londiste.get_skips", queue, consumer)
+
+
+def settle_apply_errors(
+    conn: Connection, queue: str, consumer: str, tick: int, skips: Skips
+) -> int:
+    """What had halted the consumer up to this tick is history; ``skips`` were left out."""
+    rows = sorted(skips.rows)
+    return int(
+        call.value(
+            conn,
+            "londiste.settle_apply_errors",
+            queue,
+            consumer,
+            tick,
+            [event for event, _ in rows],
+            [row for _, row in rows],
+        )
+    )
+
+
+def skip_apply_error(
+    conn: Connection, queue: str, event: int, row: int, by: str, reason: str
+) -> str:
+    """A person wants an event left out; what the database says.  UsageError, StateError."""
+    return call.ret(conn, "londiste.skip_apply_error", queue, event, row, by, reason or None).note
+
+
+def retry_apply_errors(conn: Connection, queue: str) -> str:
+    """Wakes the worker that waits in front of an event; what the database says."""
+    return call.ret(conn, "londiste.retry_apply_errors", queue).note
+
+
+def get_conflicts(conn: Connection, queue: str) -> list[Conflict]:
+    """How often policies have decided."""
+    return call.records(conn, Conflict, "londiste.get_conflicts", queue)
+
+
+def get_conflict_log(conn: Connection, queue: str, limit: int) -> list[LeftOut]:
+    """The rows that policy log has left out, the newest first."""
+    return call.records(conn, LeftOut, "londiste.get_conflict_log", queue, limit)
+
+
+def skips_of(found: Sequence[Open]) -> Skips:
+    """The events to leave out, of what is open."""
+    skipped = [one for one in found if one.state == "skip"]
+    return Skips(
+        frozenset((one.event_id, one.row) for one in skipped),
+        frozenset(TableName.parse(one.dest) for one in skipped if one.dest),
+    )

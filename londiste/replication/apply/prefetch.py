@@ -1,0 +1,216 @@
+"""The next batch, read and folded in a thread while this node's database works on the present one.
+
+PgQ gives a consumer one open batch at a time, and the provider may hear of the end of the present
+one only after the commit here.  So the events behind it are read by their ticks, on the session
+that has nothing to do meanwhile.  They count only if the batch that is opened later lies between
+the same two ticks; otherwise they are thrown away and read again.
+
+The session belongs to the thread from ``begin`` to ``wait``; nobody else may use it in between.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from londiste.daemon import crash
+from londiste.db.connection import Connection
+from londiste.pgq import batches, blocks
+from londiste.pgq.batches import Coming
+from londiste.pgq.types import Batch
+from londiste.replication.apply.accumulator import Accumulator, Part
+from londiste.replication.apply.routing import Interest
+from londiste.replication.ddl import batch_cut
+
+log = logging.getLogger(__name__)
+
+#: Bytes of events from which on a batch takes long enough to read the next beside it.
+FROM_BYTES = 64 << 10
+
+#: Ticks that have piled up become one batch of about so many events or bytes of them at most: a
+#: batch has costs of its own, and the larger it is, the more events fold to one row.  Much larger
+#: ones would gain little, hold locks longer and take more memory.
+JOIN_EVENTS = 40_000
+JOIN_BYTES = 8 << 20
+#: The same while nothing is known of the length of the events.
+FIRST_JOIN = 2_000
+
+#: Seconds for a thread to end by itself; then its statement is cancelled.
+_PATIENCE = 1.0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How the next batch will be asked for; see ``batches.finish_and_next``."""
+
+    min_count: int | None = None
+    min_interval: timedelta | None = None
+    max_count: int | None = None
+    max_tick: int | None = None
+
+    def up_to(self, tick: int | None) -> Sizes:
+        """The same with somebody who waits for the consumer at a tick; None: with nobody.
+
+        Ticks are joined up to there and not across it, and no more are waited for.
+        """
+        return self if tick == self.max_tick else replace(self, max_tick=tick)
+
+    @property
+    def collects(self) -> bool:
+        """Whether a minimum is asked of the next batch."""
+        return self.max_tick is None and bool(self.min_count or self.min_interval)
+
+    def after(self, nbytes: int, events: int) -> Sizes:
+        """How the batch behind one of so many bytes and events is asked for.
+
+        Where ticks that have piled up are joined at all, it is to about ``JOIN_BYTES``, should the
+        events be as long as these.  A batch grows to at most four times the last, because those
+        behind a few short events may be long ones.
+        """
+        if self.max_count is None or not nbytes or not events:
+            return self
+        by_bytes = max(1, JOIN_BYTES * events // nbytes)
+        return replace(self, max_count=min(JOIN_EVENTS, by_bytes, max(FIRST_JOIN, 4 * events)))
+
+
+def is_worthwhile(now_bytes: int, now_events: int, next_events: int, limit: int) -> bool:
+    """Whether a batch is read ahead, by the size of the present one.
+
+    The next one is expected to have events of the same length; ``limit`` is in bytes.
+    """
+    if not FROM_BYTES <= now_bytes <= limit:
+        return False
+    return now_bytes * next_events <= limit * max(1, now_events)
+
+
+class ReadAhead:
+    """Reads behind the batches of one consumer, at most one batch and ``limit`` bytes of memory.
+
+    conn -- session on the provider, in autocommit mode.
+    """
+
+    def __init__(
+        self, conn: Connection, queue: str, consumer: str, *, limit: int, sizes: Sizes
+    ) -> None:
+        self.conn = conn
+        self.queue = queue
+        self.consumer = consumer
+        self.limit = limit
+        self.sizes = sizes
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._found: tuple[Coming, Part] | None = None
+
+    @property
+    def has_read(self) -> bool:
+        """Whether a batch is there, whether or not it will be the right one."""
+        return self._found is not None
+
+    def begin(self, batch: Batch, nbytes: int, interest: Interest) -> None:
+        """Begins to read what comes behind ``batch``, unless that is not worthwhile.
+
+        From here on ``sizes`` is how the next batch has to be asked for.
+
+        nbytes -- of the events of the batch.
+        interest -- what is folded how; should it be another one then, the events are folded anew.
+        """
+        self._found = None
+        self.sizes = self.sizes.after(nbytes, batch.size_estimate)
+        if not is_worthwhile(nbytes, batch.size_estimate, 0, self.limit):
+            return
+        self._stopping = False
+        self._thread = threading.Thread(
+            target=self._run, args=(batch, nbytes, interest), name="read ahead", daemon=True
+        )
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Waits until everything is read; then the session is free."""
+        if self._thread is None:
+            return
+        try:
+            self._thread.join()
+        except BaseException:
+            self.stop()
+            raise
+        self._thread = None
+
+    def stop(self) -> None:
+        """Ends the reading and forgets what was read; closes the session if it does not end."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._stopping = True
+            thread.join(_PATIENCE)
+            if thread.is_alive():
+                with contextlib.suppress(Exception):
+                    self.conn.cancel_safe(timeout=_PATIENCE)
+                thread.join(_PATIENCE * 10)
+                # The cancel may reach a later statement, or have reached none.
+                self.conn.close()
+        self._found = None
+
+    def take(self, batch: Batch, interest: Interest) -> Part | None:
+        """The batch, if it is the one that was read; it is forgotten in any case."""
+        found, self._found = self._found, None
+        if found is None:
+            return None
+        coming, part = found
+        if not coming.is_now(batch):
+            log.debug("ticks %d to %d were read in vain", coming.prev_tick_id, coming.tick_id)
+            return None
+        if part.interest != interest:
+            # A table has been handed over meanwhile.
+            again = Accumulator(interest)
+            for block in part.blocks:
+                again.add(block)
+            return again.take()
+        return part
+
+    def _run(self, batch: Batch, nbytes: int, interest: Interest) -> None:
+        try:
+            self._found = self._read(batch, nbytes, interest)
+        except Exception as error:
+            # Whatever it is: the batch is read again, by somebody who can say it.
+            log.debug("not read ahead: %s", error)
+
+    def _read(self, batch: Batch, nbytes: int, interest: Interest) -> tuple[Coming, Part] | None:
+        coming = batches.coming(
+            self.conn,
+            self.queue,
+            self.consumer,
+            batch.tick_id,
+            min_count=self.sizes.min_count if self.sizes.collects else None,
+            min_interval=self.sizes.min_interval if self.sizes.collects else None,
+            max_count=self.sizes.max_count,
+            max_tick=self.sizes.max_tick,
+        )
+        if coming is None:
+            return None
+        events = coming.event_seq - batch.event_seq
+        if not is_worthwhile(nbytes, batch.size_estimate, events, self.limit):
+            return None
+        accumulator = Accumulator(interest)
+        with contextlib.closing(blocks.read(self.conn, coming.query)) as read:
+            for block in read:
+                if batch_cut.has_script(block):
+                    # Rows before and behind it are not folded together.
+                    return None
+                accumulator.add(block)
+                crash.point("worker.reading-ahead")
+                if self._stopping or accumulator.bytes > self.limit:
+                    return None
+        return coming, accumulator.take()
+
+
+__all__ = [
+    "FIRST_JOIN",
+    "FROM_BYTES",
+    "JOIN_BYTES",
+    "JOIN_EVENTS",
+    "ReadAhead",
+    "Sizes",
+    "is_worthwhile",
+]

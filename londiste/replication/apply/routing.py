@@ -1,0 +1,388 @@
+"""From decoded changes to the work per table: which events concern this process, and where they go.
+
+An event names the provider's table.  Here the table may have another name, may not be kept at
+all, or may be in a state in which the other process takes care of it; and what came with the
+copy must not come twice.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final, TypeAlias
+
+from londiste.applier.plan import Net, RowSet, TableChange, TablePlan, Verb
+from londiste.changes import jsonrow
+from londiste.changes.keyed import KeyedType, read_type
+from londiste.changes.malformed import Malformed
+from londiste.changes.types import Op, RowChange, Truncate
+from londiste.db.names import TableName
+from londiste.db.relation import Folding, TableShape
+from londiste.db.snapshot import Snapshot
+from londiste.errors import BadOption, EventError, Finding, PartialEvent
+from londiste.handlers.base import ALL, RowFunction, Wants
+from londiste.pgq.types import Event
+from londiste.replication.apply.net_changes.decoded import NotFoldable, fold
+from londiste.replication.apply.net_changes.encoded import NetFold
+from londiste.replication.forwarding.rewrite import Held, held
+from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync.states import By, SyncState, from_text, in_copy, interesting
+
+
+@dataclass(frozen=True)
+class ByState:
+    """Events are taken for what the table has after them, whatever it had before.
+
+    That is right as long as every event tells a whole row by its key; others are refused.
+
+    key -- the columns that find a row.
+    columns -- what an image must have.
+    """
+
+    key: tuple[str, ...]
+    columns: frozenset[str]
+
+    def type(self, what: KeyedType | None) -> KeyedType | None:
+        """The type of such an event, said as a state."""
+        if what is None or what.state:
+            return what
+        return what._replace(op=_AFTER[what.op], state=True)
+
+    def fits(self, what: KeyedType, columns: Iterable[str]) -> bool:
+        """Whether events of this type, with images of these columns, tell whole rows."""
+        return what.key == self.key and (what.op is Op.DELETE or self.columns <= set(columns))
+
+    def change(self, event: Event, change: RowChange) -> RowChange:
+        """A decoded change, said as a state.  Raises PartialEvent."""
+        what = read_type(event.type)
+        if what is None or not self.fits(what, change.image):
+            raise PartialEvent(
+                f"event {event.id} of table {change.table} does not tell a whole row"
+                f" by the key {', '.join(self.key)}",
+                detail="a resumable copy replays what has happened meanwhile as states of rows",
+                hint="copy the table in one snapshot:"
+                f" londiste resync {change.table} --copy-mode snapshot",
+                event_id=event.id,
+            )
+        return change._replace(op=_AFTER[change.op], state=True)
+
+
+@dataclass(frozen=True)
+class ByFilter:
+    """Events of a table of which this node keeps some rows only.
+
+    Whether the row was kept before an update or delete, the event does not tell.  So both are
+    taken for what the table has after them: the row as its image says, or none; the statement that
+    writes it asks the condition (``TableShape.where``).  The image must be whole, because the row
+    may be a new one here.
+    """
+
+    def type(self, what: KeyedType | None) -> KeyedType | None:
+        """The type of such an event, said as a state; an insert is one."""
+        if what is None or what.state or what.op is Op.INSERT or not what.key:
+            return what
+        return what._replace(op=_AFTER[what.op], state=True)
+
+    def fits(self, what: KeyedType, columns: Iterable[str]) -> bool:
+        """Events of our own capture always tell the row."""
+        return bool(what.key) or what.op is not Op.UPDATE
+
+    def change(self, event: Event, change: RowChange) -> RowChange:
+        """A decoded change, said as a state.  Raises PartialEvent."""
+        if change.state or change.op is Op.INSERT or not change.key:
+            return change
+        if change.partial:
+            raise PartialEvent(
+                f"event {event.id} of table {change.table} does not tell a whole row",
+                detail="rows of the table are filtered here, and an update may bring a new one",
+                hint="capture the table on the root with whole rows: londiste remove-table"
+                f" {change.table}, then londiste add-table {change.table} --trigger capture",
+                event_id=event.id,
+            )
+        return change._replace(op=_AFTER[change.op], state=True)
+
+
+_AFTER = {Op.INSERT: Op.INSERT, Op.UPDATE: Op.INSERT, Op.DELETE: Op.DELETE}
+
+
+#: Condition, row function, and policy about rows that do not fit, of a table.
+Shaping: TypeAlias = tuple[str, RowFunction | None, str]
+#: What a table that wants nothing special wants.
+PLAIN: Final[Shaping] = ("", None, "halt")
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where the events of one table go.
+
+    snapshot -- that of the table's copy, while it matters.
+    by_state -- how they are understood while chunks of the copy have seen different snapshots, or
+        where rows are filtered.
+    wants -- what the table's handler and attributes ask for.
+    """
+
+    source: TableName
+    dest: TableName
+    snapshot: Snapshot | None
+    by_state: ByState | ByFilter | None = None
+    wants: Wants = ALL
+
+    def columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the columns of an image that are written here."""
+        return names if self.wants.all_columns else tuple(filter(self.wants.keeps, names))
+
+    def change(self, event: Event, change: RowChange | Truncate) -> RowChange | Truncate | None:
+        """A decoded change as this table wants it; None: not at all.  Raises PartialEvent."""
+        if isinstance(change, Truncate):
+            return None if self.wants.ignore_truncate else change
+        if not self.wants.all_columns:
+            image = {k: v for k, v in change.image.items() if self.wants.keeps(k)}
+            change = change._replace(image=image)
+        if self.wants.rows is not None:
+            change = change._replace(image=self.wants.rows(change.image))
+        return change if self.by_state is None else self.by_state.change(event, change)
+
+
+@dataclass(frozen=True)
+class Skips:
+    """Events that a person wants left out.
+
+    rows -- event and row of it, 0 where it has one; tables -- of this node, that they are about.
+    """
+
+    rows: frozenset[tuple[int, int]] = frozenset()
+    tables: frozenset[TableName] = frozenset()
+
+
+@dataclass(frozen=True)
+class Interest:
+    """The tables whose events a process applies, by the name that events carry.
+
+    held -- those of which this node holds not all: what it hands on of them is written anew.
+    skips -- but not these.
+    """
+
+    by: By
+    routes: Mapping[TableName, Route]
+    held: Mapping[TableName, Held] = field(default_factory=dict)
+    skips: Skips = Skips()
+    _seen: dict[str, Route | None] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def main(cls, tables: Iterable[ReplicatedTable]) -> Interest:
+        """What the worker of the node applies: the tables that are ok."""
+        mine = list(tables)
+        return replace(cls._of(By.MAIN, mine), held=held(mine))
+
+    @classmethod
+    def copy(cls, table: ReplicatedTable) -> Interest:
+        """What the copy process applies while it catches up with one table."""
+        return cls._of(By.COPY, [table])
+
+    @classmethod
+    def copies(cls, tables: Iterable[ReplicatedTable]) -> Interest:
+        """The same for several tables that catch up together."""
+        return cls._of(By.COPY, tables)
+
+    @classmethod
+    def states(cls, table: ReplicatedTable, by_state: ByState, seen: Snapshot) -> Interest:
+        """What the copy process applies until a resumable copy is consistent: all, as states.
+
+        seen -- but no event of transactions that this snapshot sees.
+        """
+        route = Route(table.name, table.dest, seen, by_state, table.wants)
+        return cls(By.COPY, {table.name: route})
+
+    @classmethod
+    def _of(cls, by: By, tables: Iterable[ReplicatedTable]) -> Interest:
+        routes = {}
+        parsed: dict[str, Snapshot] = {}
+        for table in tables:
+            state: SyncState = from_text(table.state)
+            if table.local and interesting(by, state) and _is_written(table.wants):
+                snapshot = None
+                if table.snapshot:
+                    # Tables that were copied together have one snapshot.
+                    snapshot = parsed.get(table.snapshot) or Snapshot.parse(table.snapshot)
+                    parsed[table.snapshot] = snapshot
+                filtered = ByFilter() if table.wants.where else None
+                routes[table.name] = Route(table.name, table.dest, snapshot, filtered, table.wants)
+        return cls(by, routes)
+
+    @cached_property
+    def shaping(self) -> Mapping[TableName, Shaping]:
+        """What the tables that want something special want, by their names here."""
+        wants = {route.dest: route.wants for route in self.routes.values()}
+        found = {dest: (w.where, w.rows, w.on_error) for dest, w in wants.items()}
+        return {dest: want for dest, want in found.items() if want != PLAIN}
+
+    def only(self, tables: Container[TableName]) -> Interest:
+        """The same, for some tables of this node."""
+        routes = {name: route for name, route in self.routes.items() if route.dest in tables}
+        return Interest(self.by, routes, skips=self.skips)
+
+    def without(self, skips: Skips) -> Interest:
+        """The same but for some events."""
+        return self if skips == self.skips else Interest(self.by, self.routes, self.held, skips)
+
+    def route(self, name: str | None, txid: int) -> Route | None:
+        """The route of an event with this table name and transaction; None: not for us."""
+        route = self.find(name)
+        if route is not None and in_copy(txid, route.snapshot):
+            return None
+        return route
+
+    def find(self, name: str | None) -> Route | None:
+        """The route of events with this table name, whatever the copy has brought already."""
+        if name is None:
+            return None
+        try:
+            return self._seen[name]
+        except KeyError:
+            route = self._seen[name] = self._find(name)
+            return route
+
+    def _find(self, name: str) -> Route | None:
+        try:
+            return self.routes.get(TableName.parse(name))
+        except BadOption:
+            return None
+
+
+def _is_written(wants: Wants) -> bool:
+    return wants.stored or wants.events is not None
+
+
+class Pending:
+    """Changes that are read and not written yet, with the memory they take."""
+
+    def __init__(self) -> None:
+        self.changes: dict[TableName, list[TableChange]] = {}
+        self.count = 0
+        self.bytes = 0
+
+    def add(self, dest: TableName, change: TableChange) -> None:
+        """Takes one more change of the table ``dest`` of this node."""
+        self.changes.setdefault(dest, []).append(change)
+        self.count += 1
+        if isinstance(change, RowChange):
+            # a tuple, a dict, and a string for every value
+            self.bytes += 400 + 80 * len(change.image) + sum(map(_length, change.image.values()))
+
+    def clear(self) -> None:
+        """Forgets them, after they are written."""
+        self.changes = {}
+        self.count = 0
+        self.bytes = 0
+
+
+def plan(
+    changes: Mapping[TableName, list[TableChange]],
+    shapes: Mapping[TableName, TableShape],
+    *,
+    node: str,
+) -> list[TablePlan]:
+    """The work for the tables of this node, from decoded changes.
+
+    Raises EventError for a table that is not there.
+    """
+    plans = []
+    for dest, mine in changes.items():
+        shape = shapes.get(dest)
+        if shape is None:
+            raise missing_table(mine[0].event_id, mine[0].table, dest, node=node)
+        try:
+            net = fold(mine, shape)
+        except NotFoldable as reason:
+            plans.append(TablePlan(shape, False, None, str(reason), mine))
+        else:
+            plans.append(TablePlan(shape, net.truncated, _row_sets(net, shape), "", mine))
+    return plans
+
+
+def plan_folded(folded: NetFold, shape: TableShape) -> TablePlan | None:
+    """The work that a fold by the text of the key comes to; None: the events must be decoded.
+
+    They must when equal keys may have different texts here.
+    """
+    if folded.reason:
+        return None
+    for name in folded.key or ():
+        column = shape.by_name.get(name)
+        if column is None or column.folding is not Folding.TEXT:
+            return None
+    sets = folded.result()
+    if shape.rows is not None:
+        try:
+            sets = [_changed(rows, shape.rows) for rows in sets]
+        except Malformed:
+            # Whoever decodes the events says which one it is.
+            return None
+    return TablePlan(shape, folded.truncated, sets)
+
+
+def _changed(rows: RowSet, change: RowFunction) -> RowSet:
+    """The same rows as the function makes them."""
+    lines: list[str] = []
+    for text in itertools.chain(rows.lines, *(pack.split("\n") for pack in rows.packs)):
+        image = jsonrow.image(text)
+        lines.append(_DUMP(change({name: image[name] for name in rows.columns if name in image})))
+    return replace(rows, lines=lines, packs=[], alike=False)
+
+
+def missing_table(
+    event: int,
+    source: TableName,
+    dest: TableName,
+    *,
+    node: str,
+    renamed: tuple[TableName, str] | None = None,
+) -> EventError:
+    """What to say of events of a table that this node does not have.
+
+    renamed -- its other name here, and what gives it the old one again.
+    """
+    gone = f"cannot be applied on node {node}: table {dest} is not there"
+    hint = f"create the table, or stop replicating it: londiste remove-table {dest}"
+    if renamed is not None:
+        gone += f", it has the name {renamed[0]} now"
+        hint = renamed[1]
+    return EventError(
+        f"event {event} of table {source} {gone}",
+        hint=hint,
+        event_id=event,
+        finding=Finding("structure", table=str(source)),
+    )
+
+
+def _row_sets(net: Net, shape: TableShape) -> list[RowSet]:
+    """The lists as texts, in groups of the same columns and key."""
+    groups: dict[tuple[Verb, tuple[str, ...], tuple[str, ...]], RowSet] = {}
+    for verb, changes in (
+        (Verb.DELETE, net.deletes),
+        (Verb.UNSET, net.unsets),
+        (Verb.UPDATE, net.updates),
+        (Verb.SET, net.sets),
+        (Verb.INSERT, net.inserts),
+    ):
+        finding = verb in {Verb.DELETE, Verb.UNSET}
+        for change in changes:
+            key = change.key or shape.key
+            columns = key if finding and key else tuple(change.image)
+            group = groups.get((verb, key, columns))
+            if group is None:
+                group = groups[verb, key, columns] = RowSet(verb, key, columns, [], [], 0)
+            image = {name: change.image.get(name) for name in columns} if finding else change.image
+            group.lines.append(_DUMP(image))
+            group.count += 1
+    return list(groups.values())
+
+
+def _length(text: str | None) -> int:
+    return len(text or "")
+
+
+_DUMP = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

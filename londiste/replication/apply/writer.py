@@ -1,0 +1,215 @@
+"""Parts of a batch, into this node's tables."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Collection, Iterable, Mapping
+
+import psycopg
+
+from londiste.applier.applier import Also, Applier, StaleShapes
+from londiste.applier.plan import TableChange
+from londiste.changes.decode import decode_all
+from londiste.changes.types import ExecuteScript, SystemEvent, Truncate
+from londiste.daemon import crash
+from londiste.db.connection import Connection, keep_role
+from londiste.db.names import TableName
+from londiste.db.relation import TableShape
+from londiste.errors import EventError, Finding
+from londiste.handlers.event_actions import At
+from londiste.pgq.types import Batch, Event
+from londiste.replication import sqlapi as tables
+from londiste.replication.apply.accumulator import Part
+from londiste.replication.apply.control_messages import SystemEvents
+from londiste.replication.apply.relation_cache import KnownShapes
+from londiste.replication.apply.routing import Interest, Pending, missing_table, plan, plan_folded
+from londiste.replication.commands.triggers import old_name
+from londiste.replication.forwarding import combined_queue
+from londiste.replication.tablesync.states import By
+
+log = logging.getLogger(__name__)
+
+
+def point(name: str, interest: Interest) -> None:
+    """A place where a test ends the worker; the copy process has points of its own."""
+    if interest.by is By.MAIN:
+        crash.point(name)
+
+
+class BatchTransaction:
+    """The transaction of a batch, which the first statement opens and ``stack`` ends."""
+
+    def __init__(self, conn: Connection, stack: contextlib.ExitStack) -> None:
+        self._conn = conn
+        self._stack = stack
+        self._open = False
+
+    def begin(self) -> None:
+        """Opens it, if it is not open; it may be opened inside a pipeline and outlast that."""
+        if not self._open:
+            self._open = True
+            # conn.transaction() would keep the pipeline open until the end of the transaction, and
+            # then nobody learns from a statement how many rows it hit, or that it was refused.
+            self._stack.enter_context(psycopg.Transaction(self._conn))
+            keep_role(self._conn)
+
+
+class PartWriter:
+    """Writes parts of batches: tables, events of handlers, messages of the cascade.
+
+    node, queue -- of this consumer, for messages.
+    target -- session with the replica role.
+    system -- follows the messages of the cascade; None ignores them.
+    flush_bytes -- estimated bytes of decoded changes that are kept before they are written.
+    """
+
+    def __init__(
+        self,
+        target: Connection,
+        applier: Applier,
+        shapes: KnownShapes,
+        *,
+        node: str,
+        queue: str,
+        system: SystemEvents | None,
+        flush_bytes: int,
+    ) -> None:
+        self.target = target
+        self.node = node
+        self.queue = queue
+        self.system = system
+        self.flush_bytes = flush_bytes
+        self._applier = applier
+        self._shapes = shapes
+
+    def write(
+        self,
+        part: Part,
+        transaction: BatchTransaction,
+        batch: Batch,
+        also: Also | None = None,
+    ) -> None:
+        """Writes a part of a batch, and does ``also``, in the same round trip if possible."""
+        if part.messages:
+            transaction.begin()
+        for event in part.messages:
+            if (event.id, 0) not in part.interest.skips.rows:
+                self._follow(event)
+        if part.handed:
+            transaction.begin()
+            self._hand(part, batch)
+        shapes = self._shapes.remembered(part.folds)
+        try:
+            # Nearly always the tables are what they were: the database is asked as it writes.
+            if shapes is not None and self._try(part, transaction, also, shapes, verify=True):
+                self._shapes.checked(part.folds)
+                return
+        except StaleShapes as stale:
+            log.debug("changed: %s", stale)
+        transaction.begin()
+        self._try(part, transaction, also, self._shapes.of(part.folds), verify=False)
+
+    def _hand(self, part: Part, batch: Batch) -> None:
+        """Gives events to the handlers of their tables."""
+
+        def write(changes: Iterable[tuple[TableName, TableChange]]) -> None:
+            pending = Pending()
+            for dest, change in changes:
+                pending.add(dest, change)
+                if pending.bytes >= self.flush_bytes:
+                    self._write_pending(pending)
+            self._write_pending(pending)
+
+        for route, events in part.work():
+            assert route.wants.events is not None
+            at = At(self.target, self.queue, batch.tick_id, batch.tick_time, route.dest, write)
+            try:
+                route.wants.events.work(at, events)
+            except EventError as error:
+                if error.finding is None:
+                    error.finding = Finding(table=str(route.source), dest=str(route.dest))
+                raise
+        point("worker.mid-apply", part.interest)
+
+    def _write_pending(self, pending: Pending) -> None:
+        shapes = self._shapes.of(pending.changes)
+        self._applier.apply(plan(pending.changes, shapes, node=self.node), more=True)
+        pending.clear()
+
+    def _try(
+        self,
+        part: Part,
+        transaction: BatchTransaction,
+        also: Also | None,
+        known: Mapping[TableName, TableShape],
+        *,
+        verify: bool,
+    ) -> bool:
+        """Whether the part is written; it is not when there is more to verify.
+
+        Raises StaleShapes if the shapes have to be verified.
+        """
+        plans, slow = [], []
+        for dest, folded in part.folds.items():
+            shape = known.get(dest)
+            if shape is None:
+                number, source = part.first[dest]
+                now = tables.renamed_tables(self.target, self.queue).get(source)
+                renamed = None if now is None else (now, old_name(dest, now))
+                raise missing_table(number, source, dest, node=self.node, renamed=renamed)
+            planned = plan_folded(folded, shape)
+            if planned is None or (folded.truncated and self._is_shared(part, dest)):
+                slow.append(dest)
+            else:
+                plans.append(planned)
+        if slow and verify:
+            return False
+        quick = {one.shape.name for one in plans}
+        self._applier.apply(
+            plans,
+            lambda: ((known[dest], change) for dest, change in part.changes(quick)),
+            also=also if not slow else None,
+            begin=transaction.begin,
+            verify=verify,
+            more=bool(slow) or also is None,
+        )
+        if slow:
+            self._write_decoded(part, slow, known)
+            if also is not None:
+                self._applier.apply([], also=also)
+        if part.applied:
+            point("worker.mid-apply", part.interest)
+        return True
+
+    def _is_shared(self, part: Part, dest: TableName) -> bool:
+        """Whether others fill the table too, so that whoever empties it is looked at."""
+        source = part.first[dest][1]
+        return bool(combined_queue.others_filling(self.target, self.queue, source, dest))
+
+    def _write_decoded(
+        self, part: Part, tables: Collection[TableName], known: Mapping[TableName, TableShape]
+    ) -> None:
+        """Writes tables whose events have to be decoded, as many at a time as fit into memory."""
+        pending = Pending()
+        for dest, change in part.changes(tables):
+            if isinstance(change, Truncate):
+                combined_queue.refuse_truncate(self.target, self.queue, change, dest)
+            pending.add(dest, change)
+            if pending.bytes >= self.flush_bytes:
+                self._applier.apply(plan(pending.changes, known, node=self.node), more=True)
+                pending.clear()
+        self._applier.apply(plan(pending.changes, known, node=self.node), more=True)
+
+    def _follow(self, event: Event) -> None:
+        if self.system is None:
+            return
+        (change,) = decode_all(event)
+        if isinstance(change, ExecuteScript):
+            raise EventError(
+                f"event {event.id} is the script {change.name}, which this version does not run",
+                hint="use the version of the program that sent it, on this node too",
+                event_id=event.id,
+            )
+        if isinstance(change, SystemEvent):
+            self.system.follow(change)

@@ -1,0 +1,528 @@
+"""Adding tables: everything is looked at first, then each table is added in one transaction.
+
+On the root a table gets its capture trigger and becomes part of the queue.  Elsewhere the node
+first learns what the provider knows; then the table is made if asked for, registered, and left
+to the worker, which starts its copy.
+
+Making a trigger locks the table against writers for a moment; ``locking`` says how.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from londiste.cascade import original
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.db import catalog, owner
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName, quote
+from londiste.db.structure.types import Part
+from londiste.errors import (
+    BadOption,
+    StateError,
+    UnknownTable,
+    UsageError,
+)
+from londiste.handlers import condition
+from londiste.handlers.base import ALL, Wants
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import (
+    add_table_options,
+    column_checks,
+    create_table,
+    filter_checks,
+    owned_sequences,
+    registry_sync,
+    root_trigger,
+)
+from londiste.replication.commands.ddl_lock import with_table
+from londiste.replication.model import (
+    MERGE_ALL,
+    ReplicatedTable,
+    TableOptions,
+    decode_attrs,
+    encode_attrs,
+    with_copy_mode,
+    with_trigger,
+)
+from londiste.replication.patterns import Selected, select
+from londiste.replication.registration_filter import ALL as EVERYTHING
+from londiste.replication.registration_filter import Known
+from londiste.replication.tablesync import copy_source
+from londiste.replication.tablesync.copy_source import CopySource
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """steps -- what to do; already -- named and added before; skipped -- left out, and why.
+
+    notes -- what will not be as it is on the provider.
+    """
+
+    steps: tuple[Step, ...]
+    already: tuple[TableName, ...] = ()
+    skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def plan(
+    sites: Sites,
+    dsn: str,
+    queue: str,
+    patterns: Sequence[str],
+    options: TableOptions,
+    *,
+    every: bool = False,
+    force: bool = False,
+    skip_non_existing: bool = False,
+    wanted: Known = EVERYTHING,
+) -> Plan:
+    """What to do to add tables to the node at ``dsn``.  Changes nothing.
+
+    patterns -- names, or patterns with * and ?; a name without a dot is in schema public.
+    every -- all tables that could be added, in place of patterns.
+    force -- add tables that the provider does not have, or that are in no list.
+    skip_non_existing -- a table missing here or there is skipped, with a line in ``skipped``.
+    wanted -- what the node wants to know of at all.
+
+    Raises UnknownTable, UsageError (no key, bad flags), StateError.
+    """
+    add_table_options.check(options)
+    wants = options.wants
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    filter_checks.refuse(node, wants)
+    if options.merge and node.type is not NodeType.LEAF:
+        raise BadOption(
+            f"node {node.name} is a {node.type.value}: only leaves are filled from several queues",
+            hint="leave --merge-all and --no-merge out",
+        )
+    if node.combined_queue is not None:
+        options = add_table_options.of_part(node, options)
+        wants = options.wants
+    if node.type is NodeType.ROOT:
+        if options.copy_node:
+            raise BadOption(
+                "--copy-node and --find-copy-node on the root",
+                hint="nothing is copied there; give them on the nodes below",
+            )
+        return _on_root(sites, dsn, node, patterns, options, every, force, skip_non_existing)
+    return _below(sites, dsn, node, patterns, options, every, force, skip_non_existing, wanted)
+
+
+def _on_root(
+    sites: Sites,
+    dsn: str,
+    node: NodeInfo,
+    patterns: Sequence[str],
+    options: TableOptions,
+    every: bool,
+    force: bool,
+    skip: bool,
+) -> Plan:
+    local = sites.at(dsn)
+    options, said = root_trigger.choose(sites, local, node.queue, options, force=force)
+    done = [t.name for t in tables.get_table_list(local, node.queue) if t.local]
+    missing = [
+        TableName.parse(m.name)
+        for m in tables.local_show_missing(local, node.queue)
+        if m.kind == "r"
+    ]
+    named = [TableName.parse(pattern) for pattern in patterns]
+    if options.dest is None:
+        named = [name for name in named if _in_tree(local, name)]
+    candidates = [*missing, *(name for name in named if name not in {*missing, *done})]
+    picked = _pick(patterns, candidates, done, every, force or skip, local, on_root=True)
+    add_table_options.one_with_dest(picked, options)
+    steps: list[Step] = []
+    skipped: list[str] = []
+    notes = [*said]
+    for table in picked.chosen:
+        dest = options.dest or table
+        if skip and not _virtual(options, root=True) and catalog.info(local, dest) is None:
+            skipped.append(f"table {dest} does not exist in {place(dsn)}")
+            continue
+        keyless = not _virtual(options, root=True) and _check_table(local, dest, options)
+        step = _step(node, dsn, table, options, keyless=keyless)
+        add_table_options.check_whole_row(table, step.words)
+        if "whole_row" in step.words:
+            rows = catalog.require(local, dest).rows_estimate
+            notes += add_table_options.large_whole_row(table, step.words, rows)
+        if step.with_sequences:
+            step = replace(
+                step, sequences=tuple(owned_sequences.to_add(local, node.queue, dest, root=True))
+            )
+        steps.append(step)
+    return Plan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
+
+
+def _below(
+    sites: Sites,
+    dsn: str,
+    node: NodeInfo,
+    patterns: Sequence[str],
+    options: TableOptions,
+    every: bool,
+    force: bool,
+    skip: bool,
+    wanted: Known,
+) -> Plan:
+    local = sites.at(dsn)
+    provider_dsn = sites.reach(node.provider_location)
+    provider = sites.at(provider_dsn)
+    original.require_adopted(provider, node.provider)
+    wants, virtual = options.wants, _virtual(options, root=False)
+    theirs = {
+        t.name: t for t in tables.get_table_list(provider, node.queue) if wanted.table(t.name)
+    }
+    ours = {t.name: t for t in tables.get_table_list(local, node.queue)}
+    done = [name for name, table in ours.items() if table.local]
+    candidates = [name for name in theirs if name not in done]
+    if every and not force and not options.expect_sync and not options.copy_node:
+        candidates = [name for name in candidates if theirs[name].local]
+    picked = _pick(patterns, candidates, done, every, force, provider, on_root=False)
+    add_table_options.one_with_dest(picked, options)
+
+    steps: list[Step] = [
+        registry_sync.CopyRegistry(node.name, node.provider, provider_dsn, dsn, node.queue, wanted)
+    ]
+    skipped: list[str] = []
+    parts = create_table.parts(options)
+    made: dict[str, list[tuple[TableName, AddTable]]] = {}
+    notes: list[str] = []
+    for table in picked.chosen:
+        theirs_now = theirs.get(table)
+        registry_sync.require_heard(provider, node, table)
+        if not options.expect_sync and not virtual:
+            registry_sync.require_not_combined(local, node, table)
+        try:
+            there = _source(sites, node, provider_dsn, table, theirs_now, options)
+        except StateError as error:
+            if not every:
+                raise
+            skipped.append(error.message)
+            continue
+        origin = sites.at(there.dsn)
+        if options.copy_node:
+            theirs_now = tables.get_table(origin, node.queue, table)
+        elif not force and not options.expect_sync and wants.stored:
+            registry_sync.require_kept(node, table, theirs_now)
+        dest = options.dest or table
+        create = False
+        missing_here = catalog.info(local, dest) is None
+        if virtual:
+            keyless = False
+        elif missing_here and (options.create or options.create_full):
+            create = True
+            if skip and catalog.info(origin, there.table) is None:
+                skipped.append(f"table {there.table} does not exist on node {there.node}")
+                continue
+            keyless = _check_table(origin, there.table, options, theirs_now)
+        elif missing_here and skip:
+            skipped.append(f"table {dest} does not exist in {place(dsn)}")
+            continue
+        else:
+            keyless = _check_table(local, dest, options, theirs_now)
+            if wants.stored and wants.events is None:
+                notes += column_checks.look(sites.at(there.dsn), there, local, dest, wants)
+        if not wants.whole and wants.stored:
+            filter_checks.check(
+                sites, node.queue, there.dsn, there.table, local, dest, table, wants, create
+            )
+        if wants.events is not None:
+            wants.events.check(local, node.queue, dest)
+        whole_row = theirs_now is not None and "whole_row" in theirs_now.attrs
+        opts = replace(options, whole_row=True) if whole_row else options
+        step = _step(node, dsn, table, opts, keyless=keyless, created=create)
+        if step.with_sequences:
+            known = {s.name for s in tables.get_seq_list(provider, node.queue)}
+            mine = (
+                owned_sequences.owned(origin, there.table)
+                if create
+                else owned_sequences.owned(local, dest)
+            )
+            step = replace(step, sequences=tuple(name for name in mine if name in known))
+        if create:
+            made.setdefault(there.dsn, []).append((there.table, step))
+        else:
+            steps.append(step)
+    for place_of, these in made.items():
+        create_step, said = _create(
+            sites, node, dsn, place_of, these, ours, parts, options.create_needs
+        )
+        steps.insert(1, create_step)
+        notes += said
+    if len(steps) == 1:
+        steps = []
+    return Plan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
+
+
+def _create(
+    sites: Sites,
+    node: NodeInfo,
+    dsn: str,
+    source_dsn: str,
+    made: Sequence[tuple[TableName, AddTable]],
+    ours: Mapping[TableName, ReplicatedTable],
+    parts: frozenset[Part],
+    needs: bool,
+) -> tuple[Step, tuple[str, ...]]:
+    """The step that makes tables of one node here and adds them; what will not be as there."""
+    origin = sites.at(source_dsn)
+    theirs = {t.name: t for t in tables.get_table_list(origin, node.queue)}
+    dests = {source: step.dest for source, step in made}
+    known = create_table.known_names(theirs, ours)
+    ddl = create_table.ddl(origin, sites.at(dsn), dests, parts, known, needs=needs)
+    adds = tuple(step for _, step in made)
+    step = create_table.CreateTables(
+        node.name, dsn, ddl.statements, ddl.pending, tuple(dests.values()), adds
+    )
+    return step, ddl.notes
+
+
+def _source(
+    sites: Sites,
+    node: NodeInfo,
+    provider_dsn: str,
+    table: TableName,
+    theirs: ReplicatedTable | None,
+    options: TableOptions,
+) -> CopySource:
+    """The node that the rows, and the structure of a missing table, come from."""
+    if options.copy_node:
+        start = node.provider_location
+        return copy_source.find(sites.at, sites.reach, start, node.queue, table, options.copy_node)
+    return CopySource(node.provider, provider_dsn, theirs.dest if theirs else table)
+
+
+def _in_tree(conn: Connection, table: TableName) -> bool:
+    """Whether a table is partitioned, or a partition: one of them is listed, both can be named."""
+    info = catalog.info(conn, table)
+    return info is not None and (info.tree or info.partition)
+
+
+def _pick(
+    patterns: Sequence[str],
+    candidates: Sequence[TableName],
+    done: Sequence[TableName],
+    every: bool,
+    force: bool,
+    conn: Connection,
+    *,
+    on_root: bool,
+) -> Selected:
+    if every:
+        if patterns:
+            raise BadOption("--all and names of tables", hint="give one or the other")
+        return Selected(tuple(candidates))
+    if not patterns:
+        raise BadOption("no table given", hint="name tables, or use --all")
+
+    def unknown(text: str) -> UnknownTable:
+        info = None if "*" in text or "?" in text else catalog.info(conn, TableName.parse(text))
+        if info is not None:
+            return _not_plain(TableName.parse(text), info.kind) or (
+                UnknownTable(
+                    f"table {text} cannot be replicated",
+                    detail="unlogged and temporary tables and those of PostgreSQL and of"
+                    " replication itself are left out; nothing was added",
+                    hint="londiste missing lists the tables that can be added",
+                )
+                if on_root
+                else UnknownTable(
+                    f"table {text} is not part of the queue",
+                    detail="nothing was added",
+                    hint=f"add it on the root first: londiste add-table {text}",
+                )
+            )
+        schema, _, name = text.rpartition(".")
+        if "." in schema and catalog.info(conn, TableName(schema, name)) is not None:
+            return UnknownTable(
+                f"table {text} cannot be replicated: its schema has a dot in its name",
+                detail="in a queue the first dot ends the schema; nothing was added",
+                hint=f"give the schema another name: alter schema {quote(schema)} rename to …",
+            )
+        return UnknownTable(
+            f"no table {text} in {place(conn.info.dsn)}",
+            detail="nothing was added",
+            hint=add_table_options.name_hint(text)
+            or "londiste missing lists the tables that can be added",
+        )
+
+    return select(patterns, candidates, done, unknown, force=force)
+
+
+def _virtual(options: TableOptions, *, root: bool) -> bool:
+    """Whether the table need not be there."""
+    return "virtual_table" in options.words(root=root)
+
+
+def _check_table(
+    conn: Connection,
+    table: TableName,
+    options: TableOptions,
+    theirs: ReplicatedTable | None = None,
+) -> bool:
+    """Refuses what cannot be added; True for a table without key that may be."""
+    info = catalog.info(conn, table)
+    if info is None:
+        raise UnknownTable(
+            f"table {table} does not exist in {place(conn.info.dsn)}",
+            detail="nothing was added",
+            hint="create it first, or let it be made after the provider's: --create",
+        )
+    problem = _not_plain(table, info.kind)
+    if problem is not None:
+        raise problem
+    if not catalog.columns(conn, table):
+        raise UsageError(
+            f"table {table} has no columns",
+            detail="nothing was added",
+            hint="there is nothing in it to replicate; add a column first",
+        )
+    if catalog.key(conn, table) or any(a.startswith("pkey=") for a in options.trigger_args):
+        return False
+    # What the provider admits can also be stored here.
+    if options.insert_only or options.whole_row:
+        return True
+    if theirs is not None and not {"insert_only", "whole_row"}.isdisjoint(theirs.attrs):
+        return True
+    if options.wants.events is not None:
+        # What its handler makes of events may have no key: a history of the rows, for one.
+        return True
+    raise UsageError(
+        f"table {table} has no primary key",
+        detail="without one an UPDATE or DELETE cannot be carried to other nodes",
+        hint="add a primary key; or name columns that identify a row: --trigger-arg pkey=a,b;"
+        " or, if rows are only ever inserted: --insert-only; or let UPDATE and DELETE find a row"
+        " by all its columns: --whole-row",
+    )
+
+
+def _not_plain(table: TableName, kind: str) -> UnknownTable | None:
+    words = {"v": "a view", "m": "a materialized view", "f": "a foreign table"}
+    if kind in {"r", "p"}:
+        return None
+    return UnknownTable(
+        f"{table} is {words.get(kind, 'no table')}",
+        detail="only tables are replicated",
+        hint="add the tables it reads from",
+    )
+
+
+def _step(
+    node: NodeInfo,
+    dsn: str,
+    table: TableName,
+    options: TableOptions,
+    *,
+    keyless: bool,
+    created: bool = False,
+) -> AddTable:
+    words = options.words(root=node.type is NodeType.ROOT)
+    words = [w for w in words if w not in {"insert_only", "whole_row"} or keyless]
+    if keyless and not {"insert_only", "whole_row"} & set(words):
+        words.append("insert_only")
+    # With the rows all there, or none wanted, no copy follows.
+    copied = node.type is not NodeType.ROOT and not {"expect_sync", "virtual_table"} & set(words)
+    if node.combined_type is NodeType.BRANCH:
+        # The rows come through the combined queue.
+        copied = False
+    chosen = options.choice.attrs() | filter_checks.attrs(node, options.wants)
+    if copied:
+        chosen = copy_source.with_copy_node(
+            with_copy_mode(chosen, options.copy_mode), options.copy_node
+        )
+        if options.max_parallel_copy is not None:
+            chosen = {**chosen, "max_parallel_copy": str(options.max_parallel_copy)}
+    attrs = encode_attrs(chosen)
+    return AddTable(
+        node.name,
+        dsn,
+        node.queue,
+        table,
+        options.dest or table,
+        tuple(words),
+        copied,
+        attrs,
+        options.wants,
+        empties=copied and options.merge == MERGE_ALL and not options.skip_truncate,
+        with_sequences=options.sequences and options.wants.stored,
+    )
+
+
+@dataclass(frozen=True)
+class AddTable:
+    """One table becomes replicated on one node.
+
+    created -- in the same transaction, just before.
+    with_sequences -- those of its columns come along; ``sequences`` are those foreseen.
+    empties -- the rows that are here go now, before several queues copy theirs.
+    """
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    dest: TableName
+    words: tuple[str, ...]
+    copied: bool
+    attrs: str | None = None
+    wants: Wants = ALL
+    sequences: tuple[TableName, ...] = ()
+    with_sequences: bool = False
+    created: bool = False
+    empties: bool = False
+
+    def describe(self) -> str:
+        text = f"{self.node}: "
+        if self.empties and not self.created:
+            text += f"empty table {self.dest} and "
+        text += f"add table {self.table}"
+        if self.dest != self.table:
+            text += f" as {self.dest}"
+        if self.words:
+            text += f" ({', '.join(self.words)})"
+        if self.attrs:
+            text += f" ({', '.join(f'{k}={v}' for k, v in decode_attrs(self.attrs).items())})"
+        if self.sequences:
+            word = "sequence" if len(self.sequences) == 1 else "sequences"
+            text += f" with {word} {', '.join(map(str, self.sequences))}"
+        return text + (", to be copied" if self.copied else "")
+
+    def done(self, sites: Sites) -> bool:
+        known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        return known is not None and known.local
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
+        with_table(sites, self.dsn, self.dest, self.node, self.add)
+
+    def add(self, conn: Connection) -> None:
+        """What ``run`` does, in the caller's transaction."""
+        if self.created:
+            condition.check(conn, self.dest, self.wants)
+        if self.empties:
+            # Another table's key forbids TRUNCATE, also where that table is emptied next.
+            for key in tables.find_table_fkeys(conn, self.dest):
+                tables.drop_table_fkey(conn, key.from_table, key.name)
+            info = catalog.require(conn, self.dest)
+            owner.truncate(conn, self.dest, tree=info.tree)
+        tables.local_add_table(
+            conn,
+            self.queue,
+            self.table,
+            with_trigger(self.words),
+            self.attrs,
+            None if self.dest == self.table else self.dest,
+        )
+        if self.with_sequences:
+            root = nodes.is_root_node(conn, self.queue)
+            for name in owned_sequences.to_add(conn, self.queue, self.dest, root=root):
+                tables.local_add_seq(conn, self.queue, name)

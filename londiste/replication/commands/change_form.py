@@ -1,0 +1,218 @@
+"""How tables are captured: by which trigger, in which form and why; and changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption, UnknownTable, UsageError
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import root_trigger
+from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.ddl_lock import with_table
+from londiste.replication.model import TRIGGERS
+from londiste.replication.patterns import select
+
+FORMS = ("row", "statement", "auto")
+
+
+@dataclass(frozen=True)
+class Capturing:
+    """What captures one table here.
+
+    trigger -- capture (our own), logutriga, jsontriga, sqltriga, deny (a leaf refuses writes) or
+        none.
+    form -- row or statement, for our own capture; None for the others.
+    reason -- why it has that form.
+    key_given -- the trigger was told the key columns (pkey=).
+    asked -- row, statement or auto: what was asked for.
+    """
+
+    trigger: str
+    form: str | None = None
+    reason: str | None = None
+    asked: str | None = None
+    key_given: bool = False
+
+
+def triggers(conn: Connection, queue: str) -> dict[TableName, Capturing]:
+    """What captures the local tables of a queue, by their names in this database; no forms."""
+    return {
+        TableName.parse(name): Capturing(trigger, asked=asked, key_given=keyed)
+        for name, trigger, asked, keyed in conn.execute(
+            query("capture_triggers"), [queue]
+        ).fetchall()
+    }
+
+
+def capturing(conn: Connection, queue: str) -> dict[TableName, Capturing]:
+    """The same, with the form of each capture and the reason for it."""
+    found = triggers(conn, queue)
+    for one in tables.capture_forms(conn, queue):
+        if one.table in found:
+            found[one.table] = replace(found[one.table], form=one.form, reason=one.reason)
+    return found
+
+
+def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], form: str) -> Plan:
+    """What to do to give tables of the root at ``dsn`` another form.  Changes nothing.
+
+    patterns -- names, or patterns with * and ?.
+
+    Raises BadOption, UnknownTable, UsageError (not the root, another trigger).
+    """
+    if form not in FORMS:
+        raise BadOption(
+            f"{form or 'nothing'} is no form of capture",
+            hint="the last word is row, statement or auto: londiste change-form TABLE row",
+        )
+    if not patterns:
+        raise BadOption("no table given", hint=f"londiste change-form TABLE... {form}")
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    if node.type is not NodeType.ROOT:
+        raise UsageError(
+            f"node {node.name} is a {node.type.value}: it captures nothing of its own",
+            hint="run the command on the root; londiste members shows which node that is",
+        )
+    known = {t.name: t.dest for t in tables.get_table_list(local, queue) if t.local}
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(
+            f"table {text} is not replicated here",
+            detail="nothing was changed",
+            hint="londiste tables lists those that are",
+        )
+
+    picked = select(patterns, list(known), [], unknown, force=False)
+    now = triggers(local, queue)
+    steps: list[Step] = []
+    already: list[TableName] = []
+    for name in picked.chosen:
+        how = now.get(known[name], Capturing("none"))
+        if how.trigger != "capture":
+            raise UsageError(
+                f"table {name} has no form: its trigger is {how.trigger}",
+                detail="row and statement are forms of our own capture; nothing was changed",
+                hint=f"give it that capture: londiste change-form {name} --trigger capture",
+            )
+        step = ChangeForm(node.name, dsn, queue, name, known[name], form)
+        if how.asked == form:
+            already.append(name)
+        else:
+            steps.append(step)
+    return Plan(tuple(steps), tuple(already))
+
+
+def plan_trigger(
+    sites: Sites,
+    dsn: str,
+    queue: str,
+    patterns: Sequence[str],
+    trigger: str,
+    *,
+    every: bool = False,
+    force: bool = False,
+) -> Plan:
+    """What to do to capture tables of the node at ``dsn`` by another trigger.  Changes nothing.
+
+    patterns -- names, or patterns with * and ?; every -- all tables that are captured instead.
+    force -- all workers are ours, whatever the nodes look like.
+
+    Raises BadOption, UnknownTable, UsageError (a leaf, nodes of Londiste 3 below).
+    """
+    if every == bool(patterns):
+        raise BadOption(
+            "no table given" if not every else "--all and names of tables",
+            hint=f"londiste change-form --all --trigger {trigger}",
+        )
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    if node.type is NodeType.LEAF:
+        raise UsageError(
+            f"node {node.name} is a leaf: it captures nothing",
+            hint="run the command on the root; londiste members shows which node that is",
+        )
+    if trigger == "capture" and not force:
+        names = root_trigger.unable(sites, local, queue)
+        if names:
+            raise root_trigger.cannot_read(names)
+    known = {t.name: t.dest for t in tables.get_table_list(local, queue) if t.local}
+    now = triggers(local, queue)
+    captured = [name for name, dest in known.items() if now[dest].trigger not in {"none", "deny"}]
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(
+            f"table {text} is not captured here",
+            detail="nothing was changed",
+            hint="londiste tables -v lists what captures each table",
+        )
+
+    chosen = captured if every else select(patterns, captured, [], unknown, force=False).chosen
+    steps = [
+        ChangeTrigger(node.name, dsn, queue, name, known[name], trigger)
+        for name in chosen
+        if now[known[name]].trigger != trigger
+    ]
+    already = [name for name in chosen if now[known[name]].trigger == trigger]
+    return Plan(tuple(steps), tuple(already))
+
+
+@dataclass(frozen=True)
+class ChangeTrigger:
+    """One table is captured by another trigger from now on."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    dest: TableName
+    trigger: str
+
+    def describe(self) -> str:
+        return f"{self.node}: capture table {self.table} by {self.trigger}"
+
+    def done(self, sites: Sites) -> bool:
+        now = triggers(sites.at(self.dsn), self.queue).get(self.dest)
+        return now is not None and now.trigger == self.trigger
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
+
+        def change(conn: Connection) -> bool:
+            return tables.change_trigger(conn, self.queue, self.table, TRIGGERS[self.trigger])
+
+        with_table(sites, self.dsn, self.dest, self.node, change)
+
+
+@dataclass(frozen=True)
+class ChangeForm:
+    """One table is captured in another form from now on."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    dest: TableName
+    form: str
+
+    def describe(self) -> str:
+        return f"{self.node}: capture table {self.table} in the form {self.form}"
+
+    def done(self, sites: Sites) -> bool:
+        now = triggers(sites.at(self.dsn), self.queue).get(self.dest)
+        return now is not None and now.asked == self.form
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
+
+        def change(conn: Connection) -> bool:
+            return tables.change_form(conn, self.queue, self.dest, self.form)
+
+        with_table(sites, self.dsn, self.dest, self.node, change)

@@ -1,0 +1,282 @@
+"""Giving tables of a node another handler or filter: attributes and trigger change together.
+
+Where other rows are wanted afterwards than before, the table is copied again: rows that enter come
+with the copy, those that leave go with the old ones.  Below a branch the same table is copied again
+on every node, behind the branch's own copy.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.db import catalog
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption, StateError, UnknownTable, from_database
+from londiste.handlers import registry, table_rules
+from londiste.handlers.base import Wants
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import filter_checks
+from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.ddl_lock import with_table
+from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs, with_trigger
+from londiste.replication.patterns import select
+from londiste.replication.tablesync.cancel import copy_stop
+
+_LETTERS = {"jsontriga": "J", "logutriga": "L", "sqltriga": "Q"}
+#: Bits of pg_trigger.tgtype.
+_BEFORE, _OPERATIONS = 2, {4: "I", 16: "U", 8: "D"}
+
+
+def plan(
+    sites: Sites,
+    dsn: str,
+    queue: str,
+    patterns: Sequence[str],
+    handler: str | None,
+    filters: Mapping[str, str] | None = None,
+) -> Plan:
+    """What to do to give tables of the node at ``dsn`` a handler.  Changes nothing.
+
+    patterns -- names, or patterns with * and ?.
+    handler -- its stored form, '' for the default; None: each keeps its own.
+    filters -- attributes of ``handlers.wanted`` that get other values; '' takes one away.
+
+    Raises BadOption, UnknownTable, StateError (a copy is under way), UsageError.
+    """
+    if not patterns:
+        raise BadOption("no table given", hint="londiste change-handler TABLE --handler NAME")
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    known = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
+    below = functools.cache(lambda: _below(sites, dsn, queue))
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(
+            f"table {text} is not replicated here",
+            detail="nothing was changed",
+            hint="londiste tables lists those that are",
+        )
+
+    steps: list[Step] = []
+    already: list[TableName] = []
+    root = node.type is NodeType.ROOT
+    for name in select(patterns, list(known), [], unknown).chosen:
+        table = known[name]
+        change = _Change(handler, tuple(sorted((filters or {}).items())))
+        attrs = change.of(table.attrs)
+        if attrs == table.attrs:
+            already.append(name)
+            if node.type is NodeType.BRANCH and table.state != "ok":
+                # Perhaps an interrupted command, whose last steps are still to be done.
+                steps += [
+                    CopyBelow(*one, queue, name) for one in below() if _has(sites, one, queue, name)
+                ]
+            continue
+        wants = table_rules.wants(attrs)
+        filter_checks.refuse(node, wants)
+        new = attrs.get(table_rules.HANDLER, "")
+        virtual = "virtual_table" in registry.make(new).words(root=root)
+        if not virtual and catalog.info(local, table.dest) is None:
+            raise UnknownTable(
+                f"table {table.dest} does not exist in {place(dsn)}",
+                detail="nothing was changed",
+                hint="create it first",
+            )
+        if wants.events is not None and not root:
+            wants.events.check(local, queue, table.dest)
+        again = not root and _other_rows(table, wants)
+        if not root and table.state not in {None, "ok"}:
+            raise StateError(
+                f"table {name} is being copied ({table.state})",
+                detail="nothing was changed",
+                hint="wait until it is in step: londiste wait-sync",
+            )
+        if again and "skip_truncate" in table.attrs:
+            raise StateError(
+                f"table {name} was added with --skip-truncate",
+                detail="its rows would be copied beside those that are here; nothing was changed",
+                hint=f"londiste remove-table {name}, then add it with the new filter",
+            )
+        if again and not wants.whole:
+            provider = sites.reach(node.provider_location)
+            theirs = tables.get_table(sites.at(provider), queue, name)
+            source = name if theirs is None else theirs.dest
+            filter_checks.check(
+                sites, queue, provider, source, local, table.dest, name, wants, False
+            )
+        # A branch tells of what it had; what it tells from now on is something else.
+        forget = again and node.type is NodeType.BRANCH
+        steps.append(
+            ChangeHandler(node.name, dsn, queue, name, table.dest, change, root, again, forget)
+        )
+        if forget:
+            steps += [
+                CopyBelow(*one, queue, name) for one in below() if _has(sites, one, queue, name)
+            ]
+    return Plan(tuple(steps), tuple(already))
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What becomes of the attributes: another handler (None: the same), other filters."""
+
+    handler: str | None
+    filters: tuple[tuple[str, str], ...] = ()
+
+    def of(self, attrs: Mapping[str, str]) -> dict[str, str]:
+        """The attributes after it."""
+        given = dict(self.filters)
+        if self.handler is not None:
+            given[table_rules.HANDLER] = self.handler
+        rest = {key: value for key, value in attrs.items() if key not in given}
+        return rest | {key: value for key, value in given.items() if value}
+
+    def describe(self) -> str:
+        """In words, after "give table …"."""
+        words = [f"{key}={value}" if value else f"no {key}" for key, value in self.filters]
+        if self.handler is not None:
+            words.insert(0, f"the handler {self.handler or 'the default'}")
+        return ", ".join(words)
+
+
+def _below(sites: Sites, dsn: str, queue: str) -> list[tuple[str, str]]:
+    """The nodes below one, by name and connection string, those nearer to it first."""
+    found: list[tuple[str, str]] = []
+    ask = [dsn]
+    while ask:
+        conn = sites.at(ask.pop(0))
+        places = {member.name: member for member in nodes.get_queue_locations(conn, queue)}
+        for subscriber in nodes.get_subscriber_info(conn, queue):
+            member = places.get(subscriber.name)
+            if member is not None and not member.dead:
+                found.append((member.name, sites.reach(member.location)))
+                ask.append(found[-1][1])
+    return found
+
+
+def _has(sites: Sites, node: tuple[str, str], queue: str, name: TableName) -> bool:
+    """Whether a node keeps rows of the table."""
+    table = tables.get_table(sites.at(node[1]), queue, name)
+    return table is not None and table.local and table.keeps_rows
+
+
+def _other_rows(table: ReplicatedTable, wants: Wants) -> bool:
+    """Whether rows are wanted that are not here, or other ones."""
+    try:
+        before = table.wants
+    except BadOption:
+        # A handler that this process does not know: whatever it did, the rows are not known.
+        return wants.stored
+    return wants.stored and replace(wants, ignore_truncate=before.ignore_truncate) != before
+
+
+@dataclass(frozen=True)
+class CopyBelow:
+    """A node below copies a table again, when its provider has done so."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+
+    def describe(self) -> str:
+        return f"{self.node}: copy table {self.table} again, behind its provider"
+
+    def done(self, sites: Sites) -> bool:
+        now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        return now is None or not now.local or now.state is None
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            copy_stop(conn, self.queue, self.table)
+            now = tables.get_table(conn, self.queue, self.table)
+            if now is not None:
+                # What an earlier copy took off is still to be put back by the next one.
+                state = "in-copy" if now.dropped_ddl else None
+                tables.local_set_table_state(conn, self.queue, self.table, None, state)
+
+
+@dataclass(frozen=True)
+class ChangeHandler:
+    """One table of one node has another handler or filter from now on.
+
+    again -- it is copied again; forget -- what the branch has told of it goes out of its queue.
+    """
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    dest: TableName
+    change: _Change
+    root: bool
+    again: bool
+    forget: bool = False
+
+    def describe(self) -> str:
+        more = ", copy it again" if self.again else ""
+        return f"{self.node}: give table {self.table} {self.change.describe()}{more}"
+
+    def done(self, sites: Sites) -> bool:
+        known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        return known is not None and self.change.of(known.attrs) == known.attrs
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
+        with_table(sites, self.dsn, self.dest, self.node, self._set)
+
+    def _set(self, conn: Connection) -> None:
+        now = tables.get_table(conn, self.queue, self.table)
+        if now is None or not now.local:
+            return
+        attrs = self.change.of(now.attrs)
+        if self.forget:
+            attrs[FORGET] = "1"
+        before = now.attrs.get(table_rules.HANDLER, "")
+        words = self._words(conn, before, attrs.get(table_rules.HANDLER, ""))
+        tables.local_change_handler(conn, self.queue, self.table, words, encode_attrs(attrs))
+        if self.again:
+            tables.local_set_table_state(conn, self.queue, self.table, None, None)
+
+    def _words(self, conn: Connection, before: str, after: str) -> list[str]:
+        """What the trigger has now, but for what the old handler asked, and the new one does."""
+        try:
+            old = set(registry.make(before).words(root=self.root))
+        except BadOption:
+            old = set()
+        new = list(registry.make(after).words(root=self.root))
+        words = [word for word in trigger_words(conn, self.queue, self.dest) if word not in old]
+        flags = any(word.startswith("tgflags=") for word in [*old, *new])
+        words = [w for w in words if not (flags and w.startswith("tgflags="))]
+        return with_trigger([*words, *(word for word in new if word not in words)])
+
+
+def trigger_words(conn: Connection, queue: str, table: TableName) -> list[str]:
+    """The words that make the trigger of a table again as it is."""
+    try:
+        row = conn.execute(query("trigger_words"), {"queue": queue, "table": str(table)}).fetchone()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    if row is None:
+        return ["no_triggers"]
+    own, function, bits, raw = row
+    arguments = [part.decode() for part in bytes(raw).split(b"\0")[:-1]]
+    if own:
+        # The queue, and the name of the table in its events.
+        return [*arguments[2:], "tgflags=C"]
+    words = [word for word in arguments[1:] if word not in {"SKIP", "deny"}]
+    if "deny" in arguments:
+        return words
+    operations = "".join(letter for bit, letter in _OPERATIONS.items() if bits & bit)
+    before = "B" if bits & _BEFORE else ""
+    words.append(f"tgflags={_LETTERS.get(function, '')}{before}{operations}")
+    return [*words, "skip"] if "SKIP" in arguments else words

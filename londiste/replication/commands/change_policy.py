@@ -1,0 +1,84 @@
+"""What becomes of events that do not fit the rows here: another policy for tables of this node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.db.names import TableName
+from londiste.errors import BadOption, StateError, UnknownTable
+from londiste.handlers import table_rules
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.apply import errors
+from londiste.replication.commands.add_table import Plan
+from londiste.replication.model import encode_attrs
+from londiste.replication.patterns import select
+
+
+def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], policy: str) -> Plan:
+    """What to do to give tables of the node at ``dsn`` a policy.  Changes nothing.
+
+    patterns -- names, or patterns with * and ?.
+
+    Raises BadOption, UnknownTable, StateError.
+    """
+    if policy not in table_rules.POLICIES or not patterns:
+        raise BadOption(
+            f"no policy: {policy}" if policy else "no policy given",
+            hint=f"londiste change-policy TABLE {'|'.join(table_rules.POLICIES)}",
+        )
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    if node.type is NodeType.ROOT and policy != "halt":
+        raise StateError(
+            f"node {node.name} is the root: no events are applied there",
+            hint="give the command on the node whose rows are concerned",
+        )
+    known = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(
+            f"table {text} is not replicated here",
+            detail="nothing was changed",
+            hint="londiste tables lists those that are",
+        )
+
+    chosen = select(patterns, list(known), [], unknown).chosen
+    same = [n for n in chosen if known[n].attrs.get(table_rules.ON_ERROR, "halt") == policy]
+    steps: list[Step] = [
+        ChangePolicy(node.name, dsn, queue, name, policy) for name in chosen if name not in same
+    ]
+    return Plan(tuple(steps), tuple(same))
+
+
+@dataclass(frozen=True)
+class ChangePolicy:
+    """One table of one node has another policy from the worker's next batch on."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    policy: str
+
+    def describe(self) -> str:
+        return f"{self.node}: events of table {self.table} that do not fit: {self.policy}"
+
+    def done(self, sites: Sites) -> bool:
+        known = tables.get_table_list(sites.at(self.dsn), self.queue)
+        return any(
+            t.name == self.table and t.attrs.get(table_rules.ON_ERROR, "halt") == self.policy
+            for t in known
+        )
+
+    def run(self, sites: Sites) -> None:
+        conn = sites.at(self.dsn)
+        for now in tables.get_table_list(conn, self.queue):
+            if now.name == self.table and now.local:
+                attrs = encode_attrs(table_rules.with_policy(now.attrs, self.policy))
+                tables.local_set_table_attrs(conn, self.queue, self.table, attrs)
+        # It may wait in front of an event that the policy is for.
+        errors.retry_apply_errors(conn, self.queue)

@@ -1,0 +1,134 @@
+"""Columns that are narrower here than where the rows come from: said when a table is added.
+
+PostgreSQL refuses a value that is too long or out of range, which halts the worker at the first
+such row; what has too many digits it rounds without a word, and nobody would hear of it.
+
+``narrower`` and ``notes`` are pure; ``look`` asks both databases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from londiste.db import catalog
+from londiste.db.catalog import Column
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.handlers.base import Wants
+from londiste.replication.tablesync.copy_source import CopySource
+
+_TYPE = re.compile(r"(?P<name>[a-z][a-z0-9 ]*?)(?:\((?P<mod>-?[\d,-]+)\))?(?P<zone> with.*)?")
+#: Families of types, each with its sizes; a smaller one takes not all that a larger one has.
+_SIZES = (
+    {"smallint": 2, "integer": 4, "bigint": 8, "numeric": 99},
+    {"real": 4, "double precision": 8},
+)
+_FLOATS = {"real", "double precision"}
+_STRINGS = ({"character varying", "character", "text", "bpchar"}, {"bit", "bit varying"})
+_FRACTIONS = ("timestamp", "time", "interval")
+_ALL = 1 << 30
+
+
+def look(
+    origin: Connection, there: CopySource, local: Connection, dest: TableName, wants: Wants
+) -> tuple[str, ...]:
+    """``notes`` of a table of two databases; none when it is missing in one of them.
+
+    origin -- a session on the node that ``there`` names.
+    """
+    if catalog.info(origin, there.table) is None or catalog.info(local, dest) is None:
+        return ()
+    source, target = catalog.columns(origin, there.table), catalog.columns(local, dest)
+    return notes(source, target, dest, wants, origin=there.node)
+
+
+def notes(
+    source: Sequence[Column],
+    target: Sequence[Column],
+    table: TableName,
+    wants: Wants,
+    *,
+    origin: str,
+) -> tuple[str, ...]:
+    """A sentence for each column that does not take every value of its source.
+
+    source, target -- the columns there and here; columns that are not written are passed over.
+    origin -- name of the node the rows come from.
+    """
+    here = {column.name: column for column in target if not column.generated}
+    names = dict(wants.renamed)
+    found = []
+    for column in source:
+        name = names.get(column.name, column.name)
+        mine = here.get(name)
+        if mine is None or not wants.keeps(column.name) or column.name in wants.changed:
+            continue
+        what = narrower(mine.type, column.type)
+        if what:
+            found.append(
+                f"table {table}: column {name} is {mine.type} here and {column.type} on node"
+                f" {origin}: {what}"
+            )
+    return tuple(found)
+
+
+def narrower(ours: str, theirs: str) -> str:
+    """What becomes of values of type ``theirs`` that a column of type ``ours`` has no room for; ''
+    if there are none, or the types say nothing about it.
+
+    Both as format_type prints them.
+    """
+    if ours == theirs:
+        return ""
+    mine, their = _parsed(ours.removesuffix("[]")), _parsed(theirs.removesuffix("[]"))
+    if mine is None or their is None:
+        return ""
+    (name, mods), (other, others) = mine, their
+    if any(name in some and other in some for some in _STRINGS):
+        return _STOPS if _length(mods) < _length(others) else ""
+    if name == other == "numeric":
+        return _numeric(mods, others)
+    if name == other and name.startswith(_FRACTIONS):
+        return _ROUNDS if (mods or (6,))[0] < (others or (6,))[0] else ""
+    if name in _FLOATS and other == "numeric":
+        return _ROUNDS
+    for sizes in _SIZES:
+        if name in sizes and other in sizes:
+            if other == "numeric" and others and others[-1] > 0 and name != "numeric":
+                return _ROUNDS
+            if sizes[name] < sizes[other]:
+                return _ROUNDS if name == "real" else _STOPS
+            if name == "numeric" and mods and mods[0] - mods[-1] < _DIGITS[other]:
+                return _STOPS
+    return ""
+
+
+_STOPS = "a value that is too large stops the worker"
+_ROUNDS = "values are rounded, and nobody is told"
+_DIGITS = {"smallint": 5, "integer": 10, "bigint": 19}
+
+
+def _numeric(mods: tuple[int, ...], others: tuple[int, ...]) -> str:
+    """Of numeric(p, s): digits before the point stop the worker, those behind it are rounded."""
+    if not mods:
+        return ""
+    if not others or mods[-1] < others[-1]:
+        return _ROUNDS
+    return _STOPS if mods[0] - mods[-1] < others[0] - others[-1] else ""
+
+
+def _length(mods: tuple[int, ...]) -> int:
+    return mods[0] if mods else _ALL
+
+
+def _parsed(text: str) -> tuple[str, tuple[int, ...]] | None:
+    """Name and modifiers of a built-in type; of numeric always both, or none."""
+    found = _TYPE.fullmatch(text)
+    if found is None:
+        return None
+    name, mods = found["name"] + (found["zone"] or ""), found["mod"]
+    numbers = tuple(map(int, mods.split(","))) if mods else ()
+    if name == "numeric" and len(numbers) == 1:
+        numbers = (*numbers, 0)
+    return name, numbers

@@ -1,0 +1,232 @@
+"""Tables that a node lacks, made after its provider's and registered in the same transaction.
+
+The structure comes from the catalog of the provider, in the names that tables have there; the DDL
+is for the release and the names of this node.  What fails leaves nothing half done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import psycopg
+
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName, quote
+from londiste.db.queries import query
+from londiste.db.structure.introspect import read, there
+from londiste.db.structure.render import lacking, make, others
+from londiste.db.structure.types import (
+    BARE,
+    WHOLE,
+    Made,
+    Part,
+    PendingKey,
+    Structures,
+    There,
+)
+from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
+from londiste.orchestration.steps import Sites
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands.ddl_lock import with_table
+from londiste.replication.model import ReplicatedTable, TableOptions
+
+#: Tables that a line about a step names.
+_SHOWN = 5
+
+
+class Registers(Protocol):
+    """A step that can also be a part of another one's transaction."""
+
+    def describe(self) -> str: ...
+
+    def done(self, sites: Sites) -> bool: ...
+
+    def add(self, conn: Connection) -> None: ...
+
+
+def parts(options: TableOptions) -> frozenset[Part]:
+    """Which parts of tables the options ask for.  Raises BadOption."""
+    if options.create_without and not options.create_full:
+        raise BadOption(
+            "--create-without without --create-full",
+            hint="--create makes columns and primary key only; write --create-full",
+        )
+    if options.create_needs and not options.create_full:
+        raise BadOption(
+            "--create-needs without --create-full",
+            hint="--create makes columns and primary key only; write --create-full",
+        )
+    unknown = sorted(set(options.create_without) - {part.value for part in Part})
+    if unknown:
+        raise BadOption(
+            f"--create-without {unknown[0]}: no such part",
+            hint=f"write some of {', '.join(part.value for part in Part)}",
+        )
+    without = {Part(name) for name in options.create_without}
+    return WHOLE - without if options.create_full else BARE
+
+
+def ddl(
+    provider: Connection,
+    local: Connection,
+    wanted: Mapping[TableName, TableName],
+    wanted_parts: frozenset[Part],
+    known: Mapping[TableName, TableName] | None = None,
+    *,
+    needs: bool = False,
+) -> Made:
+    """DDL that makes tables of the provider here.  Changes nothing.
+
+    wanted -- name on the provider to name here; known -- the same for tables that are here.
+    needs -- functions and extensions that the tables need are made, too.
+
+    Raises UnknownTable, UsageError (what a table needs is not here and cannot be made).
+    """
+    found = read(provider, wanted)
+    missing = [name for name in wanted if name not in {table.name for table in found.tables}]
+    if missing:
+        raise UnknownTable(
+            f"table {missing[0]} does not exist in {place(provider.info.dsn)}",
+            hint="create the table here by hand, or correct the name",
+        )
+    renamed = {**(known or {}), **wanted}
+    names = {renamed.get(t.name, t.name) for t in found.tables}
+    names |= {renamed.get(name, name) for name in others(found)}
+    here = there(local, found, names)
+    if not needs:
+        return make(found, here, renamed, wanted_parts)
+    first, functions, here = _needs(provider, found, here, renamed, wanted_parts)
+    made = make(found, here, renamed, wanted_parts)
+    return replace(made, statements=(*first, *_with_functions(made.statements, functions)))
+
+
+def _needs(
+    provider: Connection,
+    found: Structures,
+    here: There,
+    renamed: Mapping[TableName, TableName],
+    wanted_parts: frozenset[Part],
+) -> tuple[list[str], list[str], There]:
+    """Statements for extensions, those for functions, and what is there after them."""
+    lacks = lacking(found, here, renamed, wanted_parts)
+    wanted = [one.name for one in lacks if one.kind == "function" and not one.extension]
+    rows = provider.execute(query("function_definitions"), {"signatures": wanted}).fetchall()
+    names = sorted({one.extension for one in lacks if one.extension})
+    extensions = provider.execute(query("extension_schemas"), {"names": names}).fetchall()
+    schemas = {row[1] for row in rows} | {row[1] for row in extensions if row[1]}
+    first = [
+        f"create schema if not exists {quote(name)}"
+        for name in sorted(schemas - here.schemas - {"public", "pg_catalog"})
+    ]
+    for name, schema in extensions:
+        within = f" with schema {quote(schema)}" if schema else ""
+        first.append(f"create extension if not exists {quote(name)}{within}")
+    made = {row[0] for row in rows} | {o.name for o in lacks if o.extension}
+    types = {t.name for t in found.types if t.extension and t.name not in here.types}
+    here = replace(
+        here,
+        functions=here.functions | made,
+        types=here.types | types,
+        schemas=here.schemas | schemas,
+    )
+    if rows:
+        first.append("set local check_function_bodies = off")
+    return first, [row[2].strip() for row in rows], here
+
+
+def _with_functions(statements: Sequence[str], functions: Sequence[str]) -> list[str]:
+    """Each function before domains and tables, and after the types that it names."""
+    found = list(statements)
+    for function in functions:
+        at = 0
+        for number, text in enumerate(found):
+            named = text.startswith("create type ") and _last_name(text) in function
+            if text.startswith("create schema ") or named:
+                at = number + 1
+        found.insert(at, function)
+    return found
+
+
+def _last_name(statement: str) -> str:
+    """The unquoted last part of the name that ``create type`` makes."""
+    return statement.removeprefix("create type ").split(" as ")[0].rsplit(".", 1)[-1].strip('"')
+
+
+def known_names(
+    theirs: Mapping[TableName, ReplicatedTable], ours: Mapping[TableName, ReplicatedTable]
+) -> dict[TableName, TableName]:
+    """Tables that both nodes have: their name in the provider's database, and here."""
+    return {
+        table.dest: ours[name].dest
+        for name, table in theirs.items()
+        if table.local and name in ours and ours[name].local
+    }
+
+
+@dataclass(frozen=True)
+class CreateTables:
+    """Tables are made and replicated on one node, all of them or none."""
+
+    node: str
+    dsn: str = field(repr=False)
+    statements: tuple[str, ...]
+    pending: tuple[PendingKey, ...]
+    dests: tuple[TableName, ...]
+    adds: tuple[Registers, ...]
+
+    def describe(self) -> str:
+        if len(self.dests) > _SHOWN:
+            shown = ", ".join(map(str, self.dests[:_SHOWN]))
+            count = len(self.dests)
+            return f"{self.node}: create and add {count} tables: {shown} and {count - _SHOWN} more"
+        word = "table" if len(self.dests) == 1 else "tables"
+        rest = "; ".join(add.describe().removeprefix(f"{self.node}: ") for add in self.adds)
+        return f"{self.node}: create {word} {', '.join(map(str, self.dests))} and {rest}"
+
+    def explain(self) -> list[str]:
+        """The statements, for people."""
+        waiting = [f"-- when {key.to_table} is in step: {key.definition}" for key in self.pending]
+        adds = [f"-- {add.describe().removeprefix(f'{self.node}: ')}" for add in self.adds]
+        return [*(f"{text};" for text in self.statements), *waiting, *adds]
+
+    def done(self, sites: Sites) -> bool:
+        return all(add.done(sites) for add in self.adds)
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout when a table that is referred to stays locked."""
+        with_table(sites, self.dsn, self.dests[0], self.node, self._work)
+
+    def _work(self, conn: Connection) -> None:
+        for statement in self.statements:
+            self._execute(conn, statement)
+        for key in self.pending:
+            tables.add_pending_fkey(conn, key.from_table, key.to_table, key.name, key.definition)
+        for add in self.adds:
+            add.add(conn)
+
+    def _execute(self, conn: Connection, statement: str) -> None:
+        try:
+            # Text made of the catalog of another node, where identifiers are quoted already.
+            conn.execute(statement.encode())
+        except psycopg.Error as error:
+            raise _explained(error, statement, self.node, self.dsn) from error
+
+
+def _explained(error: psycopg.Error, statement: str, node: str, dsn: str) -> LondisteError:
+    ours = from_database(error, where=place(dsn))
+    if type(ours) is not LondisteError:
+        return ours
+    return UsageError(
+        f"tables cannot be created on node {node}: {ours.message}",
+        detail=f"{ours.detail}; nothing was made; the statement: {statement}",
+        hint="create first what is missing, or leave that part out: --create-without",
+    )
+
+
+def statements(
+    source: Connection, target: Connection, table: TableName, dest: TableName
+) -> Sequence[str]:
+    """SQL that makes ``dest`` like ``table``: columns and primary key."""
+    return ddl(source, target, {table: dest}, BARE).statements

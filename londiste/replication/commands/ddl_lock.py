@@ -1,0 +1,49 @@
+"""DDL on tables that others write to: the lock is asked for briefly, several times.
+
+Writers queue behind a lock that is asked for, so nobody waits for it longer than a second.  One
+table per transaction: who held one locked table while waiting for the next could end in a
+deadlock with an application, and the server might choose the application as the victim.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import Deadlock, LockTimeout
+from londiste.orchestration.steps import Sites
+
+T = TypeVar("T")
+
+_TRY_SECONDS = 1.0
+
+
+def with_table(
+    sites: Sites, dsn: str, table: TableName, node: str, work: Callable[[Connection], T]
+) -> T:
+    """The answer of ``work``, which is called in a transaction of its own and may lock ``table``.
+
+    Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds.
+    """
+    deadline = time.monotonic() + sites.lock_timeout
+    limit = min(_TRY_SECONDS, sites.lock_timeout)
+    while True:
+        try:
+            with sites.transaction(dsn) as conn:
+                conn.execute(
+                    "select pg_catalog.set_config('lock_timeout', %s, true)",
+                    [f"{limit * 1000:.0f}ms"],
+                )
+                return work(conn)
+        except (LockTimeout, Deadlock) as error:
+            if time.monotonic() >= deadline:
+                raise LockTimeout(
+                    f"table {table} stays locked on node {node}",
+                    detail=f"waited {sites.lock_timeout:g} s for its writers;"
+                    " tables before it in the list are done",
+                    hint="end the long transaction (pg_stat_activity, pg_locks), then run the"
+                    " command again",
+                ) from error

@@ -1,0 +1,86 @@
+"""Whether a row filter or a list of columns fits a table: asked of all nodes it concerns.
+
+Whoever reads from a branch gets what the branch holds: rows and columns that it leaves out are
+none that the nodes below can have.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from londiste.cascade.commands.create_node import upstream
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption, UsageError, from_database
+from londiste.handlers import condition
+from londiste.handlers.base import Wants
+from londiste.orchestration.steps import Sites
+from londiste.replication import sqlapi as tables
+from londiste.replication.forwarding.rewrite import holds_less
+from londiste.replication.model import FORGET
+
+
+def attrs(node: NodeInfo, wants: Wants) -> dict[str, str]:
+    """Attributes of a table that a node begins to hold so: a branch forgets what it told before."""
+    less = node.type is NodeType.BRANCH and wants.stored and holds_less(wants)
+    return {FORGET: "1"} if less else {}
+
+
+def refuse(node: NodeInfo, wants: Wants) -> None:
+    """Raises UsageError for rows or columns that are to be left out on a root."""
+    if node.type is not NodeType.ROOT or not holds_less(wants):
+        return
+    what = "values cannot be changed" if wants.rows else "columns cannot be left out"
+    if wants.where:
+        what = "rows cannot be left out"
+    raise UsageError(
+        f"node {node.name} is a {node.type.value}: {what} there",
+        detail="the rows are written there, and all nodes get theirs from it",
+        hint="add the table there as it is, and with the filter on branches and leaves",
+    )
+
+
+def check(
+    sites: Sites,
+    queue: str,
+    provider_dsn: str,
+    source: TableName,
+    local: Connection,
+    dest: TableName,
+    table: TableName,
+    wants: Wants,
+    created: bool,
+) -> None:
+    """Refuses what would not be right in the copy or in the events.  Changes nothing.
+
+    source, dest -- the table's names on the provider and here; created -- the latter is to be made.
+
+    Raises BadOption, UsageError.
+    """
+    condition.check_source(sites.at(provider_dsn), source, wants)
+    if not created:
+        condition.check(local, dest, wants)
+    if not wants.where:
+        return
+    root_dsn = upstream(sites, queue, provider_dsn).root_dsn
+    root = sites.at(root_dsn)
+    at_root = {t.name: t.dest for t in tables.get_table_list(root, queue) if t.local}
+    if table not in at_root:
+        return
+    try:
+        ignored = root.execute(
+            query("ignored_columns"), {"queue": queue, "table": str(at_root[table])}
+        ).fetchall()
+    except psycopg.Error as error:
+        raise from_database(error, where=place(root_dsn)) from error
+    missing = [name for (name,) in ignored if wants.keeps(name)]
+    if missing:
+        raise BadOption(
+            f"--where: events of table {table} do not have all columns",
+            detail=f"its trigger on the root leaves out {', '.join(missing)} (ignore=), so an"
+            " update does not tell the whole row that may be new here",
+            hint=f"leave them out here too: --skip-columns {','.join(missing)}; or add the table"
+            " on the root without ignore=",
+        )

@@ -1,0 +1,263 @@
+"""``londiste fkeys``: foreign keys of replicated tables, which are off and why; and mending.
+
+A copy takes keys off and remembers them (``londiste.pending_fkeys``); the worker makes them again
+when both tables are in step (``foreign_keys``).  What it will not make, because a table is not
+replicated any more, or never was, can be made by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import psycopg
+from psycopg.rows import dict_row
+
+from londiste.cascade import sqlapi as nodes
+from londiste.db import owner
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName, quote
+from londiste.db.queries import query
+from londiste.errors import LondisteError, StateError, UnknownTable, from_database
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.ddl_lock import with_table
+
+
+@dataclass(frozen=True)
+class KeyFacts:
+    """What is known of one key; fields as in ``foreign_key_states``."""
+
+    from_table: str
+    to_table: str
+    name: str
+    there: bool = True
+    valid: bool = True
+    enforced: bool = True
+    pending: bool = False
+    from_exists: bool = True
+    to_exists: bool = True
+    from_replicated: bool = True
+    to_replicated: bool = True
+    from_states: Sequence[str] = ()
+    to_states: Sequence[str] = ()
+    checking_since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class KeyState:
+    """state -- active, checking, unchecked, not valid, not enforced or pending.
+
+    why -- it is not active; do -- what helps; by_hand -- ``plan`` can mend it now.
+    """
+
+    state: str
+    why: str = ""
+    do: str = ""
+    by_hand: bool = False
+
+
+def judge(one: KeyFacts) -> KeyState:
+    """What state a key is in, and who brings it back."""
+    mend = f"londiste fkeys --restore {one.from_table}"
+    if one.there and not one.enforced:
+        return KeyState("not enforced", "it was made so")
+    if one.there and one.valid:
+        return KeyState("active")
+    if one.there and one.checking_since is not None:
+        return KeyState("checking", "its rows are being looked at")
+    if one.there and not one.pending:
+        table = TableName.parse(one.from_table).quoted
+        return KeyState(
+            "not valid",
+            "it was made NOT VALID: rows from before may have none in the other table",
+            f"alter table {table} validate constraint {quote(one.name)}",
+        )
+    reasons = _reasons(one)
+    if one.there:
+        if reasons:
+            return KeyState("unchecked", "; ".join(reasons), "wait until both are in step")
+        return KeyState("unchecked", "its rows are still to be looked at", mend, by_hand=True)
+    if reasons:
+        missing = not (one.from_exists and one.to_exists)
+        do = "create the table" if missing else "wait until both are in step"
+        return KeyState("pending", "; ".join(reasons), do)
+    alone = [
+        name
+        for name, replicated in (
+            (one.from_table, one.from_replicated),
+            (one.to_table, one.to_replicated),
+        )
+        if not replicated
+    ]
+    if alone:
+        why = f"{' and '.join(alone)} not replicated here: no worker makes it"
+        return KeyState("pending", why, mend, by_hand=True)
+    return KeyState("pending", "the worker makes it next", mend, by_hand=True)
+
+
+def _reasons(one: KeyFacts) -> list[str]:
+    """Why it cannot be made now."""
+    reasons = []
+    for name, exists, states in (
+        (one.from_table, one.from_exists, one.from_states),
+        (one.to_table, one.to_exists, one.to_states),
+    ):
+        if not exists:
+            reasons.append(f"table {name} is not there")
+        elif states:
+            reasons.append(f"table {name} is {', '.join(states)}")
+    return list(dict.fromkeys(reasons))
+
+
+def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> list[KeyFacts]:
+    """The keys from and to the tables of a queue, or those of ``names`` (by their names here).
+
+    Raises UnknownTable for a name that has no key and is no local table.
+    """
+    try:
+        with conn.cursor(row_factory=dict_row) as cursor:
+            cursor.execute(query("foreign_key_states"), {"queue": queue})
+            found = [KeyFacts(**row) for row in cursor.fetchall()]
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    if not names:
+        return found
+    known = {str(t.dest) for t in tables.get_table_list(conn, queue) if t.local}
+    known |= {one.from_table for one in found} | {one.to_table for one in found}
+    for name in names:
+        if str(name) not in known:
+            raise UnknownTable(
+                f"table {name} is not replicated here",
+                hint="londiste tables lists those that are, by their names here last",
+            )
+    wanted = {str(name) for name in names}
+    return [one for one in found if wanted & {one.from_table, one.to_table}]
+
+
+def left_off(conn: Connection, queue: str, dests: Sequence[TableName]) -> tuple[str, ...]:
+    """What to say when tables leave replication while keys of theirs are off."""
+    gone = {str(dest) for dest in dests}
+    return tuple(
+        f"foreign key {one.name} of table {one.from_table} is off since a copy, and stays so: no"
+        f" worker makes it without {one.to_table if one.to_table in gone else one.from_table}; when"
+        f" the rows are right: londiste fkeys --restore {one.from_table}"
+        for one in collect(conn, queue)
+        if one.pending and gone & {one.from_table, one.to_table}
+    )
+
+
+def plan(sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()) -> Plan:
+    """What to do to bring back keys that are off and could be on.  Changes nothing.
+
+    ``skipped`` -- keys that have to wait, and for what.
+    """
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    steps: list[Step] = []
+    skipped = []
+    for one in collect(local, queue, names):
+        state = judge(one)
+        if state.by_hand:
+            key = (node.name, dsn, TableName.parse(one.from_table), one.name)
+            if not one.there:
+                steps.append(MakeKey(*key))
+            steps.append(CheckKey(*key))
+        elif one.pending:
+            skipped.append(
+                f"foreign key {one.name} of table {one.from_table} is {state.state}: {state.why}"
+            )
+    return Plan(tuple(steps), skipped=tuple(skipped))
+
+
+@dataclass(frozen=True)
+class MakeKey:
+    """A key is there again, its rows not looked at."""
+
+    node: str
+    dsn: str = field(repr=False)
+    table: TableName
+    name: str
+
+    def describe(self) -> str:
+        return f"{self.node}: make foreign key {self.name} of table {self.table}, NOT VALID"
+
+    def explain(self) -> list[str]:
+        """What ``londiste.restore_table_fkey`` runs."""
+        return ["-- locks both tables against writers for a moment"]
+
+    def done(self, sites: Sites) -> bool:
+        pending = tables.get_table_pending_fkeys(sites.at(self.dsn), self.table)
+        mine = [key for key in pending if (key.from_table, key.name) == (self.table, self.name)]
+        return not mine or bool(_violations_of(sites.at(self.dsn), self.table, self.name))
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout."""
+
+        def work(conn: Connection) -> None:
+            text = tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
+            if text and " VALIDATE CONSTRAINT " not in text:
+                conn.execute(text.encode())
+
+        with_table(sites, self.dsn, self.table, self.node, work)
+
+
+@dataclass(frozen=True)
+class CheckKey:
+    """The rows of a key are looked at, and it is no longer remembered as off."""
+
+    node: str
+    dsn: str = field(repr=False)
+    table: TableName
+    name: str
+
+    def describe(self) -> str:
+        return f"{self.node}: check the rows of foreign key {self.name} of table {self.table}"
+
+    def done(self, sites: Sites) -> bool:
+        pending = tables.get_table_pending_fkeys(sites.at(self.dsn), self.table)
+        return all((key.from_table, key.name) != (self.table, self.name) for key in pending)
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout, StateError with the rows that the key does not admit."""
+
+        def work(conn: Connection) -> None:
+            text = tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
+            if text:
+                owner.run(conn, self.table, text)
+                tables.restore_table_fkey(conn, self.table, self.name, lazy=True)
+
+        try:
+            with_table(sites, self.dsn, self.table, self.node, work)
+        except LondisteError as error:
+            if not isinstance(error.__cause__, psycopg.errors.ForeignKeyViolation):
+                raise
+            rows = violations(sites.at(self.dsn), self.table, self.name)
+            raise StateError(
+                f"foreign key {self.name} of table {self.table} does not admit all rows",
+                detail=f"the key is there and holds for new rows; without their rows in the other"
+                f" table are {', '.join(rows)}{' and others' if len(rows) == 10 else ''}",
+                hint="correct the rows, or copy the table again (londiste resync); then run the"
+                " command again",
+            ) from error
+
+
+def violations(conn: Connection, table: TableName, name: str) -> list[str]:
+    """Rows, ten at most, that a key does not admit: its columns as JSON."""
+    statement = _violations_of(conn, table, name)
+    if statement is None:
+        return []
+    try:
+        return [str(row[0]) for row in conn.execute(statement.encode()).fetchall()]
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+
+
+def _violations_of(conn: Connection, table: TableName, name: str) -> str | None:
+    """The statement that finds them; None when there is no such key."""
+    row = conn.execute(
+        query("foreign_key_violations"), {"table": str(table), "name": name}
+    ).fetchone()
+    return None if row is None else str(row[0])

@@ -1,0 +1,144 @@
+"""What a node knows of the queue's tables and sequences: brought in line with its provider.
+
+A node hears of tables through events; a new one, or one that has not got to them yet, asks its
+provider.  Hearing the same again from the events later changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import StateError, TransientError
+from londiste.orchestration.steps import Sites
+from londiste.pgq import browse
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import ReplicatedTable
+from londiste.replication.registration_filter import ALL, Known
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What to do here to know what the provider knows."""
+
+    add: tuple[TableName, ...]
+    remove: tuple[TableName, ...]
+    sequences: tuple[tuple[TableName, int], ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.add or self.remove or self.sequences)
+
+
+def difference(
+    provider: Connection, local: Connection, queue: str, wanted: Known = ALL
+) -> Difference:
+    """Compares the lists of both; only tables that are not local here are removed.
+
+    wanted -- what this node wants to know; other tables that are known already stay.
+    """
+    theirs = [t.name for t in tables.get_table_list(provider, queue)]
+    ours = {t.name: t for t in tables.get_table_list(local, queue)}
+    known = {s.name: s.last_value for s in tables.get_seq_list(local, queue)}
+    return Difference(
+        add=tuple(name for name in theirs if name not in ours and wanted.table(name)),
+        remove=tuple(n for n, t in ours.items() if n not in set(theirs) and not t.local),
+        sequences=tuple(
+            (s.name, s.last_value)
+            for s in tables.get_seq_list(provider, queue)
+            # One that descends or cycles has lower values later.
+            if known.get(s.name) != s.last_value and (s.name in known or wanted.sequence(s.name))
+        ),
+    )
+
+
+def require_heard(provider: Connection, node: NodeInfo, table: TableName) -> None:
+    """Refuses to add a table whose removal on the root the node has yet to hear of.
+
+    The table may have been added there again since; the old news would undo what is done here now.
+    Raises TransientError.
+    """
+    if browse.waiting(provider, node.queue, node.last_tick, "londiste.remove-table", str(table)):
+        raise TransientError(
+            f"node {node.name} has not heard yet that table {table} was removed on the root",
+            detail="when it does, it removes the table that would be added now; nothing was added",
+            hint="give the command again when its worker has come that far: londiste status",
+        )
+
+
+def require_not_combined(local: Connection, node: NodeInfo, table: TableName) -> None:
+    """Refuses a copy into a table that subscribers of the combined queue may have copied already.
+
+    What the copy of a part brings is in no event.  Raises StateError.
+    """
+    combined = node.combined_queue
+    if combined is None or node.combined_type is not NodeType.ROOT:
+        return
+    known = tables.get_table(local, combined, table)
+    if known is None or not known.local or not nodes.get_subscriber_info(local, combined):
+        return
+    raise StateError(
+        f"table {table} is in combined queue {combined} already, and queue {node.queue} would be"
+        " copied into it",
+        detail=f"the subscribers of {combined} would not get what the copy brings; nothing was"
+        " added",
+        hint=f"take it out of {combined} for a while, with its settings: londiste remove-table"
+        f" {table}; then add-table --no-merge here, which adds it there too, and add-table on the"
+        " subscribers",
+    )
+
+
+@dataclass(frozen=True)
+class CopyRegistry:
+    """The node learns which tables and sequences the queue carries."""
+
+    node: str
+    provider: str
+    provider_dsn: str = field(repr=False)
+    local_dsn: str = field(repr=False)
+    queue: str
+    wanted: Known = ALL
+
+    def describe(self) -> str:
+        return f"{self.node}: take over the list of tables and sequences from {self.provider}"
+
+    def done(self, sites: Sites) -> bool:
+        return not self._difference(sites)
+
+    def run(self, sites: Sites) -> None:
+        found = self._difference(sites)
+        with sites.transaction(self.local_dsn) as conn:
+            for table in found.add:
+                tables.global_add_table(conn, self.queue, table)
+            for table in found.remove:
+                tables.global_remove_table(conn, self.queue, table)
+            for name, value in found.sequences:
+                tables.global_update_seq(conn, self.queue, name, value)
+
+    def _difference(self, sites: Sites) -> Difference:
+        return difference(
+            sites.at(self.provider_dsn), sites.at(self.local_dsn), self.queue, self.wanted
+        )
+
+
+def require_kept(node: NodeInfo, table: TableName, theirs: ReplicatedTable | None) -> None:
+    """Raises StateError if the provider of ``node`` does not keep the table's rows.
+
+    theirs -- what the provider knows of it.
+    """
+    if theirs is None or not theirs.local:
+        raise StateError(
+            f"node {node.provider} does not have table {table}",
+            detail=f"it is the provider of {node.name}, from which the rows would be copied",
+            hint=f"on {node.provider}: londiste add-table {table}; or with rows that are here"
+            " already: --expect-sync",
+        )
+    if not theirs.keeps_rows:
+        raise StateError(
+            f"node {node.provider} keeps no rows of table {table}",
+            detail=f"its handler there is {theirs.attrs.get('handler')}; it is the provider of"
+            f" {node.name}, from which the rows would be copied",
+            hint="add it with rows that are here already: --expect-sync",
+        )

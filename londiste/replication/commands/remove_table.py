@@ -1,0 +1,115 @@
+"""Removing tables: on the root from the whole cascade, elsewhere from one node.
+
+The rows stay, except those of a copy that was under way, which are half a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.db.names import TableName
+from londiste.errors import BadOption, UnknownTable
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import fkeys
+from londiste.replication.commands.add_table import Plan
+from londiste.replication.patterns import Selected, select, settled
+from londiste.replication.tablesync.cancel import (
+    StopCopy,
+    copy_consumer,
+    leftovers,
+    without_work,
+)
+
+
+def plan(
+    sites: Sites,
+    dsn: str,
+    queue: str,
+    patterns: Sequence[str],
+    *,
+    every: bool = False,
+    force: bool = False,
+    followed: Callable[[TableName], bool] = lambda _: False,
+) -> Plan:
+    """What to do to remove tables from the node at ``dsn``.  Changes nothing.
+
+    every -- all tables of the node, in place of patterns.
+    Names that are not kept here are in the wanted state already.
+
+    followed -- tables that the worker would add again; only the root may remove them.
+    force -- names that nobody knows are passed over, too.
+    Raises UnknownTable, BadOption.
+    """
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    known = {t.name: t for t in tables.get_table_list(local, queue)}
+    mine = [name for name, table in known.items() if table.local]
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(
+            f"table {text} is not replicated on node {node.name}",
+            detail="nothing was removed",
+            hint="londiste tables lists those that are",
+        )
+
+    if every == bool(patterns):
+        raise BadOption(
+            "no table given" if not patterns else "--all and names of tables",
+            hint="name tables, or use --all",
+        )
+    if every:
+        picked = Selected(tuple(mine))
+    else:
+        others = [name for name in known if name not in mine]
+        picked = settled(select(patterns, mine, others, unknown, force=force), mine)
+    steps: list[Step] = []
+    everywhere = node.type is NodeType.ROOT
+    again = [str(name) for name in picked.chosen if not everywhere and followed(name)]
+    if again:
+        raise BadOption(
+            f"node {node.name} follows {', '.join(again)}",
+            detail="its worker would add what is removed at once; nothing was removed",
+            hint="name it in follow_skip_tables of the node's settings, reload the worker (-r),"
+            " then remove it",
+        )
+    for name in picked.chosen:
+        copying = known[name].state not in (None, "ok")
+        if copying:
+            steps.append(StopCopy(node.name, dsn, queue, name))
+        steps.append(RemoveTable(node.name, dsn, queue, name, everywhere, known[name].dest))
+        if copying:
+            steps += leftovers(sites, dsn, node, copy_consumer(node.worker, name))
+    off = fkeys.left_off(local, queue, [known[name].dest for name in picked.chosen])
+    return Plan(tuple(steps), picked.already, notes=off)
+
+
+@dataclass(frozen=True)
+class RemoveTable:
+    """One table is an ordinary one again."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    everywhere: bool
+    dest: TableName
+
+    def describe(self) -> str:
+        where = " and from every other node" if self.everywhere else ""
+        return f"{self.node}: remove table {self.table} here{where}"
+
+    def done(self, sites: Sites) -> bool:
+        known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        return known is None or not known.local
+
+    def run(self, sites: Sites) -> None:
+        without_work(
+            sites,
+            self.dsn,
+            self.dest,
+            lambda conn: tables.local_remove_table(conn, self.queue, self.table),
+        )

@@ -1,0 +1,162 @@
+"""Copying tables again: their state goes back to the beginning, the worker does the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.db.names import TableName
+from londiste.errors import BadOption, StateError, UnknownTable
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands.add_table import Plan
+from londiste.replication.model import copy_mode as mode_of
+from londiste.replication.model import encode_attrs, with_copy_mode
+from londiste.replication.patterns import Selected, select
+from londiste.replication.tablesync import copy_source
+from londiste.replication.tablesync.cancel import copy_stop, end_work
+
+
+def plan(
+    sites: Sites,
+    dsn: str,
+    queue: str,
+    patterns: Sequence[str],
+    *,
+    every: bool = False,
+    copy_mode: str = "",
+    copy_node: str = "",
+) -> Plan:
+    """What to do to copy tables of the node at ``dsn`` again.  Changes nothing.
+
+    copy_mode -- auto, snapshot or resumable, from now on; empty leaves it as it is.
+    copy_node -- copy from this node from now on, ``?`` from the first on the way up that keeps the
+        rows; empty leaves it as it is.
+
+    Raises StateError on a root, which has nobody to copy from; UnknownTable, BadOption.
+    """
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    if node.type is NodeType.ROOT:
+        raise StateError(
+            f"node {node.name} is the root, there is nobody to copy from",
+            hint="run it on the node whose tables shall be copied again",
+        )
+    _require_alone(sites, dsn, node)
+    mine = {t.name: t for t in tables.get_table_list(local, queue) if t.local}
+
+    def unknown(text: str) -> UnknownTable:
+        return UnknownTable(
+            f"table {text} is not replicated on node {node.name}",
+            detail="nothing was changed",
+            hint="londiste tables lists those that are",
+        )
+
+    if every == bool(patterns):
+        raise BadOption(
+            "no table given" if not patterns else "--all and names of tables",
+            hint="name tables, or use --all",
+        )
+    waiting = [
+        name
+        for name, table in mine.items()
+        if table.state is None
+        and copy_mode in {"", mode_of(table)}
+        and copy_node in {"", table.attrs.get(copy_source.ATTR, "")}
+    ]
+    others = [name for name in mine if name not in waiting]
+    picked = Selected(tuple(others)) if every else select(patterns, others, waiting, unknown)
+    if every:
+        picked = Selected(tuple(name for name in picked.chosen if mine[name].wants.stored))
+    for name in picked.chosen:
+        if not mine[name].wants.stored:
+            raise StateError(
+                f"table {name} has handler {mine[name].attrs.get('handler')}",
+                detail="replication leaves its rows here alone, so nothing is copied",
+                hint=f"give it another one first: londiste change-handler {name}",
+            )
+        if "skip_truncate" in mine[name].attrs and mine[name].state not in {None, "in-copy"}:
+            # Only while it is copied is known which rows came with the copy.
+            raise StateError(
+                f"table {name} was added with --skip-truncate",
+                detail="its rows would be copied beside those that are here; nothing was changed",
+                hint=f"londiste remove-table {name}, delete here what came from the provider, then"
+                f" londiste add-table {name} --skip-truncate",
+            )
+        if copy_node:
+            copy_source.find(sites.at, sites.reach, node.provider_location, queue, name, copy_node)
+    steps: list[Step] = [
+        Resync(node.name, dsn, queue, name, copy_mode, copy_node, mine[name].dest)
+        for name in picked.chosen
+    ]
+    return Plan(tuple(steps), picked.already)
+
+
+def _require_alone(sites: Sites, dsn: str, node: NodeInfo) -> None:
+    """Refuses a leaf whose rows others get, or have to get, through the combined queue."""
+    combined = node.combined_queue
+    if combined is None:
+        return
+    if node.combined_type is NodeType.BRANCH:
+        raise StateError(
+            f"the rows of queue {node.queue} come through queue {combined} here",
+            detail="nothing was changed",
+            hint=f"londiste resync with the settings of {combined}",
+        )
+    if nodes.get_subscriber_info(sites.at(dsn), combined):
+        raise StateError(
+            f"what a copy of queue {node.queue} brings is in no event of queue {combined}",
+            detail=f"the subscribers of {combined} would not get it; nothing was changed",
+            hint=f"londiste remove-table with the settings of {combined}, then on the leaf of every"
+            " part, then add-table --merge-all here, and add-table on the subscribers",
+        )
+
+
+@dataclass(frozen=True)
+class Resync:
+    """One table is copied again; a copy that runs is stopped."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    copy_mode: str
+    copy_node: str
+    dest: TableName
+
+    def describe(self) -> str:
+        way = f" (copy_mode={self.copy_mode})" if self.copy_mode else ""
+        if self.copy_node:
+            way += (
+                " from the nearest node that keeps it"
+                if self.copy_node == copy_source.ANY
+                else (f" from node {self.copy_node}")
+            )
+        return f"{self.node}: copy table {self.table} again{way}"
+
+    def done(self, sites: Sites) -> bool:
+        known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
+        return (
+            known is not None
+            and known.state is None
+            and self.copy_mode in {"", mode_of(known)}
+            and self.copy_node in {"", known.attrs.get(copy_source.ATTR, "")}
+        )
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            copy_stop(conn, self.queue, self.table)
+            now = tables.get_table(conn, self.queue, self.table)
+            if now is not None:
+                # What an earlier copy took off is still to be put back by the next one.
+                state = "in-copy" if now.dropped_ddl else None
+                mode = self.copy_mode or mode_of(now)
+                attrs = with_copy_mode(now.attrs, mode)
+                attrs = copy_source.with_copy_node(attrs, self.copy_node)
+                if attrs != now.attrs:
+                    tables.local_set_table_attrs(conn, self.queue, self.table, encode_attrs(attrs))
+                tables.local_set_table_state(conn, self.queue, self.table, None, state)
+        # Nobody needs the indexes and keys that are being made for the rows of before.
+        end_work(sites.at(self.dsn), self.dest)

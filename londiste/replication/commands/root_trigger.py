@@ -1,0 +1,69 @@
+"""Which trigger a table of the root gets when nobody chose one, and who could not read another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from londiste.cascade import original
+from londiste.db.connection import Connection
+from londiste.db.queries import query
+from londiste.errors import UsageError
+from londiste.orchestration.steps import Sites
+from londiste.replication.model import TRIGGERS, TableOptions, with_trigger
+
+_ADOPT = "londiste install --adopt in the databases of these nodes"
+
+
+def choose(
+    sites: Sites, conn: Connection, queue: str, options: TableOptions, *, force: bool
+) -> tuple[TableOptions, tuple[str, ...]]:
+    """The options with a trigger that all nodes can read, and what to tell about it.
+
+    force -- whoever asks for our own capture knows that no worker of Londiste 3 is left.
+
+    Raises UsageError for our own capture above nodes of Londiste 3.
+    """
+    words = with_trigger(options.words(root=True))
+    if force or not any(word.startswith("tgflags=") and "C" in word for word in words):
+        return options, ()
+    own = (
+        TRIGGERS.get(options.trigger) == "C"
+        or "C" in options.trigger_flags.upper()
+        or bool(options.form)
+        or options.whole_row
+        or any(arg.startswith(("form=", "ops=")) for arg in options.trigger_args)
+    )
+    names = unable(sites, conn, queue)
+    if names and own:
+        raise cannot_read(names)
+    if names:
+        return replace(options, trigger="logutriga"), (
+            f"captured by logutriga: {listed(names)} could not read Londiste's own capture; later:"
+            " londiste change-form --all --trigger capture",
+        )
+    return options, ()
+
+
+def unable(sites: Sites, conn: Connection, queue: str) -> list[str]:
+    """The nodes that could not read Londiste's own capture."""
+    kinds = {kind for _, kind, *_ in conn.execute(query("capture_triggers"), [queue]).fetchall()}
+    adopted = not kinds.isdisjoint({"logutriga", "sqltriga", "jsontriga"})
+    return original.originals(sites, conn, queue, adopted=adopted)
+
+
+def cannot_read(names: Sequence[str]) -> UsageError:
+    """The error for our own capture above nodes of Londiste 3."""
+    return UsageError(
+        f"{listed(names)} could not read what Londiste's own capture writes",
+        detail="the worker of Londiste 3 fails at the first packed event or TRUNCATE; nothing was"
+        " changed",
+        hint=f"--trigger logutriga; or first: {_ADOPT}, and start our workers there; or, when"
+        " that is done: --force",
+    )
+
+
+def listed(names: Sequence[str]) -> str:
+    """Nodes of Londiste 3 in a sentence."""
+    one = len(names) == 1
+    return f"{'node' if one else 'nodes'} {', '.join(names)} with the worker of Londiste 3"

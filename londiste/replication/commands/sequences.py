@@ -1,0 +1,215 @@
+"""Adding and removing sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.db.connection import Connection, place
+from londiste.db.ddl import literal
+from londiste.db.names import TableName, quote
+from londiste.db.structure.introspect import free_sequences
+from londiste.db.structure.tables import create_sequence
+from londiste.errors import BadOption, UnknownTable, from_database
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import registry_sync
+from londiste.replication.commands.add_table import Plan
+from londiste.replication.patterns import Selected, select, settled
+from londiste.replication.registration_filter import ALL, Known
+
+
+def plan_add(
+    sites: Sites,
+    dsn: str,
+    queue: str,
+    patterns: Sequence[str],
+    *,
+    every: bool = False,
+    skip_non_existing: bool = False,
+    create: bool = False,
+    wanted: Known = ALL,
+) -> Plan:
+    """What to do to add sequences to the node at ``dsn``.  Changes nothing.
+
+    every -- all that could be added, in place of patterns.
+    skip_non_existing -- what is missing here is skipped, with a line in ``skipped``.
+    create -- what is missing here is made as the provider has it.
+    wanted -- what the node wants to know of at all.
+    Raises UnknownTable, BadOption.
+    """
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    known = tables.get_seq_list(local, queue)
+    done = [s.name for s in known if s.local]
+    steps: list[Step] = []
+    provider_dsn = ""
+    if node.type is NodeType.ROOT:
+        missing = tables.local_show_missing(local, queue)
+        candidates = [TableName.parse(m.name) for m in missing if m.kind == "S"]
+    else:
+        provider_dsn = sites.reach(node.provider_location)
+        theirs = tables.get_seq_list(sites.at(provider_dsn), queue)
+        candidates = [s.name for s in theirs if s.name not in done and wanted.sequence(s.name)]
+        steps.append(
+            registry_sync.CopyRegistry(node.name, node.provider, provider_dsn, dsn, queue, wanted)
+        )
+    hint = "londiste missing lists what can be added"
+    picked = _pick(patterns, candidates, done, every, hint, force=skip_non_existing)
+    skipped = []
+    if create and node.type is NodeType.ROOT:
+        raise BadOption(
+            "--create on the root", hint="create the sequence by hand, then londiste add-seq"
+        )
+    missing_here = [n for n in picked.chosen if tables.find_seq_oid(local, n) is None]
+    made = _rendered(sites, provider_dsn, local, missing_here) if create else {}
+    for name in picked.chosen:
+        if name in made:
+            steps.append(CreateSequence(node.name, dsn, queue, name, made[name]))
+        elif name in missing_here:
+            if not skip_non_existing:
+                raise UnknownTable(
+                    f"sequence {name} does not exist in {place(dsn)}",
+                    detail="nothing was changed",
+                    hint="create it first"
+                    if create or node.type is NodeType.ROOT
+                    else f"londiste add-seq --create '{name}' makes it as the provider has it",
+                )
+            skipped.append(f"sequence {name} does not exist in {place(dsn)}")
+        elif name not in candidates:
+            # It is here, and the queue does not have it.
+            raise _unknown(str(name), "add it on the root first")
+        else:
+            steps.append(ChangeSequence(node.name, dsn, queue, name, True))
+    work = any(isinstance(step, ChangeSequence | CreateSequence) for step in steps)
+    return Plan(tuple(steps) if work else (), picked.already, tuple(skipped))
+
+
+def _rendered(
+    sites: Sites, provider_dsn: str, local: Connection, names: Sequence[TableName]
+) -> dict[TableName, tuple[str, ...]]:
+    """The statements that make sequences of the provider here; none for what it has not."""
+    provider = sites.at(provider_dsn)
+    there = [n.quoted for n in names if tables.find_seq_oid(provider, n) is not None]
+    schemas = {row[0] for row in local.execute("select nspname::text from pg_catalog.pg_namespace")}
+    roles = {row[0] for row in local.execute("select rolname::text from pg_catalog.pg_roles")}
+    found = {}
+    for one in free_sequences(provider, there):
+        text = [] if one.name.schema in schemas else [f"create schema {quote(one.name.schema)}"]
+        schemas.add(one.name.schema)
+        text.append(create_sequence(one, one.name, local.info.server_version))
+        if one.owner in roles:
+            text.append(f"alter sequence {one.name.quoted} owner to {quote(one.owner)}")
+        if one.comment is not None:
+            text.append(f"comment on sequence {one.name.quoted} is {literal(one.comment)}")
+        found[one.name] = tuple(text)
+    return found
+
+
+def plan_remove(
+    sites: Sites,
+    dsn: str,
+    queue: str,
+    patterns: Sequence[str],
+    *,
+    every: bool = False,
+    force: bool = False,
+) -> Plan:
+    """What to do to remove sequences from the node at ``dsn``.  Changes nothing.
+
+    force -- names that nobody knows are passed over.
+    Raises UnknownTable, BadOption.
+    """
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    known = tables.get_seq_list(local, queue)
+    mine = [s.name for s in known if s.local]
+    others = [s.name for s in known if not s.local]
+    hint = "londiste seqs lists the replicated ones"
+    picked = settled(_pick(patterns, mine, others, every, hint, force=force), mine)
+    steps = tuple(ChangeSequence(node.name, dsn, queue, n, False) for n in picked.chosen)
+    return Plan(steps, picked.already)
+
+
+def _pick(
+    patterns: Sequence[str],
+    candidates: Sequence[TableName],
+    done: Sequence[TableName],
+    every: bool,
+    hint: str,
+    *,
+    force: bool = False,
+) -> Selected:
+    if every == bool(patterns):
+        raise BadOption(
+            "no sequence given" if not patterns else "--all and names of sequences",
+            hint="name sequences, or use --all",
+        )
+    if every:
+        return Selected(tuple(candidates))
+    return select(patterns, candidates, done, lambda text: _unknown(text, hint), force=force)
+
+
+def _unknown(text: str, hint: str) -> UnknownTable:
+    return UnknownTable(f"no sequence {text}", detail="nothing was changed", hint=hint)
+
+
+@dataclass(frozen=True)
+class CreateSequence:
+    """A sequence is made on one node and followed, or neither."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    sequence: TableName
+    statements: tuple[str, ...]
+
+    def describe(self) -> str:
+        return f"{self.node}: create sequence {self.sequence} and add it"
+
+    def explain(self) -> list[str]:
+        """The statements, for people."""
+        return [f"{text};" for text in self.statements]
+
+    def done(self, sites: Sites) -> bool:
+        known = tables.get_seq_list(sites.at(self.dsn), self.queue)
+        return any(s.name == self.sequence and s.local for s in known)
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            for text in self.statements:
+                try:
+                    # Text made of the catalog of another node, where identifiers are quoted.
+                    conn.execute(text.encode())
+                except psycopg.Error as error:
+                    raise from_database(error, where=place(self.dsn)) from error
+            tables.local_add_seq(conn, self.queue, self.sequence)
+
+
+@dataclass(frozen=True)
+class ChangeSequence:
+    """One sequence is followed on one node, or no longer."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    sequence: TableName
+    local: bool
+
+    def describe(self) -> str:
+        return f"{self.node}: {'add' if self.local else 'remove'} sequence {self.sequence}"
+
+    def done(self, sites: Sites) -> bool:
+        known = tables.get_seq_list(sites.at(self.dsn), self.queue)
+        return any(s.name == self.sequence and s.local for s in known) is self.local
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.dsn) as conn:
+            if self.local:
+                tables.local_add_seq(conn, self.queue, self.sequence)
+            else:
+                tables.local_remove_seq(conn, self.queue, self.sequence)

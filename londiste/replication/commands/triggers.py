@@ -1,0 +1,240 @@
+"""``londiste triggers``: what fires on replicated tables, and when; and mending our own.
+
+Triggers that somebody made stay on a table while it is copied.  Workers write with
+``session_replication_role = replica``, so those fire that are ENABLE ALWAYS or ENABLE REPLICA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.db import catalog
+from londiste.db.connection import Connection
+from londiste.db.names import TableName, quote
+from londiste.db.queries import query
+from londiste.errors import UnknownTable
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import change_form
+from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.change_handler import trigger_words
+from londiste.replication.commands.ddl_lock import with_table
+from londiste.replication.model import TRIGGERS, ReplicatedTable
+
+_FIRES = {"O": "application", "R": "replication", "A": "always", "D": "never"}
+
+#: Where our trigger functions are.
+_SCHEMAS = ("londiste_capture.", "londiste.", "pgq.")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One trigger of a table, or the lack of ours.
+
+    kind -- capture, deny, logutriga, jsontriga, sqltriga (ours), or user.
+    fires -- for application, replication, always or never.
+    on_apply -- whether it fires for what the worker writes.
+    state -- ok, disabled, lost, stale, missing or unnamed (a compatible trigger of a partitioned
+        table that was made before it was told the table's name); why -- for all but ok.
+    """
+
+    table: str
+    name: str | None
+    kind: str
+    fires: str | None
+    on_apply: bool
+    state: str = "ok"
+    why: str = ""
+    do: str = ""
+
+
+def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> list[Shown]:
+    """The triggers of the local tables of a queue, or of some (by their names in the queue).
+
+    Raises UnknownTable.
+    """
+    node = nodes.get_node_info(conn, queue)
+    lost = dict(tables.lost_captures(conn, queue))
+    renamed = tables.renamed_tables(conn, queue)
+    stale = dict(tables.stale_captures(conn, queue))
+    captured = change_form.triggers(conn, queue)
+    unnamed = {
+        TableName.parse(table)
+        for kind, table, _ in conn.execute(query("table_doubts"), {"queue": queue}).fetchall()
+        if kind == "partition-names"
+    }
+    captures = node.type is not NodeType.LEAF
+    result = []
+    for table in _chosen(conn, queue, names):
+        kind = captured.get(table.dest, change_form.Capturing("none")).trigger
+        found = catalog.triggers(conn, table.dest)
+        ours = [one for one in found if one.function.startswith(_SCHEMAS)]
+        mend = f"londiste triggers --restore {table.name}"
+        if table.name in renamed:
+            now = renamed[table.name]
+            gone = kind in TRIGGERS and kind != "capture"
+            what = "its events carry the old one" if captures else "its events are not applied"
+            if captures and gone:
+                what = "its events carry that, and no node below takes them"
+            why = f"the table has the name {now} now: {what}"
+            mend = after_rename(
+                table.name,
+                table.dest,
+                now,
+                root=node.type is NodeType.ROOT,
+                lost=captures and gone,
+            )
+            result.append(
+                Shown(str(table.dest), None, "capture", None, False, "renamed", why, mend)
+            )
+        elif table.name in lost:
+            why = f"the table {lost[table.name]}: its changes are not told"
+            result.append(Shown(str(table.dest), None, "capture", None, False, "lost", why, mend))
+        elif not ours:
+            why = "added without triggers, or they were dropped: "
+            why += "writes are not refused" if node.type is NodeType.LEAF else "nothing is told"
+            result.append(Shown(str(table.dest), None, "none", None, False, "missing", why, mend))
+        for one in found:
+            mine = one in ours
+            state, why, do = "ok", "", ""
+            if mine and table.dest in unnamed and _compatible(one):
+                state, do = "unnamed", mend
+                why = "its events name the partitions, which other nodes do not know"
+            elif mine and one.enabled in "DR" and kind != "capture":
+                state, why, do = "disabled", "it does not fire for the application", mend
+            elif mine and str(table.dest) in stale:
+                state, why, do = "stale", "the table has changed: captured slower", mend
+            result.append(
+                Shown(
+                    str(table.dest),
+                    one.name,
+                    kind if mine else "user",
+                    _FIRES.get(one.enabled),
+                    one.enabled in "AR" and not mine,
+                    state,
+                    why,
+                    do,
+                )
+            )
+    return result
+
+
+def old_name(dest: TableName, now: TableName) -> str:
+    """SQL that gives a table its name of before again."""
+    statements = []
+    if now.schema != dest.schema:
+        statements.append(f"alter table {now.quoted} set schema {quote(dest.schema)}")
+    if now.name != dest.name:
+        there = TableName(dest.schema, now.name)
+        statements.append(f"alter table {there.quoted} rename to {quote(dest.name)}")
+    return "; ".join(statements)
+
+
+def after_rename(
+    name: TableName, dest: TableName, now: TableName, *, root: bool, lost: bool
+) -> str:
+    """What to do about a replicated table that was renamed by hand, for a hint.
+
+    root -- of the queue: what has another name there gets it everywhere.
+    lost -- its events carry the new name, which other nodes do not know.
+    """
+    back = old_name(dest, now)
+    if lost:
+        back += f"; then on each node below: londiste resync {name}"
+    if not root:
+        return f"{back}; to have the new name everywhere, begin on the root: londiste check there"
+    return (
+        f"{back}; or keep the name: londiste remove-table {name}, londiste add-table {now}, and"
+        " on each node below: londiste wait-root, then rename the table there, londiste add-table"
+        f" {now}"
+    )
+
+
+def plan(sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()) -> Plan:
+    """What to do to mend our triggers.  Changes nothing.
+
+    names -- tables; without any all whose triggers are lost, disabled or stale: one without any
+    trigger of ours may have been added so, and is mended when it is named.
+    """
+    local = sites.at(dsn)
+    node = nodes.get_node_info(local, queue)
+    found = collect(local, queue, names)
+    steps: list[Step] = []
+    notes = []
+    for table in _chosen(local, queue, names):
+        states = {one.state for one in found if one.table == str(table.dest)}
+        if "renamed" in states:
+            (one,) = (o for o in found if o.table == str(table.dest) and o.state == "renamed")
+            notes.append(f"table {table.name} is passed over: {one.why}; {one.do}")
+            continue
+        wanted = {"lost", "disabled", "stale", "unnamed"} | ({"missing"} if names else set())
+        if not states & wanted:
+            continue
+        stale = not states & {"lost", "disabled", "missing", "unnamed"}
+        steps.append(Mend(node.name, dsn, queue, table.name, table.dest, node.type.value, stale))
+        if not stale and node.type is not NodeType.LEAF:
+            notes.append(
+                f"what was written to table {table.name} since its capture was lost is not in the"
+                f" queue; on every node below: londiste resync {table.name}"
+            )
+    return Plan(tuple(steps), notes=tuple(notes))
+
+
+@dataclass(frozen=True)
+class Mend:
+    """Our triggers of one table are made again, with the options that can still be read."""
+
+    node: str
+    dsn: str = field(repr=False)
+    queue: str
+    table: TableName
+    dest: TableName
+    node_type: str
+    stale: bool
+
+    def describe(self) -> str:
+        return f"{self.node}: make the triggers of table {self.table} again"
+
+    def done(self, sites: Sites) -> bool:
+        found = collect(sites.at(self.dsn), self.queue, [self.table])
+        return all(one.state == "ok" for one in found)
+
+    def run(self, sites: Sites) -> None:
+        """Raises LockTimeout when the table stays locked."""
+        with_table(sites, self.dsn, self.dest, self.node, self._work)
+
+    def _work(self, conn: Connection) -> None:
+        if self.stale:
+            tables.refresh_capture(conn, self.queue, self.dest)
+            return
+        row = conn.execute(
+            query("capture_options"), {"queue": self.queue, "table": str(self.dest)}
+        ).fetchone()
+        options = [] if row is None or self.node_type == "leaf" else list(row[0])
+        now = change_form.triggers(conn, self.queue).get(self.dest)
+        if row is None and now is not None and now.trigger in TRIGGERS and self.node_type != "leaf":
+            # A compatible one, which is made again as it is.
+            options = trigger_words(conn, self.queue, self.dest)
+        # What is left of them, disabled, would otherwise pass for being there.
+        tables.drop_table_triggers(conn, self.queue, self.table)
+        tables.create_trigger(conn, self.queue, self.table, options, self.dest, self.node_type)
+
+
+def _compatible(one: catalog.Trigger) -> bool:
+    return one.function.removeprefix("pgq.") in TRIGGERS and " for each row " in (
+        one.definition.lower()
+    )
+
+
+def _chosen(conn: Connection, queue: str, names: Sequence[TableName]) -> list[ReplicatedTable]:
+    known = [t for t in tables.get_table_list(conn, queue) if t.local]
+    for name in names:
+        if all(name != t.name for t in known):
+            raise UnknownTable(
+                f"table {name} is not replicated here",
+                hint="londiste tables lists those that are",
+            )
+    return [t for t in known if not names or t.name in names]

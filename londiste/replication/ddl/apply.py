@@ -1,0 +1,238 @@
+"""The scripts that a node's worker meets in its batches: each is run once, where it stands.
+
+    batch    in the transaction of the batch, with the position; rows before it are written, rows
+             behind it are not
+    first    committed by itself before the batch, which is then begun anew
+    after    only noted, in the transaction of the batch; the worker does it behind the commit
+             (``steps``)
+
+A script that fails is noted, and never tried again before a person has decided so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import psycopg
+
+from londiste.changes.types import ExecuteScript
+from londiste.daemon import crash
+from londiste.db import catalog, owner
+from londiste.db.connection import Connection, place, run_stored
+from londiste.errors import BadOption, ScriptFailed, from_database
+from londiste.replication import sqlapi as tables
+from londiste.replication.ddl import sqlapi as state
+from londiste.replication.ddl.classify import Way, parts
+from londiste.replication.ddl.execute import failed, run_part, still_failed, wanted_here
+from londiste.replication.ddl.header import Attributes, hide
+from londiste.replication.ddl.split import Statement
+from londiste.replication.ddl.sqlapi import State
+from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync.cancel import copy_stop
+
+log = logging.getLogger(__name__)
+
+
+class RunFirst(Exception):
+    """The batch has to be rolled back: its script comes first, in a transaction of its own."""
+
+    def __init__(self, script: ExecuteScript) -> None:
+        super().__init__(script.name)
+        self.script = script
+
+
+class LetGo(Exception):
+    """The batch has to be rolled back: copies hold tables that its script names."""
+
+    def __init__(self, held: Sequence[ReplicatedTable]) -> None:
+        super().__init__(", ".join(str(table.name) for table in held))
+        self.held = held
+
+
+class InJoinedBatch(Exception):
+    """The batch has more than one tick: it is to be asked for anew, tick by tick."""
+
+
+class Waits(Exception):
+    """The script has to wait for one before it, which runs by itself."""
+
+
+@dataclass
+class Scripts:
+    """Follows scripts in the database of ``conn``, the session of the batch.
+
+    lock_timeout -- seconds that a statement may wait for its locks; then the batch is tried again.
+    ran -- something has been run in this session, which it may have changed.
+    noted -- something is to be run behind the batch.
+    """
+
+    conn: Connection
+    queue: str
+    node: str
+    lock_timeout: float
+    ran: bool = False
+    noted: bool = False
+    _asked: frozenset[str] = frozenset()
+    _failed: tuple[ExecuteScript, ScriptFailed] | None = None
+
+    def follow(self, script: ExecuteScript) -> None:
+        """Does what is to be done inside the transaction of the batch.
+
+        Raises RunFirst, LetGo and Waits; ScriptFailed, for ``note_failure``; TransientError.
+        """
+        self._failed = None
+        try:
+            self._follow(script)
+        except ScriptFailed as error:
+            if not error.known:
+                self._failed = (script, error)
+            raise
+
+    def _follow(self, script: ExecuteScript) -> None:
+        known = state.get_scripts(self.conn, self.queue)
+        mine = next((s for s in known if s.name == script.name), None)
+        if mine is not None and mine.state is State.FAILED and mine.way is not Way.AFTER:
+            raise still_failed(mine, script.event_id)
+        if mine is not None and (mine.state.over or mine.way is Way.AFTER):
+            log.info("script %s: %s here", script.name, mine.state.value)
+            return
+        unfinished = [s for s in known if s.way is Way.AFTER and not s.state.over]
+        if unfinished:
+            raise Waits(unfinished[0].name)
+        way, statements = self._look(script)
+        match way:
+            case Way.FIRST:
+                raise RunFirst(script)
+            case Way.AFTER:
+                self._note(script)
+            case Way.BATCH:
+                self._take_back_copies(statements)
+                self._run(script)
+
+    def run_first(self, script: ExecuteScript) -> None:
+        """Runs it in a transaction of its own.  Raises ScriptFailed, TransientError."""
+        self._failed = None
+        try:
+            with self.conn.transaction():
+                self._run(script)
+        except ScriptFailed as error:
+            self._failed = (script, error)
+            self.note_failure()
+            raise
+        crash.point("script.after-first")
+
+    def let_go(self, held: Sequence[ReplicatedTable]) -> None:
+        """Asks the copy process to let go of some tables; its tasks end within seconds."""
+        with self.conn.transaction():
+            for table in held:
+                copy_stop(self.conn, self.queue, table.name)
+        self._asked |= {str(table.name) for table in held}
+
+    def note_failure(self) -> None:
+        """Remembers the last one, with nothing open; then only a person lets it be tried again."""
+        if self._failed is None:
+            return
+        (script, error), self._failed = self._failed, None
+        way, _ = self._look(script, quiet=True)
+        with self.conn.transaction():
+            state.set_script_state(
+                self.conn,
+                self.queue,
+                script.name,
+                State.FAILED,
+                way,
+                script.script,
+                script.attributes,
+                statement=error.statement,
+                error="; ".join(filter(None, [error.message, error.detail])),
+            )
+
+    def _run(self, script: ExecuteScript) -> None:
+        crash.point("script.before")
+        done = run_part(
+            self.conn,
+            self.queue,
+            script.name,
+            script.script,
+            script.attributes,
+            node=self.node,
+            root=False,
+            lock_timeout=self.lock_timeout,
+            event_id=script.event_id,
+        )
+        self.ran = True
+        self._asked = frozenset()
+        log.info("script %s: %s", script.name, done)
+        crash.point("script.done")
+
+    def _note(self, script: ExecuteScript) -> None:
+        name, attrs = script.name, script.attributes
+        wanted = wanted_here(
+            self.conn, self.queue, name, attrs, node=self.node, event_id=script.event_id
+        )
+        if not wanted:
+            if state.execute_start(self.conn, self.queue, name, script.script, attrs, root=False):
+                state.execute_finish(self.conn, self.queue, name)
+            return
+        state.set_script_state(
+            self.conn, self.queue, name, State.PENDING, Way.AFTER, script.script, attrs
+        )
+        self.noted = True
+
+    def _look(
+        self, script: ExecuteScript, *, quiet: bool = False
+    ) -> tuple[Way, Sequence[Statement]]:
+        """How it runs, and its statements.  Raises ScriptFailed for what cannot be run."""
+        try:
+            names = Attributes.decode(script.attributes).placeholders()
+            found = parts(script.name, hide(script.script, names))
+        except BadOption as error:
+            if quiet:
+                return Way.BATCH, ()
+            raise failed(
+                script.name, self.node, error.message, error.detail, error.hint, script.event_id
+            ) from error
+        if len(found) == 1:
+            return found[0].way, found[0].statements
+        # From a program that sends all of a script at once: there it was one transaction, too.
+        return Way.BATCH, [s for part in found for s in part.statements]
+
+    def _take_back_copies(self, statements: Sequence[Statement]) -> None:
+        """Tables that a script names and that are being copied are whole again, and empty.
+
+        A copy takes indexes and constraints off; the script means the table that has them.  The
+        table is copied anew, with the columns of behind the script.
+        """
+        words = {word.text for statement in statements for word in statement.words if word.names}
+        copied = [
+            table
+            for table in tables.get_table_list(self.conn, self.queue)
+            if table.local
+            and table.state not in (None, "ok")
+            and (table.dest.name in words or _taken_off(table) & words)
+        ]
+        ask = [table for table in copied if str(table.name) not in self._asked]
+        if ask:
+            raise LetGo(ask)
+        for table in copied:
+            try:
+                info = catalog.info(self.conn, table.dest)
+                owner.truncate(self.conn, table.dest, tree=info is not None and info.tree)
+                if table.dropped_ddl:
+                    run_stored(self.conn, table.dropped_ddl)
+            except psycopg.Error as error:
+                raise from_database(error, where=place(self.conn.info.dsn)) from error
+            tables.local_set_table_struct(self.conn, self.queue, table.name, None)
+            tables.local_set_table_state(self.conn, self.queue, table.name, None, None)
+            log.info("table %s is copied again behind the script", table.name)
+
+
+def _taken_off(table: ReplicatedTable) -> set[str]:
+    """Names in the statements that put back what a copy took off."""
+    text = table.dropped_ddl or ""
+    return {word.strip('"();,') for word in text.split()} if text else set()
+
+
+__all__ = ["InJoinedBatch", "LetGo", "RunFirst", "Scripts", "Waits"]

@@ -1,0 +1,261 @@
+"""One part of a script, run inside a transaction, on the root or on any other node.
+
+What it must not do to replication is seen by comparing the catalog before and behind it, because
+no reading of the statements could know (a DO block may do anything).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+import psycopg
+
+from londiste.db.connection import (
+    TEXT_SETTINGS,
+    Connection,
+    place,
+    use_own_names,
+    use_script_role,
+)
+from londiste.db.names import TableName
+from londiste.errors import BadOption, ScriptFailed, TransientError, from_database
+from londiste.replication import sqlapi as tables
+from londiste.replication.ddl import sqlapi as state
+from londiste.replication.ddl.header import Attributes, Condition, fill
+from londiste.replication.ddl.split import Statement, split
+from londiste.replication.ddl.sqlapi import Script
+
+log = logging.getLogger(__name__)
+
+#: What a script may change for itself, and not for what the session does behind it.
+_SETTINGS = (
+    *TEXT_SETTINGS,
+    "lock_timeout",
+    "statement_timeout",
+    "idle_in_transaction_session_timeout",
+    "default_transaction_isolation",
+    "default_transaction_read_only",
+    "synchronous_commit",
+    "check_function_bodies",
+    "jit",
+)
+
+
+def run_part(
+    conn: Connection,
+    queue: str,
+    name: str,
+    text: str,
+    attrs: str | None,
+    *,
+    node: str,
+    root: bool,
+    lock_timeout: float,
+    event_id: int | None = None,
+) -> str:
+    """Runs a part that has not run yet, in the caller's transaction; what became of it.
+
+    attrs -- its conditions, as they are sent.
+    root -- this is the root, which sends it on.
+    lock_timeout -- seconds that each statement may wait for its locks.
+
+    'run', 'already' when it had run before, 'not here' when its conditions do not hold here.
+    Raises ScriptFailed (roll back), and TransientError when it is worth another try.
+    """
+    if not state.execute_start(conn, queue, name, text, attrs, root=root):
+        return "already"
+    done = "not here"
+    if wanted_here(conn, queue, name, attrs, node=node, event_id=event_id):
+        before = state.script_guard(conn)
+        statements = prepared(conn, queue, name, text, attrs, node=node, event_id=event_id)
+        with _session(conn, lock_timeout):
+            for statement in statements:
+                run_statement(conn, statement, name, node=node, event_id=event_id)
+        _check(conn, queue, name, before, node=node, event_id=event_id)
+        done = "run"
+    state.execute_finish(conn, queue, name)
+    return done
+
+
+def wanted_here(
+    conn: Connection,
+    queue: str,
+    name: str,
+    attrs: str | None,
+    *,
+    node: str,
+    event_id: int | None = None,
+) -> bool:
+    """Whether the conditions of a script hold on this node.  Raises ScriptFailed: in part."""
+    try:
+        return Attributes.decode(attrs).decide(
+            lambda condition, value: state.script_has(conn, queue, condition, value), name
+        )
+    except BadOption as error:
+        raise failed(name, node, error.message, error.detail, error.hint, event_id) from error
+
+
+def prepared(
+    conn: Connection,
+    queue: str,
+    name: str,
+    text: str,
+    attrs: str | None,
+    *,
+    node: str,
+    event_id: int | None = None,
+) -> list[Statement]:
+    """The statements as this node runs them, with the names that its tables have."""
+    try:
+        return split(fill(text, names_here(conn, queue, Attributes.decode(attrs))))
+    except BadOption as error:
+        raise failed(name, node, error.message, error.detail, error.hint, event_id) from error
+
+
+def names_here(conn: Connection, queue: str, attributes: Attributes) -> Mapping[str, TableName]:
+    """What the placeholders of a script stand for on this node."""
+    dests = {table.name: table.dest for table in tables.get_table_list(conn, queue) if table.local}
+    found = {}
+    for condition, values in attributes.pairs.items():
+        if not condition.is_local:
+            continue
+        for value in values:
+            table = TableName.parse(value)
+            if condition is Condition.LOCAL_SEQUENCE:
+                found[value] = table
+            else:
+                found[value] = dests.get(table, table)
+    return found
+
+
+def run_statement(
+    conn: Connection,
+    statement: Statement,
+    name: str,
+    *,
+    node: str,
+    event_id: int | None = None,
+) -> None:
+    """Runs one.  Raises ScriptFailed, or TransientError for what may go well another time."""
+    try:
+        # In the form of the protocol that refuses two statements in one text.
+        conn.execute(statement.text.encode(), prepare=False, binary=True)
+    except psycopg.Error as error:
+        ours = from_database(error, where=place(conn.info.dsn))
+        if isinstance(ours, TransientError):
+            raise ours from error
+        state_text = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
+        raise ScriptFailed(
+            f"script {name}, statement {statement.number} (line {statement.line}),"
+            f" fails on node {node}: {error.diag.message_primary or ours.message}{state_text}",
+            detail="; ".join(filter(None, [statement.shown, error.diag.message_detail])),
+            hint="; ".join(filter(None, [error.diag.message_hint, choices(name)])),
+            event_id=event_id,
+            statement=statement.number,
+        ) from error
+    log.info("script %s, statement %d: %s", name, statement.number, statement.shown)
+
+
+def choices(name: str) -> str:
+    """What a person can do about a script that fails."""
+    return (
+        f"correct what is in its way, then on that node: londiste execute retry {name};"
+        f" or londiste execute skip {name}; or, when you have done its work by hand:"
+        f" londiste execute mark-done {name}"
+    )
+
+
+def still_failed(script: Script, event_id: int | None = None) -> ScriptFailed:
+    """A script that has failed before and waits for a person."""
+    return ScriptFailed(
+        script.error or f"script {script.name} has failed",
+        detail="it is not tried again by itself",
+        hint=choices(script.name),
+        event_id=event_id,
+        statement=script.statement,
+        known=True,
+    )
+
+
+def failed(
+    name: str, node: str, message: str, detail: str, hint: str, event_id: int | None
+) -> ScriptFailed:
+    """A script that cannot be run as it is."""
+    return ScriptFailed(
+        f"script {name} fails on node {node}: {message}",
+        detail=detail,
+        hint=hint or choices(name),
+        event_id=event_id,
+    )
+
+
+@contextlib.contextmanager
+def _session(conn: Connection, lock_timeout: float) -> Iterator[None]:
+    """Names and settings are the user's own inside, and the session's again behind it."""
+    names = list(_SETTINGS)
+    row = conn.execute(
+        "select array_agg(coalesce(current_setting(n, true), '') order by i)"
+        " from unnest(%s::text[]) with ordinality as s(n, i)",
+        [names],
+    ).fetchone()
+    values: Sequence[str] = row[0] if row else ()
+    use_script_role(conn)
+    use_own_names(conn)
+    conn.execute(
+        "select pg_catalog.set_config('lock_timeout', %s, true)",
+        [f"{max(1, round(lock_timeout * 1000))}ms"],
+    )
+    yield
+    conn.execute("reset role")
+    conn.execute(
+        "select pg_catalog.set_config(n, v, false) from unnest(%s::text[], %s::text[]) as s(n, v)",
+        [names, values],
+    )
+
+
+def _check(
+    conn: Connection, queue: str, name: str, before: object, *, node: str, event_id: int | None
+) -> None:
+    """What the script has changed of replication: refused, or followed."""
+    changes = state.script_changes(conn, before)
+    for table, change in changes:
+        if table is None:
+            raise failed(
+                name,
+                node,
+                "it changes the schemas of replication itself",
+                "tables of pgq or pgq_node, or those of londiste, are not what they were",
+                "leave them alone: londiste install brings them up to date",
+                event_id,
+            )
+        if change == "gone":
+            raise failed(
+                name,
+                node,
+                f"table {table} is replicated, and the script drops or renames it",
+                "what is written under another name would not be captured",
+                f"take it out first, on the root: londiste remove-table {table};"
+                " a renamed table can be added again behind the script",
+                event_id,
+            )
+    for changed in state.refresh_captures(conn):
+        log.info("capture of %s is made anew", changed)
+    concerned = {table for table, _ in changes}
+    for known in tables.get_table_list(conn, queue):
+        if known.local and str(known.dest) in concerned and known.state not in (None, "ok"):
+            copy_again(conn, queue, known.name)
+
+
+def copy_again(conn: Connection, queue: str, name: TableName) -> None:
+    """A table that changes while it is copied is copied anew.
+
+    The copy may have read rows of before the change, and left out what the table had no column
+    for.  Inside a transaction.
+    """
+    for now in tables.get_table_list(conn, queue):
+        if now.name == name:
+            log.info("table %s has changed while it was copied: copied again", name)
+            state_now = "in-copy" if now.dropped_ddl else None
+            tables.local_set_table_state(conn, queue, name, None, state_now)

@@ -1,0 +1,84 @@
+"""What functions of users do inside, as far as their text tells.
+
+A function that calls ``now()`` gives other values on each node, however it is declared.  Texts in
+SQL and PL/pgSQL are read, and those of the functions that they call; what is put together in a
+string and executed is not seen, nor what functions in other languages do.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from londiste.db.connection import Connection
+from londiste.db.queries import query
+from londiste.errors import BadOption
+from londiste.replication.ddl.split import Word, words_of
+
+#: Keywords that are a function without parentheses.
+KEYWORDS = frozenset(
+    {"current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"}
+)
+#: Words before a parenthesis that are no function.
+_NO_CALLS = frozenset({"values", "in", "using", "default", "and", "or", "not", "set", "on", "as"})
+_WRITES = ("insert", "update", "delete", "merge")
+
+
+def called(words: Sequence[Word]) -> set[str]:
+    """Names of functions that are called there, as far as they can be told without a parser."""
+    found = {word.text for word in words if word.kind == "word" and word.text in KEYWORDS}
+    for name, sign in itertools.pairwise(words):
+        if sign.text == "(" and name.names and not name.is_(*_NO_CALLS):
+            found.add(name.text)
+    return found
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What some functions do.
+
+    varies -- by function: what it calls, itself or through others, that varies between nodes.
+    writes -- one of them, or one that they call, writes rows.
+    """
+
+    varies: dict[str, str]
+    writes: bool
+
+
+def look(conn: Connection, names: Iterable[str], texts: Iterable[str] = ()) -> Inside:
+    """Looks into functions, and into texts as those of DO, which count as function ``do``."""
+    varies: dict[str, str] = {}
+    writes = False
+    came = {name: name for name in names}
+    seen = set(came)
+    sources = [("do", text) for text in texts]
+    while came or sources:
+        inside: dict[str, str] = {}
+        if came:
+            rows = conn.execute(query("function_sources"), {"names": sorted(came)}).fetchall()
+            for name, readable, volatile, source in rows:
+                if readable:
+                    sources.append((came[name], source))
+                elif volatile and came[name] != name:
+                    varies.setdefault(came[name], name)
+        for origin, source in sources:
+            words = _words(source)
+            writes = writes or any(word.is_(*_WRITES) for word in words)
+            for name in called(words):
+                inside.setdefault(name, origin)
+        asked = conn.execute(query("volatile_inside"), {"names": sorted(inside)}).fetchall()
+        for name in sorted({row[0] for row in asked} | (inside.keys() & KEYWORDS)):
+            varies.setdefault(inside[name], name)
+        came = {name: origin for name, origin in inside.items() if name not in seen}
+        seen |= came.keys()
+        sources = []
+    return Inside(varies, writes)
+
+
+def _words(source: str) -> Sequence[Word]:
+    try:
+        return words_of(source)
+    except BadOption:
+        # The server knows it, the tokenizer does not.
+        return ()

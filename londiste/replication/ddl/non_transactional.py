@@ -1,0 +1,174 @@
+"""A statement that runs in no transaction, so that it can be repeated whenever it was interrupted.
+
+before    the state ``running`` is in the database
+again     what an interrupted run has left is found by its name: an index that is not valid is
+          dropped and built anew; one that is valid, or gone, is what was wanted
+behind    the script counts as applied, in one transaction with what follows from that
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from londiste.daemon import crash
+from londiste.db.connection import Connection, place, use_own_names
+from londiste.db.queries import query
+from londiste.errors import ScriptFailed, TransientError, from_database
+from londiste.replication.ddl import sqlapi as state
+from londiste.replication.ddl.classify import IndexBuild, Way, index_build
+from londiste.replication.ddl.execute import failed, prepared, run_statement
+from londiste.replication.ddl.split import Statement
+from londiste.replication.ddl.sqlapi import State
+
+log = logging.getLogger(__name__)
+
+
+def run_alone(
+    conn: Connection,
+    queue: str,
+    name: str,
+    text: str,
+    attrs: str | None,
+    *,
+    node: str,
+    root: bool,
+    lock_timeout: float,
+) -> None:
+    """Runs it to its end, or goes on with what an interrupted run has left.
+
+    conn -- in autocommit mode, for this alone.
+
+    Raises ScriptFailed, which is noted; TransientError: run it again.
+    """
+    known = state.find(conn, queue, name)
+    if known is not None and known.state.over:
+        return
+    again = known is not None and known.started
+    statement = prepared(conn, queue, name, text, attrs, node=node)[0]
+    state.set_script_state(conn, queue, name, State.RUNNING, Way.AFTER, text, attrs)
+    crash.point("script.alone-begun")
+    try:
+        use_own_names(conn)
+        # The server gives the statement up soon when this process is killed.
+        with contextlib.suppress(psycopg.Error):
+            conn.execute("set client_connection_check_interval = '1s'")
+        conn.execute(
+            "select pg_catalog.set_config('lock_timeout', %s, false)",
+            [f"{_lock_timeout(statement, lock_timeout):.0f}s"],
+        )
+        _do(conn, statement, name, node, again=again)
+    except ScriptFailed as error:
+        state.set_script_state(
+            conn,
+            queue,
+            name,
+            State.FAILED,
+            Way.AFTER,
+            text,
+            attrs,
+            statement=statement.number,
+            error="; ".join(filter(None, [error.message, error.detail])),
+        )
+        raise
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+    crash.point("script.alone-done")
+    with conn.transaction():
+        if state.execute_start(conn, queue, name, text, attrs, root=root):
+            state.execute_finish(conn, queue, name)
+    log.info("script %s: done", name)
+
+
+def _lock_timeout(statement: Statement, seconds: float) -> float:
+    """Seconds; 0, no limit, for statements in whose queue neither readers nor writers stand."""
+    if any(word.is_("concurrently") for word in statement.words):
+        return 0
+    if statement.begins("vacuum") and not any(word.is_("full") for word in statement.words):
+        return 0
+    return max(1, seconds)
+
+
+def _do(conn: Connection, statement: Statement, name: str, node: str, *, again: bool) -> None:
+    work = index_build(statement)
+    if again and work is not None and _left(conn, work):
+        log.info("script %s: an interrupted run had done it", name)
+        return
+    try:
+        run_statement(conn, statement, name, node=node)
+    except (ScriptFailed, TransientError) as error:
+        # What it leaves behind is ours; one that was there before belongs to somebody else.
+        there = isinstance(error.__cause__, psycopg.errors.DuplicateTable)
+        if work is not None and not there:
+            _clean(conn, work)
+        raise
+    if work is not None and work.kind == "create":
+        found = _index(conn, work.index, work.table)
+        if found is not None and not found["valid"]:
+            raise failed(
+                name,
+                node,
+                f"index {'.'.join(work.index)} is there, and it is not valid",
+                "it was left behind by somebody's interrupted build",
+                "drop it, then: londiste execute retry " + name,
+                None,
+            )
+
+
+def _left(conn: Connection, work: IndexBuild) -> bool:
+    """Whether an interrupted run had come to its end; takes away what it has left, if not."""
+    if work.kind == "create":
+        found = _index(conn, work.index, work.table)
+        if found is not None and found["valid"]:
+            return True
+        _clean(conn, work)
+        return False
+    if work.kind == "drop":
+        return _index(conn, work.index, ()) is None
+    _clean(conn, work)
+    return False
+
+
+def _clean(conn: Connection, work: IndexBuild) -> None:
+    """Drops invalid indexes that this statement has made."""
+    try:
+        if work.kind == "create":
+            found = _index(conn, work.index, work.table)
+            if found is not None and not found["valid"]:
+                _drop(conn, found["schema"], found["name"])
+        elif work.kind == "reindex":
+            with conn.cursor(row_factory=dict_row) as cursor:
+                rows = cursor.execute(
+                    query("left_reindexes"),
+                    {"index": _text(work.index), "table": _text(work.table)},
+                ).fetchall()
+            for row in rows:
+                _drop(conn, row["schema"], row["name"])
+    except psycopg.Error as error:
+        raise from_database(error, where=place(conn.info.dsn)) from error
+
+
+def _drop(conn: Connection, schema: str, name: str) -> None:
+    log.info("index %s.%s was left behind by an interrupted run: dropped", schema, name)
+    conn.execute(
+        sql.SQL("drop index concurrently if exists {}").format(sql.Identifier(schema, name))
+    )
+
+
+def _index(
+    conn: Connection, name: tuple[str, ...], table: tuple[str, ...]
+) -> dict[str, Any] | None:
+    with conn.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(
+            query("index_state"), {"index": _text(name), "table": _text(table)}
+        ).fetchone()
+
+
+def _text(name: tuple[str, ...]) -> str | None:
+    """A name as ``to_regclass`` takes it."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in name) or None

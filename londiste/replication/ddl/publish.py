@@ -1,0 +1,282 @@
+"""``londiste execute``: a script runs on the root and is sent to all nodes, or on one node only.
+
+Scripts that come together are one transaction, as far as their statements let it: a part that
+cannot be in one stands between two transactions, each with a tick behind it.  A command that was
+interrupted is given again: parts that are done are passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo, NodeType
+from londiste.daemon.loop import pause
+from londiste.db.advisory_lock import become_the_one
+from londiste.db.connection import Connection, place, session
+from londiste.errors import (
+    BadOption,
+    Deadlock,
+    LockTimeout,
+    LondisteError,
+    NodeBusy,
+    NotRoot,
+    StateError,
+    from_database,
+)
+from londiste.orchestration.steps import Sites
+from londiste.pgq import queues
+from londiste.replication.ddl import sqlapi as state
+from londiste.replication.ddl.classify import Part, Way, parts
+from londiste.replication.ddl.execute import run_part, wanted_here
+from londiste.replication.ddl.header import Attributes, hide
+from londiste.replication.ddl.non_transactional import run_alone
+from londiste.replication.ddl.sqlapi import State
+from londiste.replication.ddl.volatile import require_same_everywhere
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One part, and the conditions of the script that it comes from."""
+
+    part: Part
+    attrs: str | None
+
+
+def from_file(path: str, read: Callable[[str], bytes]) -> tuple[str, str]:
+    """Name and text of a script.  Raises BadOption when it cannot be read."""
+    try:
+        text = read(path).decode("utf-8-sig")
+    except OSError as error:
+        raise BadOption(f"{path}: {error.strerror}", hint="name a file with SQL") from error
+    except UnicodeDecodeError as error:
+        raise BadOption(
+            f"{path} is not in UTF-8: byte {error.start}", hint="convert it: iconv -t UTF-8"
+        ) from error
+    return Path(path).name, text
+
+
+def name_of(text: str) -> str:
+    """The name of a script that comes without a file: the same text has the same name."""
+    return f"sql-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def plan(scripts: Sequence[tuple[str, str]]) -> list[Planned]:
+    """The parts of some scripts, in their order.
+
+    scripts -- name and text.  Raises BadOption for what cannot be carried to other nodes.
+    """
+    found: list[Planned] = []
+    names = [name for name, _ in scripts]
+    for name, text in scripts:
+        if names.count(name) > 1:
+            raise BadOption(
+                f"two scripts are called {name}",
+                detail="a script is known by the name of its file, without the folders",
+                hint="give one of them another name",
+            )
+        try:
+            attributes = Attributes.of_script(text)
+            made = parts(name, hide(text, attributes.placeholders()), text)
+        except BadOption as error:
+            if error.message.startswith(name):
+                raise
+            raise BadOption(
+                f"{name}, {error.message}", detail=error.detail, hint=error.hint
+            ) from error
+        found += [Planned(part, attributes.encode()) for part in made]
+    return found
+
+
+@dataclass
+class Runner:
+    """Runs planned parts on one node.
+
+    lock_timeout -- seconds that a statement waits for its locks, before others are let through.
+    patience -- seconds in which that is tried again and again.
+    report -- is told what became of each part.
+    volatile -- other values on each node are fine.
+    """
+
+    sites: Sites
+    dsn: str
+    queue: str
+    local: bool
+    lock_timeout: float
+    patience: float
+    report: Callable[[str], None]
+    volatile: bool = False
+
+    def node(self) -> NodeInfo:
+        """The node, if scripts can be given to it.  Raises NotRoot, BadOption."""
+        node = nodes.get_node_info(self.sites.at(self.dsn), self.queue)
+        root = node.type is NodeType.ROOT
+        if root and self.local:
+            raise BadOption(
+                f"node {node.name} is the root: its scripts are for all nodes",
+                hint="leave --local out, or run the script with psql",
+            )
+        if not root and not self.local:
+            raise NotRoot(
+                f"node {node.name} is not the root of queue {self.queue}",
+                detail="scripts reach a node by the queue, in order with the rows",
+                hint="run it on the root; or with --local, for this node only",
+            )
+        return node
+
+    def run(self, planned: Sequence[Planned]) -> None:
+        """Runs what has not run yet.  Raises ScriptFailed, LockTimeout, NodeBusy, StateError."""
+        node = self.node()
+        with session(self.dsn, name="londiste execute", autocommit=True, synchronous=True) as conn:
+            other = become_the_one(conn, f"execute {self.queue}")
+            if other is not None:
+                raise NodeBusy(
+                    f"scripts of queue {self.queue} are run on node {node.name} by somebody else",
+                    detail=other,
+                    hint="wait for its end",
+                )
+            self._check(conn, planned)
+            if not (self.volatile or self.local):
+                require_same_everywhere(conn, [one.part for one in self._left(conn, planned)])
+            for group in _groups(planned):
+                if group[0].part.way is Way.AFTER:
+                    self._alone(conn, node, group[0])
+                else:
+                    self._together(conn, node, group)
+                if not self.local:
+                    self._tick(conn)
+
+    def _check(self, conn: Connection, planned: Sequence[Planned]) -> None:
+        known = {script.name: script for script in state.get_scripts(conn, self.queue)}
+        for one in planned:
+            before = known.get(one.part.name)
+            if before is not None and before.sql != one.part.text:
+                raise StateError(
+                    f"another script {one.part.name} is known on this node,"
+                    f" {before.state.value} since {before.started_at:%Y-%m-%d %H:%M}",
+                    detail="a script runs once, and is known by its name; the texts differ",
+                    hint="give the new script another name",
+                )
+
+    def _left(self, conn: Connection, planned: Sequence[Planned]) -> list[Planned]:
+        over = {one.name for one in state.get_scripts(conn, self.queue) if one.state.over}
+        return [one for one in planned if one.part.name not in over]
+
+    def _together(self, conn: Connection, node: NodeInfo, group: Sequence[Planned]) -> None:
+        """Some parts in one transaction; tried again while locks are not granted."""
+        deadline = time.monotonic() + self.patience
+        tries = 0
+        while True:
+            done: list[str] = []
+            try:
+                with conn.transaction():
+                    done += [self._part(conn, node, one) for one in group]
+                break
+            except (LockTimeout, Deadlock) as error:
+                self._wait(error, node, group[0].part.name, deadline, tries := tries + 1)
+            except psycopg.Error as error:
+                raise from_database(error, where=place(self.dsn)) from error
+        for line in done:
+            self.report(line)
+
+    def _part(self, conn: Connection, node: NodeInfo, one: Planned) -> str:
+        done = run_part(
+            conn,
+            self.queue,
+            one.part.name,
+            one.part.text,
+            one.attrs,
+            node=node.name,
+            root=not self.local,
+            lock_timeout=self.lock_timeout,
+        )
+        return self._line(node, one, done)
+
+    def _line(self, node: NodeInfo, one: Planned, done: str) -> str:
+        sent = "" if self.local else ", sent to all nodes"
+        name = one.part.name
+        if done == "already":
+            return f"{node.name}: script {name} has run already, passed over"
+        if done == "not here":
+            return f"{node.name}: script {name} is not for this node{sent}"
+        count = len(one.part.statements)
+        return f"{node.name}: script {name}: {count} statement{'s' * (count > 1)} run{sent}"
+
+    def _alone(self, conn: Connection, node: NodeInfo, one: Planned) -> None:
+        name, text = one.part.name, one.part.text
+        known = state.find(conn, self.queue, name)
+        if known is not None and known.state.over:
+            self.report(self._line(node, one, "already"))
+            return
+        if not wanted_here(conn, self.queue, name, one.attrs, node=node.name):
+            with conn.transaction():
+                self.report(self._part(conn, node, one))
+            return
+        if known is not None and known.state is State.FAILED:
+            # Whoever gives the command again asks for it.
+            state.decide_script(conn, self.queue, name, "retry")
+        deadline = time.monotonic() + self.patience
+        tries = 0
+        while True:
+            try:
+                with session(self.dsn, name="londiste execute", autocommit=True) as own:
+                    run_alone(
+                        own,
+                        self.queue,
+                        name,
+                        text,
+                        one.attrs,
+                        node=node.name,
+                        root=not self.local,
+                        lock_timeout=self.lock_timeout,
+                    )
+                break
+            except (LockTimeout, Deadlock) as error:
+                self._wait(error, node, name, deadline, tries := tries + 1)
+        self.report(self._line(node, one, "run"))
+
+    def _wait(
+        self, error: LondisteError, node: NodeInfo, name: str, deadline: float, tries: int
+    ) -> None:
+        now = time.monotonic()
+        if now >= deadline:
+            raise LockTimeout(
+                f"script {name} gets no lock on node {node.name}: {error.message}",
+                detail=f"tried {tries} times in {self.patience:g} s;"
+                " nothing of its transaction was done",
+                hint="end the long transaction (pg_stat_activity, pg_locks), then run the command"
+                " again; or with a longer --timeout",
+            ) from error
+        # Whoever stood in the queue behind our lock goes first.
+        time.sleep(min(pause(tries, longest=2.0), deadline - now))
+
+    def _tick(self, conn: Connection) -> None:
+        """What is sent next is in another batch than what was sent before."""
+        try:
+            queues.force_tick(conn, self.queue)
+            queues.ticker(conn, self.queue)
+        except LondisteError as error:
+            log.warning("no tick behind the script: %s", error)
+
+
+def _groups(planned: Sequence[Planned]) -> list[list[Planned]]:
+    """Parts that run together: those of one transaction, others alone."""
+    groups: list[list[Planned]] = []
+    for one in planned:
+        if groups and one.part.way is Way.BATCH and groups[-1][0].part.way is Way.BATCH:
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups
+
+
+__all__ = ["Planned", "Runner", "from_file", "name_of", "plan"]

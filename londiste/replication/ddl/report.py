@@ -1,0 +1,215 @@
+"""What scripts would do, and how they fare, on all nodes of the cascade; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import Member, NodeType
+from londiste.db.connection import Connection, session
+from londiste.errors import InstallError, LondisteError
+from londiste.orchestration.steps import reach
+from londiste.replication import sqlapi as tables
+from londiste.replication.ddl import sqlapi as state
+from londiste.replication.ddl.classify import Way
+from londiste.replication.ddl.execute import wanted_here
+from londiste.replication.ddl.locks import KEEPS_OUT, foresee
+from londiste.replication.ddl.publish import Planned
+from londiste.replication.ddl.sqlapi import Script
+
+T = TypeVar("T")
+
+#: When a part runs on a node, in words.
+WAYS = {
+    Way.BATCH: "in the transaction of its batch",
+    Way.FIRST: "in a transaction of its own, before its batch",
+    Way.AFTER: "in no transaction, behind its batch; rows go on meanwhile",
+}
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """One statement of a part.
+
+    table -- as the statement names it.
+    keeps_out -- who waits while it holds its lock.
+    replicated -- that table's capture is made anew in the same transaction.
+    """
+
+    number: int
+    line: int
+    statement: str
+    table: str
+    lock: str
+    keeps_out: str
+    rewrites: str
+    reads: str
+    replicated: bool
+
+
+@dataclass(frozen=True)
+class OnNode:
+    """One node, and what would become of a part there."""
+
+    node: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One part."""
+
+    script: str
+    runs: str
+    statements: Sequence[Foreseen]
+    nodes: Sequence[OnNode]
+
+
+@dataclass(frozen=True)
+class NodeScript:
+    """How one script fares on one node."""
+
+    node: str
+    script: str
+    state: str
+    since: datetime | None
+    statement: int | None
+    error: str | None
+
+
+@dataclass(frozen=True)
+class NodeScripts:
+    """All of one node; ``problem`` when it does not answer."""
+
+    node: str
+    scripts: Sequence[Script] = field(default=())
+    problem: str = ""
+
+
+def explain(
+    dsn: str, queue: str, planned: Sequence[Planned], *, extra: str, local: bool
+) -> list[Explained]:
+    """What each part would take, and on which nodes it would run."""
+    with session(dsn, name="londiste execute", autocommit=True) as conn:
+        me = nodes.get_node_info(conn, queue)
+        replicated = {
+            str(table.dest) for table in tables.get_table_list(conn, queue) if table.local
+        }
+    members = _members(dsn, queue)
+    if local:
+        members = [m for m in members if m.name == me.name]
+
+    def decide(node: str, conn: Connection) -> list[str]:
+        known = {script.name: script for script in state.get_scripts(conn, queue)}
+        return [_what(conn, queue, node, one, known) for one in planned]
+
+    answers = ask(members, me.name, dsn, extra, decide)
+    found = []
+    for index, one in enumerate(planned):
+        on = [
+            OnNode(name, answer if isinstance(answer, str) else answer[index])
+            for name, answer in answers
+        ]
+        statements = [
+            _foreseen(one, number, replicated) for number in range(len(one.part.statements))
+        ]
+        found.append(Explained(one.part.name, WAYS[one.part.way], statements, on))
+    return found
+
+
+def status(dsn: str, queue: str, *, extra: str) -> list[NodeScript]:
+    """How every script known on some node fares on each; by the order in which they ran."""
+    with session(dsn, name="londiste execute", autocommit=True) as conn:
+        me = nodes.get_node_info(conn, queue).name
+
+    def look(node: str, conn: Connection) -> list[Script]:
+        return state.get_scripts(conn, queue)
+
+    answers = ask(_members(dsn, queue), me, dsn, extra, look)
+    names: dict[str, datetime | None] = {}
+    for _, answer in answers:
+        if not isinstance(answer, str):
+            for script in answer:
+                names.setdefault(script.name, script.started_at)
+    rows = []
+    for name in names:
+        for node, answer in answers:
+            if isinstance(answer, str):
+                rows.append(NodeScript(node, name, "unknown", None, None, answer))
+                continue
+            mine = next((s for s in answer if s.name == name), None)
+            if mine is None:
+                rows.append(NodeScript(node, name, "not there yet", None, None, None))
+            else:
+                since = mine.finished_at or mine.started_at
+                rows.append(
+                    NodeScript(node, name, mine.state.value, since, mine.statement, mine.error)
+                )
+    return rows
+
+
+def ask(
+    members: Sequence[Member],
+    me: str,
+    dsn: str,
+    extra: str,
+    question: Callable[[str, Connection], T],
+) -> list[tuple[str, T | str]]:
+    """The answers of all members, asked at the same time; a text: why there is none."""
+
+    def one(member: Member) -> tuple[str, T | str]:
+        if member.dead:
+            return member.name, "tagged dead"
+        try:
+            location = dsn if member.name == me else reach(member.location, extra)
+            with session(location, name="londiste execute", autocommit=True) as conn:
+                return member.name, question(member.name, conn)
+        except InstallError:
+            return member.name, "its SQL knows no scripts: londiste install --adopt there"
+        except LondisteError as error:
+            return member.name, f"no answer: {error.message}"
+
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return list(pool.map(one, members))
+
+
+def _members(dsn: str, queue: str) -> list[Member]:
+    with session(dsn, name="londiste execute", autocommit=True) as conn:
+        root = nodes.get_node_info(conn, queue)
+        found = nodes.get_queue_locations(conn, queue)
+    first = root.name if root.type is NodeType.ROOT else ""
+    return sorted(found, key=lambda member: (member.name != first, member.name))
+
+
+def _what(conn: Connection, queue: str, node: str, one: Planned, known: dict[str, Script]) -> str:
+    before = known.get(one.part.name)
+    if before is not None and before.sql != one.part.text:
+        return "refused: another script of this name has run here"
+    if before is not None and before.state.over:
+        return f"passed over: {before.state.value} here"
+    try:
+        wanted = wanted_here(conn, queue, one.part.name, one.attrs, node=node)
+    except LondisteError as error:
+        return f"fails: {error.message}"
+    return "runs" if wanted else "passed over: its conditions do not hold here"
+
+
+def _foreseen(one: Planned, index: int, replicated: set[str]) -> Foreseen:
+    statement = one.part.statements[index]
+    effect = foresee(statement)
+    full = effect.table if "." in effect.table else f"public.{effect.table}"
+    return Foreseen(
+        statement.number,
+        statement.line,
+        statement.shown,
+        effect.table,
+        effect.lock,
+        KEEPS_OUT.get(effect.lock, ""),
+        effect.rewrites,
+        effect.reads,
+        full in replicated and effect.lock in KEEPS_OUT,
+    )

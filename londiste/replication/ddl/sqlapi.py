@@ -1,0 +1,168 @@
+"""What a node knows about scripts: the SQL functions of ``sql/londiste/functions/execute``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.replication.ddl.classify import Way
+from londiste.replication.ddl.header import Condition
+
+
+class State(StrEnum):
+    """How a script fares on a node."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    FAILED = "failed"
+    RETRY = "retry"
+    DONE = "done"
+    SKIPPED = "skipped"
+    MARKED = "marked"
+
+    @property
+    def over(self) -> bool:
+        """Nothing is left to do."""
+        return self in {State.DONE, State.SKIPPED, State.MARKED}
+
+
+@dataclass(frozen=True)
+class Script:
+    """One script on one node.
+
+    started -- a statement that runs by itself may have left something behind.
+    statement, error -- where and why it failed.
+    """
+
+    name: str
+    state: State
+    way: Way
+    started: bool
+    statement: int | None
+    error: str | None
+    sql: str
+    attrs: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+def get_scripts(conn: Connection, queue: str) -> list[Script]:
+    """The scripts of a queue that this node has met in the last months, oldest first."""
+    return call.records(conn, _script, "londiste.get_scripts", queue)
+
+
+def find(conn: Connection, queue: str, name: str) -> Script | None:
+    """One of them."""
+    return next((s for s in get_scripts(conn, queue) if s.name == name), None)
+
+
+def execute_start(
+    conn: Connection, queue: str, name: str, sql: str, attrs: str | None, *, root: bool
+) -> bool:
+    """Notes that a script is run now, in the caller's transaction; False: it has run already.
+
+    Raises StateError when the root is expected and this is another node.
+    """
+    ret = call.ret(conn, "londiste.execute_start", queue, name, sql, root, attrs)
+    return ret.code == 200
+
+
+def execute_finish(conn: Connection, queue: str, name: str) -> None:
+    """Ends it, in the same transaction; on the root the script is sent to all nodes."""
+    call.ret(conn, "londiste.execute_finish", queue, name)
+
+
+def set_script_state(
+    conn: Connection,
+    queue: str,
+    name: str,
+    state: State,
+    way: Way,
+    sql: str,
+    attrs: str | None,
+    *,
+    statement: int | None = None,
+    error: str | None = None,
+) -> None:
+    """Notes how a script fares: pending, running or failed."""
+    call.value(
+        conn,
+        "londiste.set_script_state",
+        queue,
+        name,
+        state.value,
+        way.value,
+        sql,
+        attrs,
+        statement,
+        error,
+    )
+
+
+def decide_script(conn: Connection, queue: str, name: str, decision: str) -> str:
+    """Notes what a person has decided: retry, skip or mark-done; what the database says to it.
+
+    Raises StateError when there is nothing to decide, UsageError for an unknown script.
+    """
+    return call.ret(conn, "londiste.decide_script", queue, name, decision).note
+
+
+def script_has(conn: Connection, queue: str, condition: Condition, value: str) -> bool:
+    """Whether this node has what a script asks for."""
+    return bool(call.value(conn, "londiste.script_has", queue, condition.value, value))
+
+
+def script_guard(conn: Connection) -> Any:
+    """What a script must leave alone; for ``script_changes`` behind it."""
+    return call.value(conn, "londiste.script_guard")
+
+
+def script_changes(conn: Connection, before: Any) -> list[tuple[str | None, str]]:
+    """Tables of this node's queues that have changed since then, and how: gone or columns.
+
+    (None, "ours"): the schemas of replication itself have changed.
+    """
+    rows = call.rows(conn, "londiste.script_changes", Jsonb(before))
+    return [(row["table_name"], row["change"]) for row in rows]
+
+
+def refresh_captures(conn: Connection) -> list[str]:
+    """Makes the captures of changed tables anew; the names of the tables."""
+    return [str(row["table_name"]) for row in call.rows(conn, "londiste.refresh_captures")]
+
+
+def _script(
+    name: str,
+    state: str,
+    way: str,
+    started: bool,
+    statement: int | None,
+    error: str | None,
+    sql: str,
+    attrs: str | None,
+    started_at: datetime | None,
+    finished_at: datetime | None,
+) -> Script:
+    return Script(
+        name,
+        State(state),
+        Way(way),
+        started,
+        statement,
+        error,
+        sql,
+        attrs,
+        started_at,
+        finished_at,
+    )
+
+
+def forget_script(conn: Connection, queue: str, name: str) -> bool:
+    """Forgets that a script has run here; False when nothing was known of it."""
+    return bool(call.value(conn, "londiste.forget_script", queue, name))

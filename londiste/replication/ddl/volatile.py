@@ -1,0 +1,230 @@
+"""Statements of a script that give other values on each node.
+
+A script runs on every node, and its changes are not captured.  So UPDATE, INSERT, DELETE, MERGE and
+an ALTER TABLE that computes values must not call functions such as ``now()``, ``random()`` or
+``nextval()``: rows would differ without an error.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import BadOption
+from londiste.replication.ddl.classify import Part
+from londiste.replication.ddl.insides import KEYWORDS, called, look
+from londiste.replication.ddl.split import Statement, Word
+
+_WRITES = ("insert", "update", "delete", "merge", "with")
+#: Statements that write rows only if a function of theirs does.
+_CALLS = ("select", "call", "do", "values")
+
+
+def require_same_everywhere(conn: Connection, parts: Sequence[Part]) -> None:
+    """Raises BadOption for the first statement whose values depend on the node.
+
+    conn -- knows which functions are volatile, and the defaults of columns.
+    """
+    for part in parts:
+        for statement in part.statements:
+            if evaluates(statement):
+                found = sorted(
+                    {
+                        *_volatile(conn, calls(statement)),
+                        *_defaults(conn, statement),
+                        *_triggers(conn, statement),
+                    }
+                )
+            else:
+                found = _called_alone(conn, statement)
+            if found:
+                raise BadOption(
+                    f"script {part.name}, line {statement.line}: other values on each node:"
+                    f" {', '.join(found)}",
+                    detail=f"{statement.shown}: every node computes them; nothing was done",
+                    hint="run the statement on the root by psql, so that its rows are captured;"
+                    " of ADD COLUMN give the default afterwards (alter column … set default …) and"
+                    " update the rows by psql; or --volatile, if other values are fine",
+                )
+
+
+def evaluates(statement: Statement) -> bool:
+    """Whether it writes values into rows that are there, or new ones."""
+    words = statement.words
+    if any(statement.begins(word) for word in _WRITES):
+        return True
+    if statement.begins("create"):
+        return any(a.is_("table") for a in words[1:4]) and _as_query(words)
+    if not statement.begins("alter", "table"):
+        return False
+    return _adds_column(words) or any(word.is_("using") for word in words)
+
+
+def _as_query(words: Sequence[Word]) -> bool:
+    """Whether a query tells the rows of a table that is made: AS outside of parentheses."""
+    depth = 0
+    for word in words:
+        depth += {"(": 1, ")": -1}.get(word.text, 0) if word.kind == "sign" else 0
+        if word.is_("as") and not depth:
+            return True
+    return False
+
+
+def _adds_column(words: Sequence[Word]) -> bool:
+    return any(
+        one.is_("add") and not two.is_("constraint", "check", "primary", "unique", "foreign")
+        for one, two in itertools.pairwise(words)
+    )
+
+
+def calls(statement: Statement) -> set[str]:
+    """Names of functions that it calls, as far as they can be told without a parser."""
+    words = _computing(statement)
+    found = called(words)
+    if statement.begins("alter") and _adds_column(words):
+        # The rows that are there are numbered in the order of each node's file.
+        numbered = ("serial", "bigserial", "smallserial", "identity")
+        found |= {"nextval" for word in words if word.is_(*numbered)}
+    return found
+
+
+def _computing(statement: Statement) -> Sequence[Word]:
+    """The words of an ALTER TABLE but those of SET DEFAULT, which changes no row."""
+    words = statement.words
+    if not statement.begins("alter"):
+        return words
+    kept: list[Word] = []
+    for number, word in enumerate(words):
+        if word.is_("default") and number and words[number - 1].is_("set"):
+            rest = next(
+                (i for i in range(number, len(words)) if _ends_action(words, i)), len(words)
+            )
+            return [*kept, *words[rest:]] if rest < len(words) else kept
+        kept.append(word)
+    return kept
+
+
+def _ends_action(words: Sequence[Word], at: int) -> bool:
+    """Whether a comma stands here outside of parentheses opened since ``set default``."""
+    return (
+        words[at].text == ","
+        and at + 1 < len(words)
+        and words[at + 1].is_("add", "alter", "drop", "set", "rename")
+    )
+
+
+def _volatile(conn: Connection, names: set[str]) -> list[str]:
+    if not names:
+        return []
+    rows = conn.execute(query("volatile_functions"), {"names": sorted(names)}).fetchall()
+    plain = {row[0] for row in rows}
+    # One that is declared as stable or immutable.
+    inside = look(conn, names - plain).varies
+    return [*(f"{name}()" for name in plain), *_told(inside), *(names & KEYWORDS)]
+
+
+def _told(varies: Mapping[str, str]) -> list[str]:
+    """Functions, and what each calls."""
+    return [f"{name}(), which calls {inner}" + _brackets(inner) for name, inner in varies.items()]
+
+
+def _brackets(name: str) -> str:
+    return "" if name in KEYWORDS else "()"
+
+
+def _called_alone(conn: Connection, statement: Statement) -> list[str]:
+    """Functions that write rows, called by a statement that writes none itself."""
+    if not any(statement.begins(word) for word in _CALLS):
+        return []
+    texts = [word.text for word in statement.words if word.kind == "string"]
+    inside = look(conn, calls(statement), texts if statement.begins("do") else ())
+    return sorted(_told(inside.varies)) if inside.writes else []
+
+
+def _targets(statement: Statement) -> list[tuple[str, TableName, int]]:
+    """The tables that a statement writes to: what is done, which, where the words go on."""
+    words = statement.words
+    found: list[tuple[str, TableName, int]] = []
+    for number, word in enumerate(words):
+        into = {"insert": "into", "merge": "into", "delete": "from"}.get(word.text)
+        if word.kind != "word" or (into is None and word.text != "update"):
+            continue
+        if number and words[number - 1].is_("do") and found:
+            found.append((word.text, found[-1][1], number + 1))
+            continue
+        if number and words[number - 1].is_("for", "key", "on", "then"):
+            continue
+        at = number + 1
+        if into is not None:
+            if at >= len(words) or not words[at].is_(into):
+                continue
+            at += 1
+        if at < len(words) and words[at].is_("only"):
+            at += 1
+        if at >= len(words) or not words[at].names:
+            continue
+        name, at = [words[at].text], at + 1
+        while at + 1 < len(words) and words[at].text == "." and words[at + 1].names:
+            name.append(words[at + 1].text)
+            at += 2
+        table = TableName(*name) if len(name) == 2 else TableName("public", name[-1])
+        found.append((word.text, table, at))
+    return found
+
+
+def _triggers(conn: Connection, statement: Statement) -> list[str]:
+    """Triggers of the written tables that give other values on each node."""
+    found = []
+    for op, table, _ in _targets(statement):
+        rows = conn.execute(
+            query("fired_triggers"), {"schema": table.schema, "name": table.name, "op": op}
+        ).fetchall()
+        varies = look(conn, {row[1] for row in rows}).varies
+        found += [
+            f"trigger {name}, which calls {varies[function]}{_brackets(varies[function])}"
+            for name, function in rows
+            if function in varies
+        ]
+    return found
+
+
+def _defaults(conn: Connection, statement: Statement) -> list[str]:
+    """Volatile defaults of columns that an INSERT leaves out."""
+    found: list[str] = []
+    for op, table, at in _targets(statement):
+        given = _given(statement.words, at) if op == "insert" else None
+        if given is None:
+            continue
+        rows = conn.execute(
+            query("volatile_defaults"),
+            {"schema": table.schema, "name": table.name, "given": given},
+        ).fetchall()
+        found += [
+            f"the default of column {name}"
+            for name, function, certain in rows
+            if certain or (function is not None and _volatile(conn, {function}))
+        ]
+    return found
+
+
+def _given(words: Sequence[Word], at: int) -> list[str] | None:
+    """The columns that an INSERT names behind its table; None when it names none.
+
+    Without names all columns are given, or the last ones are left out: not known here.
+    """
+    if at < len(words) and words[at].is_("as"):
+        at += 2
+    if at < len(words) and words[at].is_("default"):
+        return []
+    if at >= len(words) or words[at].text != "(" or words[at + 1].is_("select", "with", "values"):
+        return None
+    given: list[str] = []
+    for word in words[at + 1 :]:
+        if word.text == ")":
+            break
+        if word.names:
+            given.append(word.text)
+    return given

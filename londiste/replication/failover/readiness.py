@@ -1,0 +1,218 @@
+"""Whether a branch can be the root: has it everything that the old root keeps in step?
+
+A table that is missing on it, or that it holds in part, would go on from what is left: what is not
+there is not replicated any more, and nobody would notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.switching import operation_log
+from londiste.cascade.switching.cluster_state import Scene, Warn
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import BadOption, StateError
+from londiste.handlers import table_rules
+from londiste.orchestration.steps import Sites
+from londiste.replication import sqlapi as tables
+from londiste.replication.failover import reroute
+from londiste.replication.model import ReplicatedSequence, ReplicatedTable
+
+_SHOWN = 5
+_CHOICES = frozenset(
+    {table_rules.HANDLER, table_rules.WHERE, table_rules.COLUMNS, table_rules.SKIP_COLUMNS}
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is against it, and the command that mends it, to be given with the node's settings."""
+
+    problem: str
+    mend: str
+
+
+def findings(
+    node: str,
+    old: Sequence[ReplicatedTable] | None,
+    new: Sequence[ReplicatedTable],
+    old_sequences: Iterable[ReplicatedSequence] | None,
+    new_sequences: Iterable[ReplicatedSequence],
+    lost: Mapping[TableName, str],
+    above: reroute.Feed,
+) -> list[Finding]:
+    """Pure: what is against ``node`` as the root.
+
+    old, old_sequences -- of the root; None where it cannot be asked: then what the node itself
+        knows of the queue has to do.
+    lost -- tables of the node that are not captured, and why.
+    above -- what the branches that it reads from make of tables.
+    """
+    found = []
+    counted = [t for t in (old if old is not None else new) if t.local or old is None]
+    mine = {t.name: t for t in new}
+    theirs = {t.name: t for t in old or ()}
+    for table in counted:
+        here = mine.get(table.name)
+        if here is None or not here.local:
+            found.append(
+                Finding(f"table {table.name} is not kept by {node}", f"add-table '{table.name}'")
+            )
+        elif here.state != "ok":
+            found.append(
+                Finding(f"table {table.name} is not in step yet: {here.state}", "wait-sync")
+            )
+        elif _holds_less(here, theirs.get(table.name)):
+            found.append(
+                Finding(
+                    f"{node} holds only a part of table {table.name}",
+                    f"change-handler '{table.name}' --where '' --columns '' --skip-columns ''",
+                )
+            )
+        elif table.name in above:
+            found.append(
+                Finding(
+                    f"{node} gets only a part of table {table.name}, or other values:"
+                    f" {reroute.told(above[table.name])}",
+                    "change-provider --provider NODE --force (the root, or a branch with all)",
+                )
+            )
+        elif table.name in lost:
+            found.append(
+                Finding(
+                    f"table {table.name} is not captured on {node}: {lost[table.name]}",
+                    f"triggers --restore '{table.name}'",
+                )
+            )
+    kept = {s.name for s in new_sequences if s.local}
+    for sequence in old_sequences or ():
+        if sequence.local and sequence.name not in kept:
+            found.append(
+                Finding(
+                    f"sequence {sequence.name} is not kept by {node}", f"add-seq '{sequence.name}'"
+                )
+            )
+    return found
+
+
+def part_findings(
+    node: str,
+    part: str,
+    old: Sequence[ReplicatedTable],
+    new: Sequence[ReplicatedTable] | None,
+    combined: str,
+) -> list[Finding]:
+    """Pure: what is against ``node`` as the root that ``part`` merges into.
+
+    old, new -- tables of the part's leaf on the old root and on the new one, None without a leaf.
+    """
+    if new is None:
+        return [
+            Finding(
+                f"queue {part}, which merges into {combined}, has no leaf on {node}",
+                f"create-leaf --merge {combined}",
+            )
+        ]
+    mine = {t.name: t for t in new}
+    found = []
+    for table in old:
+        here = mine.get(table.name)
+        if not table.local:
+            continue
+        if here is None or not here.local:
+            problem = f"table {table.name} of queue {part} is not kept by its leaf on {node}"
+            found.append(Finding(problem, f"add-table '{table.name}'"))
+        elif here.dest != table.dest or _kept(here) != _kept(table):
+            problem = f"table {table.name} of queue {part} is kept in another way by {node}"
+            found.append(Finding(problem, f"change-handler '{table.name}'"))
+        elif table.state != "ok" or here.state != "ok":
+            problem = f"table {table.name} of queue {part} is not in step"
+            found.append(Finding(problem, "wait-sync"))
+    return found
+
+
+def _kept(table: ReplicatedTable) -> dict[str, str]:
+    """The attributes that say which rows and columns are kept."""
+    return {k: v for k, v in table.attrs.items() if k in _CHOICES}
+
+
+def _all_parts(here: Connection, there: Connection, queue: str, node: str) -> list[Finding]:
+    found = []
+    for part in nodes.get_node_info(there, queue).target_for:
+        leaf = nodes.find_node_info(here, part)
+        new = None
+        if leaf is not None and leaf.combined_queue == queue:
+            new = tables.get_table_list(here, part)
+        found += part_findings(node, part, tables.get_table_list(there, part), new, queue)
+    return found
+
+
+def check(
+    sites: Sites, scene: Scene, name: str, old: str, *, force: bool = False, warn: Warn
+) -> None:
+    """Raises StateError when ``name`` cannot take the place of root ``old`` without loss.
+
+    old -- it may be lost.
+    force -- go on, with a warning.
+    """
+    new, queue = scene.place(name), scene.queue
+    here = sites.at(new.dsn)
+    operation_log.require_notes(here, name)
+    answers = scene.answers(old)
+    there = sites.at(scene.place(old).dsn) if answers else None
+    feeds = reroute.Feeds(sites, scene, lost_root=None if answers else old)
+    provider = scene.info(name).provider
+    try:
+        above = feeds.through(provider)
+    except reroute.Unknown as error:
+        found = [
+            Finding(
+                f"what {error} held of the tables of {name} cannot be asked: it does not answer",
+                "change-provider --provider NODE --force (one that answers and has all)",
+            )
+        ]
+        above = {}
+    else:
+        found = []
+    found += findings(
+        new.name,
+        None if there is None else tables.get_table_list(there, queue),
+        tables.get_table_list(here, queue),
+        None if there is None else tables.get_seq_list(there, queue),
+        tables.get_seq_list(here, queue),
+        dict(tables.lost_captures(here, queue)),
+        above,
+    )
+    if there is not None:
+        found += _all_parts(here, there, queue, new.name)
+    if not found:
+        return
+    shown = "; ".join(f.problem for f in found[:_SHOWN])
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    if force:
+        warn(
+            f"node {new.name} does not have everything that the root had: {shown}{more}; what other"
+            " nodes have of these tables is not what it has: londiste compare, resync there"
+        )
+        return
+    mends = list(dict.fromkeys(f.mend for f in found[:_SHOWN]))
+    raise StateError(
+        f"node {new.name} does not have everything that a root needs: {shown}{more}",
+        detail="nothing is changed; what is not there would not be replicated any more",
+        hint=f"with the settings of {new.name}: londiste {', londiste '.join(mends)};"
+        " or --force goes on without it",
+    )
+
+
+def _holds_less(here: ReplicatedTable, there: ReplicatedTable | None) -> bool:
+    """Whether the node asks for less than the root has."""
+    if there is not None and here.attrs == there.attrs:
+        return False
+    try:
+        return not here.holds.whole
+    except BadOption:
+        # A handler that is not known to this process: what it holds cannot be said.
+        return True

@@ -1,0 +1,329 @@
+"""The way of a returned root back into the cascade.
+
+    note the return at the node               so that the command finishes what it began
+    close it, make its last tick              nobody writes there any more
+    export what nobody else has               two files, before anything is done about it
+    register it at its provider               from the last common tick on
+    in one transaction on the node            the rows are undone, or their tables marked for a
+                                              new copy; the events go; it is a branch at that tick
+    every node takes it for alive again
+    done
+
+Up to the transaction everything is as it was, only closed.  With it all of it has happened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching import operation_log, rejoin_checks
+from londiste.cascade.switching.cluster_state import Scene, Warn
+from londiste.cascade.switching.operation_log import Kind
+from londiste.cascade.switching.rejoin_checks import Readmit, Returned
+from londiste.cascade.switching.steps.notes import Begin, End, Place, TagDead, Ticket
+from londiste.cascade.switching.steps.roots import CloseRoot
+from londiste.daemon import crash
+from londiste.db.connection import Connection, limit_answers, session
+from londiste.errors import StateError, from_database
+from londiste.orchestration.steps import Sites, Step
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands.registry_sync import difference
+from londiste.replication.ddl import sqlapi as script_state
+from londiste.replication.failover.rejoin import divergence as lost
+from londiste.replication.failover.rejoin import export
+from londiste.replication.failover.rejoin.divergence import Lost, TableLoss
+from londiste.replication.failover.rejoin.export import Files
+from londiste.replication.failover.rejoin.undo import undo
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is done about rows that nobody else has.
+
+    undo -- they are made what they were, as far as the events tell.
+    resync -- the tables that are not undone are copied again.
+    scripts_undone -- somebody has undone by hand what scripts did that ran there only.
+    """
+
+    undo: bool = False
+    resync: bool = False
+    scripts_undone: bool = False
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What follows from a choice: tables to undo, and to copy again."""
+
+    undo: tuple[TableLoss, ...] = ()
+    resync: tuple[TableLoss, ...] = ()
+
+
+def decide(node: str, found: Lost, choice: Choice) -> Decided:
+    """Pure: which table is undone and which copied.  Raises StateError when one is left over."""
+    if found.scripts and not choice.scripts_undone:
+        raise StateError(
+            f"scripts have run on {node} only: {', '.join(found.scripts)}",
+            detail="what they did is in no other node, and cannot be undone by itself",
+            hint="undo them by hand, and give the command again with --scripts-undone",
+        )
+    affected = [t for t in found.here() if t.stored]
+    undone = tuple(t for t in affected if not t.obstacle) if choice.undo else ()
+    left = [t for t in affected if t not in undone]
+    if left and not choice.resync:
+        cannot = [t for t in left if t.obstacle]
+        if choice.undo:
+            raise StateError(
+                f"tables that cannot be undone: {', '.join(str(t.name) for t in cannot)}",
+                detail="; ".join(f"{t.name}: {t.obstacle}" for t in cannot),
+                hint="--undo --resync undoes the others and copies these again",
+            )
+        raise StateError(
+            f"rows of {len(left)} tables were changed on {node} only",
+            detail="; ".join(
+                t.describe() + (f" (cannot be undone: {t.obstacle})" if t.obstacle else "")
+                for t in left
+            ),
+            hint="look at the export, then give the command again with a choice: --undo takes the"
+            " changes back, --resync copies the tables again, both: undo where it can be done",
+        )
+    beside = [t for t in left if t.copied_beside]
+    if beside:
+        raise StateError(
+            f"table {beside[0].name} was added with --skip-truncate",
+            detail="its rows would be copied beside those that are here",
+            hint=f"--undo, if its changes can be undone; or londiste drop-node {node}, and make it"
+            " anew",
+        )
+    return Decided(undone, tuple(left))
+
+
+@dataclass
+class Resurrection:
+    """A return that was found possible, or under way.
+
+    first -- steps up to the export.
+    """
+
+    queue: str
+    at: Place
+    facts: Returned
+    ticket: Ticket
+    files: Files
+    first: Sequence[Step]
+    scene: Scene
+    warn: Warn
+    _lost: Lost | None = field(default=None, repr=False)
+
+    def lost(self, sites: Sites) -> Lost:
+        """What nobody else has; read once.  The root has to be closed."""
+        if self.facts.back:
+            return Lost()
+        if self._lost is None:
+            self._lost = lost.survey(
+                sites.at(self.at.dsn), self.queue, self.facts.tick, self._last_tick(sites)
+            )
+        return self._lost
+
+    def closed(self, sites: Sites) -> bool:
+        """Whether nobody writes there any more, so that what is lost is known."""
+        found = operation_log.find(sites.at(self.at.dsn), self.queue)
+        return self.facts.back or (found is not None and found.last_tick is not None)
+
+    def rest(self, decided: Decided, scripts: Sequence[str] = ()) -> list[Step]:
+        """The steps behind the export."""
+        node, provider = self.facts.node, self.scene.place(self.facts.provider.name)
+        steps: list[Step] = [
+            Readmit(provider, self.queue, node.name, node.worker, self.facts.tick),
+            ComeBack(
+                self.at,
+                self.queue,
+                self.ticket,
+                provider,
+                self.facts.tick,
+                self.facts.subscribers,
+                decided,
+                tuple(scripts),
+                self._last_tick,
+                self.warn,
+            ),
+        ]
+        # First the root, which tells the others; the node itself never took itself for dead.
+        others = sorted(
+            (n for n in self.scene.live() if n.name != node.name),
+            key=lambda n: n.type is not NodeType.ROOT,
+        )
+        steps += [TagDead(self.scene.place(n.name), self.queue, node.name, False) for n in others]
+        return [*steps, End(self.at, self.queue, self.ticket)]
+
+    def _last_tick(self, sites: Sites) -> int:
+        found = operation_log.find(sites.at(self.at.dsn), self.queue)
+        if found is None or found.last_tick is None:
+            raise StateError(f"root {self.at.name} is not closed", hint="give the command again")
+        return found.last_tick
+
+
+def prepare(sites: Sites, scene: Scene, name: str, *, file: str, warn: Warn) -> Resurrection | None:
+    """The return of node ``name``; None when it is no lost root.
+
+    file -- where the events are exported to: a file without its ending, a directory, or empty.
+
+    Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
+    """
+    facts = rejoin_checks.find(sites, scene, name)
+    if facts is None:
+        return None
+    at = scene.place(name)
+    ticket = Ticket(facts.noted.token if facts.noted is not None else None)
+    files = Files.at(file, scene.queue, name, facts.tick)
+    found = Resurrection(scene.queue, at, facts, ticket, files, [], scene, warn)
+    if not facts.back:
+        found.first = [
+            Begin(at, scene.queue, Kind.RESURRECT, name, facts.provider.name, ticket),
+            CloseRoot(at, scene.queue, ticket),
+            Export(found),
+        ]
+    return found
+
+
+@dataclass(frozen=True)
+class Export:
+    """What nobody else has is in two files."""
+
+    of: Resurrection
+
+    def describe(self) -> str:
+        files = self.of.files
+        return (
+            f"{self.of.at.name}: export what nobody else has, behind tick {self.of.facts.tick},"
+            f" to {files.lines} and {files.sql.name}"
+        )
+
+    def done(self, sites: Sites) -> bool:
+        if not self.of.closed(sites) or self.of.ticket.token is None:
+            return False
+        return self.of.files.complete(self.of.ticket.token) or not self.of.lost(sites).events
+
+    def run(self, sites: Sites) -> None:
+        of = self.of
+        found = of.lost(sites)
+        last = of._last_tick(sites)
+        facts = {
+            "queue": of.queue,
+            "node": of.at.name,
+            "behind_tick": of.facts.tick,
+            "last_tick": last,
+            "events": found.events,
+        }
+        conn = sites.at(of.at.dsn)
+        written = export.write(
+            of.files, lost.read(conn, of.queue, of.facts.tick, last), facts, of.ticket.get()
+        )
+        if written != found.events:
+            raise StateError(
+                f"{written} events were exported, {found.events} are there",
+                detail="the queue changes although it is closed",
+                hint=f"see who writes into it; then take {of.files.lines} away and try again",
+            )
+
+
+@dataclass(frozen=True)
+class ComeBack:
+    """The one transaction: the rows, the events, the type and the position of the node."""
+
+    at: Place
+    queue: str
+    ticket: Ticket
+    provider: Place
+    tick: int
+    subscribers: tuple[str, ...]
+    decided: Decided
+    scripts: tuple[str, ...]
+    last_tick: Callable[[Sites], int]
+    warn: Warn
+
+    def describe(self) -> str:
+        words = []
+        if self.decided.undo:
+            words.append("undo the rows of " + _names(self.decided.undo))
+        if self.decided.resync:
+            words.append("have " + _names(self.decided.resync) + " copied again")
+        words.append(f"drop the events behind tick {self.tick}")
+        words.append(f"become a branch below {self.provider.name}")
+        return f"{self.at.name}: {', '.join(words)}"
+
+    def done(self, sites: Sites) -> bool:
+        return nodes.get_node_info(sites.at(self.at.dsn), self.queue).type is NodeType.BRANCH
+
+    def run(self, sites: Sites) -> None:
+        last = self.last_tick(sites)
+        with self._transaction(sites) as conn:
+            if self.decided.undo:
+                wanted = {t.name: t.dest for t in self.decided.undo if t.dest is not None}
+                undo(conn, sites.at(self.at.dsn), self.queue, self.at.name, self.tick, last, wanted)
+            for table in self.decided.resync:
+                tables.local_set_table_state(conn, self.queue, table.name, None, None)
+            for name in self.scripts:
+                script_state.forget_script(conn, self.queue, name)
+            # Nodes may have come, gone and got other names; its own queue says nothing of it.
+            rejoin_checks.learn(conn, sites.at(self.provider.dsn), self.queue, self.at.name)
+            operation_log.return_as_branch(
+                conn,
+                self.queue,
+                self.ticket.get(),
+                self.provider.name,
+                self.tick,
+                list(self.subscribers),
+            )
+            self._same_registry(sites.at(self.provider.dsn), conn)
+            crash.point("resurrect.before-commit")
+
+    @contextlib.contextmanager
+    def _transaction(self, sites: Sites) -> Iterator[Connection]:
+        with session(
+            self.at.dsn,
+            name="londiste resurrect",
+            autocommit=True,
+            lock_timeout_ms=max(1, round(sites.lock_timeout * 1000)),
+            replica=True,
+            synchronous=True,
+            answer_seconds=sites.answer_seconds,
+        ) as conn:
+            # To undo many rows takes long.
+            limit_answers(conn, sites.answer_seconds, unless_busy=True)
+            try:
+                with conn.transaction():
+                    yield conn
+            except psycopg.Error as error:
+                raise from_database(error, where=self.at.name) from error
+
+    def _same_registry(self, provider: Connection, conn: Connection) -> None:
+        """Tables and sequences that were added or removed on this node only."""
+        found = difference(provider, conn, self.queue)
+        for name in found.add:
+            tables.global_add_table(conn, self.queue, name)
+            self.warn(f"table {name} was removed on {self.at.name} only: add it again, add-table")
+        theirs = {t.name for t in tables.get_table_list(provider, self.queue)}
+        for table in tables.get_table_list(conn, self.queue):
+            if table.name not in theirs:
+                if table.local:
+                    tables.local_remove_table(conn, self.queue, table.name)
+                    self.warn(f"table {table.name} was added on {self.at.name} only: removed there")
+                tables.global_remove_table(conn, self.queue, table.name)
+        kept = {s.name for s in tables.get_seq_list(provider, self.queue)}
+        for sequence in tables.get_seq_list(conn, self.queue):
+            if sequence.name not in kept:
+                if sequence.local:
+                    tables.local_remove_seq(conn, self.queue, sequence.name)
+                tables.global_remove_seq(conn, self.queue, sequence.name)
+        for name, value in found.sequences:
+            tables.global_update_seq(conn, self.queue, name, value)
+
+
+def _names(found: Sequence[TableLoss]) -> str:
+    return ", ".join(str(t.name) for t in found)

@@ -1,0 +1,268 @@
+"""A leaf that merges into a combined queue: what it hands on, and what it does behind one.
+
+    combined queue here    the leaf's worker
+    root                   applies its batches, and hands on what it has applied (``handed``)
+    branch                 waits: the rows come through the combined queue, which says how far
+                           they are; up to there it follows the messages of its own queue
+                           (``Behind``)
+
+When root and branch change places, the positions are equal on both sides, and the worker that
+waited goes on as the one that applies.  What it has not followed by then it follows first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from londiste.cascade.model import WorkerState
+from londiste.changes.decode import decode_all
+from londiste.changes.types import SystemEvent, Truncate
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.queries import query
+from londiste.errors import EventError, Finding, StateError
+from londiste.pgq import batches, queues
+from londiste.pgq.batches import Opened
+from londiste.pgq.blocks import EventBlock, unescaped
+from londiste.replication.apply import errors
+from londiste.replication.apply.accumulator import LARGE, is_message, is_truncate
+from londiste.replication.apply.control_messages import SystemEvents
+from londiste.replication.apply.errors import Open
+from londiste.replication.apply.proofs import Proofs, control_events
+from londiste.replication.apply.routing import Interest, Skips
+from londiste.replication.model import ReplicatedTable
+from londiste.replication.tablesync.states import in_copy
+
+_ID, _TXID, _TYPE, _NAME = 0, 2, 4, 6
+
+#: Ticks that have piled up are followed together, up to about so many events.
+_JOIN = 40_000
+
+
+def handed(block: EventBlock, interest: Interest) -> EventBlock:
+    """The events of a block that the worker applies, and scripts: they go into the combined queue.
+
+    Others would be applied on the stand-by alone: of tables that are not kept here, that came with
+    the copy, or that a person has left out.
+    """
+    if len(block) == 1 and block.nbytes > LARGE:
+        alone = block.alone()
+        if _is_handed(alone[_ID], alone[_TXID], alone[_TYPE], alone[_NAME], interest):
+            return block
+        return EventBlock(b"", 0)
+    known: dict[tuple[bytes, bytes], bool] = {}
+    careful = bool(interest.skips.rows) or any(r.snapshot for r in interest.routes.values())
+    lines = []
+    for line in block.data.split(b"\n"):
+        if not line:
+            continue
+        fields = line.split(b"\t", _NAME + 1)
+        kind, name = fields[_TYPE], fields[_NAME]
+        yes = None if careful else known.get((kind, name))
+        if yes is None:
+            yes = known[kind, name] = _is_handed(
+                fields[_ID].decode(), fields[_TXID].decode(), kind.decode(), name.decode(), interest
+            )
+        if yes:
+            lines.append(line)
+    if len(lines) == len(block):
+        return block
+    return EventBlock(b"".join(line + b"\n" for line in lines), len(lines))
+
+
+def _is_handed(id: str, txid: str, kind: str, name: str, interest: Interest) -> bool:
+    what = unescaped(kind) or ""
+    if is_message(what):
+        return what == "EXECUTE" and (int(id), 0) not in interest.skips.rows
+    route = interest.find(unescaped(name))
+    if route is None or in_copy(int(txid), route.snapshot):
+        return False
+    if is_truncate(what) and route.wants.ignore_truncate:
+        return False
+    return (int(id), 0) not in interest.skips.rows
+
+
+class Behind:
+    """Follows the messages of a part up to where the combined queue has brought the rows.
+
+    at -- up to this tick of the provider it has.  The provider remembers it; a message may be
+        followed twice, which changes nothing.
+    """
+
+    def __init__(
+        self,
+        source: Connection,
+        target: Connection,
+        queue: str,
+        worker: str,
+        system: SystemEvents,
+        proofs: Proofs,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._queue = queue
+        self._worker = worker
+        self._system = system
+        self._proofs = proofs
+        #: What has halted it and is not settled; None: not known.
+        self._open: list[Open] | None = None
+        self.at = position(source, queue, worker)
+
+    def back_to(self, tick: int) -> None:
+        """The next batch begins at ``tick``, before that where it stood.
+
+        A node that was the combined root, was lost and came back had gone further than its rows are
+        now.  Raises UsageError when the provider has no such tick any more.
+        """
+        batches.register_consumer_at(self._source, self._queue, self._worker, tick)
+        self.at = tick
+
+    def step(self, tick: int) -> bool:
+        """Follows one batch that ends at ``tick`` or before it; False when there is none."""
+        if self.at >= tick:
+            return False
+        opened = batches.finish_and_next(
+            self._source,
+            self._queue,
+            self._worker,
+            from_tick=self.at,
+            max_count=_JOIN,
+            max_tick=tick,
+            durable=False,
+        )
+        if opened is None:
+            return False
+        batch = opened.batch
+        if batch.tick_id > tick:
+            # It was opened when this worker applied batches itself: the next one is a shorter one.
+            batches.register_consumer_at(self._source, self._queue, self._worker, self.at)
+            return True
+        if self._open is None:
+            self._open = errors.get_skips(self._target, self._queue, self._worker)
+        skips = errors.skips_of(self._open)
+        try:
+            with self._target.transaction():
+                self._follow(opened, skips)
+                if self._open:
+                    errors.settle_apply_errors(
+                        self._target, self._queue, self._worker, batch.tick_id, skips
+                    )
+            self._open = None if self._open else self._open
+        except EventError as error:
+            self._open = None
+            if error.event_id is not None and error.finding is not None:
+                errors.note_apply_error(
+                    self._target, self._queue, self._worker, batch.tick_id, error
+                )
+            raise
+        batches.finish_batch(self._source, batch.id)
+        self.at = batch.tick_id
+        return True
+
+    def _follow(self, opened: Opened, skips: Skips) -> None:
+        self._proofs.begin()
+        messages = "ev_type like 'pgq.%' or ev_type like 'londiste.%'"
+        blocks = batches.stream(self._source, opened.batch, query=opened.query, where=messages)
+        with contextlib.closing(blocks):
+            for block in blocks:
+                self._proofs.check(control_events(block), skips.rows)
+                for event in block:
+                    if (event.id, 0) in skips.rows:
+                        continue
+                    for change in decode_all(event):
+                        if isinstance(change, SystemEvent):
+                            self._system.follow(change)
+
+
+def position(conn: Connection, queue: str, worker: str) -> int:
+    """The tick behind which a worker is registered on its provider; 0 when it is not."""
+    return max((c.last_tick or 0 for c in queues.get_consumer_info(conn, queue, worker)), default=0)
+
+
+def say_choices(conn: Connection, queue: str, error: EventError) -> None:
+    """Tells of an event that cannot be applied to a table which other queues fill, too.
+
+    Neither a comparison nor a copy can tell the rows of the queues apart.
+    """
+    table = error.finding and (error.finding.dest or error.finding.table)
+    if not table or error.event_id is None or (error.finding and error.finding.kind == "shared"):
+        return
+    others = other_queues(conn, queue, (error.finding and error.finding.table) or "", table)
+    if others:
+        error.say_more(
+            f"table {table} is also filled from queue {', '.join(others)}",
+            hint="if two sources have the same key, give the row another one at the source that is"
+            f" wrong; then leave the event out: londiste events skip {error.event_id}; or let this"
+            f" queue fill a table of its own: londiste remove-table {table}, then add-table"
+            f" {table} --no-merge --dest-table OTHER; londiste events show has the rows",
+        )
+
+
+def others_filling(
+    conn: Connection, queue: str, table: TableName | str, dest: TableName | str
+) -> list[str]:
+    """What else fills the table ``dest`` of this leaf: tables, with their queue if it is another.
+
+    queue, table -- the registration that asks, which is none of them.
+    """
+    return [
+        name if theirs == queue else f"{name} of queue {theirs}"
+        for theirs, name in _others(conn, queue, table, dest)
+    ]
+
+
+def other_queues(
+    conn: Connection, queue: str, table: TableName | str, dest: TableName | str
+) -> list[str]:
+    """The queues beside this one that fill the table ``dest`` of this leaf, too."""
+    return sorted({theirs for theirs, _ in _others(conn, queue, table, dest) if theirs != queue})
+
+
+def _others(
+    conn: Connection, queue: str, table: TableName | str, dest: TableName | str
+) -> list[tuple[str, str]]:
+    parameters = {"dest": str(dest), "queue": queue, "table": str(table)}
+    return [(row[0], row[1]) for row in conn.execute(query("other_sources"), parameters)]
+
+
+def refuse_truncate(conn: Connection, queue: str, change: Truncate, dest: TableName) -> None:
+    """Raises EventError when TRUNCATE would take rows of other sources away."""
+    others = others_filling(conn, queue, change.table, dest)
+    if not others:
+        return
+    number = change.event_id
+    raise EventError(
+        f"event {number} empties table {change.table}, and table {dest} here has rows of others",
+        detail=f"it is also filled from {', '.join(others)}; nothing of the batch was applied",
+        hint="delete the rows of this source here, since new ones may have their keys, and leave"
+        f" the event out: londiste events skip {number}; to pass over every TRUNCATE: londiste"
+        f" change-handler {change.table} --handler londiste --handler-arg ignore_truncate=1",
+        event_id=number,
+        finding=Finding("shared", table=str(change.table), dest=str(dest), op="truncate"),
+    )
+
+
+def require_combined(state: WorkerState) -> None:
+    """Raises StateError when the queue that this one merges into is gone from here."""
+    if state.combined_queue is not None and state.combined_type is None:
+        raise StateError(
+            f"node {state.name} merges queue {state.queue} into {state.combined_queue}, which is no"
+            " queue of this database",
+            detail="its rows would be here alone, and on no stand-by",
+            hint=f"make this database a root or branch of {state.combined_queue} again; or drop the"
+            f" leaf and make it without --merge: londiste drop-node {state.name}, then create-leaf",
+        )
+
+
+def require_in_step(state: WorkerState, known: Sequence[ReplicatedTable]) -> None:
+    """Raises StateError when a table of a part is not ok where its rows come from elsewhere."""
+    for table in known:
+        if table.local and table.state != "ok":
+            raise StateError(
+                f"table {table.name} is not in step ({table.state}), and is not copied here: its"
+                f" rows come through queue {state.combined_queue}",
+                detail=f"the combined root was to copy it, and node {state.name} is below that now",
+                hint=f"londiste remove-table {table.name}, then add-table {table.name} again; the"
+                f" rows are copied by the worker of {state.combined_queue}",
+            )

@@ -1,0 +1,240 @@
+"""What a branch hands on of tables of which it holds not all: less, and in their places the masks.
+
+Whoever reads from a branch finds the rows there that the branch holds, so it has to hear of these
+rows and no others.  Events are rewritten block by block before they are written into the branch's
+queue; ids and ticks stay what they are.
+
+    columns left out, values changed     the event says the same of the rows as they are here
+    a row condition                      insert        as it is, or nothing
+                                         update        the state "the row is so", or "there is none"
+                                         delete        the state "there is no such row"
+
+The condition is asked of this node's database, one question for the rows of a block and table.  A
+packed update of which some rows are kept becomes two events of one id: one says which rows are
+there, the other which are not; they have no key in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import psycopg
+
+from londiste.applier import statements
+from londiste.changes import jsonrow, rewrite
+from londiste.changes.malformed import Malformed
+from londiste.changes.rewrite import Row, Rows
+from londiste.changes.types import Op
+from londiste.db import owner
+from londiste.db.connection import Connection, place
+from londiste.db.names import TableName
+from londiste.db.relation import TableShape
+from londiste.errors import BadOption, EventError, PartialEvent, from_database
+from londiste.handlers.base import Wants
+from londiste.pgq.blocks import EventBlock, escaped, unescaped
+from londiste.replication.model import ReplicatedTable
+
+_FIELDS = list[str]
+_TYPE, _DATA, _TABLE, _OLD, _KEY, _REST = 4, 5, 6, 7, 8, 9
+_NULL = r"\N"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A table of which this node holds not all, or other values: its name here, and how."""
+
+    dest: TableName
+    wants: Wants
+
+
+def held(tables: Sequence[ReplicatedTable]) -> dict[TableName, Held]:
+    """Those of the tables whose events are not handed on as they are, whatever their state."""
+    return {
+        t.name: Held(t.dest, t.wants)
+        for t in tables
+        if t.local and t.wants.stored and holds_less(t.wants)
+    }
+
+
+def holds_less(wants: Wants) -> bool:
+    """Whether a table that is kept so lacks rows or values of its source."""
+    if wants.events is not None:
+        # What its handler does with them concerns this node alone.
+        return False
+    return bool(wants.where) or wants.rows is not None or not wants.all_columns
+
+
+@dataclass
+class _Work:
+    """An event on its way: where it stands in the block, and its rows as they are held here."""
+
+    fields: _FIELDS
+    table: TableName
+    held: Held
+    event: Rows
+    kept: list[bool]
+
+
+class HandOn:
+    """Rewrites events for the queue of this node.
+
+    conn -- session of the worker on this node, inside of the transaction of the batch.
+    shape -- a table of this node as it is now; None when it is not there.
+    """
+
+    def __init__(
+        self, conn: Connection, shape: Callable[[TableName], TableShape | None], *, node: str
+    ) -> None:
+        self._conn = conn
+        self._shape = shape
+        self._node = node
+
+    def block(self, block: EventBlock, tables: Mapping[TableName, Held]) -> EventBlock:
+        """The events to hand on in the place of these.
+
+        Raises EventError for one that cannot be rewritten: it is not handed on as it is.
+        """
+        if not tables:
+            return block
+        lines: list[str | _Work] = []
+        found = False
+        for line in block.lines():
+            fields = line.split("\t")
+            work = self._look(fields, tables)
+            lines.append(line if work is None else work)
+            found = found or work is not None
+        if not found:
+            return block
+        self._ask([one for one in lines if isinstance(one, _Work)])
+        result: list[str] = []
+        for one in lines:
+            if isinstance(one, str):
+                result.append(one)
+            else:
+                result += _written(one)
+        return EventBlock("".join(f"{line}\n" for line in result).encode(), len(result))
+
+    def _look(self, fields: _FIELDS, tables: Mapping[TableName, Held]) -> _Work | None:
+        """The work on an event; None: it is handed on as it is."""
+        kind = unescaped(fields[_TYPE]) or ""
+        if kind == "EXECUTE" or kind.startswith(("pgq.", "londiste.")):
+            return None
+        table = _table(kind, unescaped(fields[_TABLE]))
+        if table is None or table not in tables:
+            return None
+        mine = tables[table]
+        if rewrite.is_fragment(kind):
+            raise PartialEvent(
+                f"event {fields[0]} of table {table} does not tell a whole row",
+                detail=f"node {self._node} holds not all of the table, and what it hands on has to"
+                " be written anew; events of pgq.sqltriga are fragments of SQL",
+                hint="capture the table on the root with whole rows: londiste remove-table"
+                f" {table}, then londiste add-table {table} --trigger capture",
+                event_id=int(fields[0]),
+            )
+        try:
+            event = rewrite.read(kind, unescaped(fields[_DATA]) or "", unescaped(fields[_KEY]))
+        except Malformed as error:
+            # What is in it may be what nobody here is to see.
+            raise EventError(
+                f"event {fields[0]} of table {table} cannot be decoded: {error.blind}",
+                detail=f"node {self._node} holds not all of the table, so it hands on nothing that"
+                " it cannot read",
+                hint=error.hint or "look at the event on the provider",
+                event_id=int(fields[0]),
+            ) from None
+        if event is None:
+            return None
+        wants = mine.wants
+        rows = [rewrite.changed(row, wants.keeps, wants.rows) for row in event.rows]
+        if event.digest and wants.changed & set(event.key):
+            rows = [replace(row, key=rewrite.key_text(row, event.key)) for row in rows]
+        return _Work(fields, table, mine, replace(event, rows=rows), [True] * len(rows))
+
+    def _ask(self, works: Sequence[_Work]) -> None:
+        """Has the database say which rows are kept, of tables with a condition."""
+        groups: dict[tuple[Held, TableName, tuple[str, ...]], list[tuple[_Work, int]]] = {}
+        for work in works:
+            if not work.held.wants.where or work.event.op is Op.DELETE:
+                continue
+            for place_, row in enumerate(work.event.rows):
+                group = work.held, work.table, tuple(row.image)
+                groups.setdefault(group, []).append((work, place_))
+        for (mine, table, columns), members in groups.items():
+            number = int(members[0][0].fields[0])
+            shape = self._shape(mine.dest)
+            if shape is None:
+                raise EventError(
+                    f"event {number} of table {table} cannot be handed on by node {self._node}:"
+                    f" table {mine.dest} is not there",
+                    hint=f"create the table, or stop replicating it: londiste remove-table {table}",
+                    event_id=number,
+                )
+            unknown = [name for name in columns if name not in shape.by_name]
+            columns = tuple(name for name in columns if name in shape.by_name)
+            text = statements.kept_sql(shape, mine.wants.where, columns)
+            images = [work.event.rows[place_].image for work, place_ in members]
+            if unknown:
+                images = [{name: image[name] for name in columns} for image in images]
+            parameter = ",".join(map(statements.payload, images))
+            try:
+                answers = owner.ask(self._conn, shape, text, parameter)
+            except psycopg.Error as error:
+                known = from_database(error, where=place(self._conn.info.dsn))
+                if known.retry:
+                    raise known from error
+                raise EventError(
+                    f"event {number} of table {table}, or one of {len(members)} from it on, cannot"
+                    f" be handed on: {known.message}",
+                    detail=f"condition {mine.wants.where}",
+                    hint=known.hint or "londiste tables shows the condition",
+                    event_id=number,
+                ) from error
+            for (work, place_), kept in zip(members, answers, strict=True):
+                work.kept[place_] = kept == "true"
+
+
+def _table(kind: str, name: str | None) -> TableName | None:
+    """The table that an event is about, as ``changes.decode`` reads it."""
+    try:
+        if name is None and kind.startswith("{"):
+            name = jsonrow.header(kind).table
+        return TableName.parse(name) if name else None
+    except (BadOption, Malformed):
+        return None
+
+
+def _written(work: _Work) -> list[str]:
+    """The lines to hand on in the place of an event: none, one or two."""
+    event, wants = work.event, work.held.wants
+    kept = [row for row, yes in zip(event.rows, work.kept, strict=True) if yes]
+    rest = [row for row, yes in zip(event.rows, work.kept, strict=True) if not yes]
+    table = (work.table.schema, work.table.name)
+    if not wants.where:
+        return [_line(work, *rewrite.write(event, event.op, kept, state=event.state))]
+    if event.op is Op.INSERT and not event.state:
+        if not kept:
+            return []
+        return [_line(work, *rewrite.write(event, event.op, kept, state=False))]
+    if event.op is Op.DELETE:
+        return [_line(work, *rewrite.as_state(event, Op.DELETE, kept, table))]
+    return [
+        _line(work, *rewrite.as_state(event, op, some, table))
+        for op, some in ((Op.INSERT, kept), (Op.DELETE, rest))
+        if some
+    ]
+
+
+def _line(work: _Work, kind: str, data: str, key: str | None) -> str:
+    fields = list(work.fields)
+    fields[_TYPE], fields[_DATA] = escaped(kind), escaped(data)
+    fields[_KEY] = _NULL if key is None else escaped(key)
+    # Old rows, and what expressions of the trigger make of a row.
+    fields[_OLD] = fields[_REST] = _NULL
+    if fields[_TABLE] == _NULL:
+        fields[_TABLE] = escaped(f"{work.table.schema}.{work.table.name}")
+    return "\t".join(fields)
+
+
+__all__ = ["HandOn", "Held", "Row", "held", "holds_less"]

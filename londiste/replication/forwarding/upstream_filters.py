@@ -1,0 +1,40 @@
+"""What comes down to a node through the nodes above it: each branch may hold less than the root."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.db.names import TableName
+from londiste.errors import BadOption, StateError
+from londiste.handlers.base import ALL, Wants
+from londiste.orchestration.steps import Sites
+from londiste.replication import sqlapi as tables
+
+
+def held_above(sites: Sites, queue: str, provider_dsn: str) -> Mapping[TableName, Wants]:
+    """What the branches from a provider up to the root hold of tables of which they hold less.
+
+    Raises StateError where a branch has a handler that is not known to this process.
+    """
+    found: dict[TableName, Wants] = {}
+    dsn = provider_dsn
+    while True:
+        info = nodes.get_node_info(sites.at(dsn), queue)
+        if info.type is NodeType.ROOT:
+            return found
+        for table in tables.get_table_list(sites.at(dsn), queue):
+            if not table.local:
+                continue
+            try:
+                holds = table.holds
+            except BadOption as error:
+                raise StateError(
+                    f"table {table.name} of branch {info.name}: {error.message}",
+                    detail="what comes from there cannot be known here",
+                    hint="name the module of its handler in handler_modules here, too",
+                ) from error
+            if holds != ALL:
+                found[table.name] = holds.of(found.get(table.name, ALL))
+        dsn = sites.reach(info.provider_location)

@@ -1,0 +1,209 @@
+"""Replicated tables and sequences as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from londiste.cascade.attrs import decode_attrs as decode_attrs
+from londiste.cascade.attrs import encode_attrs as encode_attrs
+from londiste.db.names import TableName
+from londiste.errors import BadOption
+from londiste.handlers import registry, table_rules
+from londiste.handlers.base import Wants
+from londiste.handlers.table_rules import Choice
+
+#: What can capture a table, and its letter among the trigger flags.
+TRIGGERS = {"capture": "C", "logutriga": "L", "jsontriga": "J", "sqltriga": "Q"}
+_FLAGS = "tgflags="
+
+
+@dataclass(frozen=True)
+class ReplicatedTable:
+    """One row of ``londiste.get_table_list``.
+
+    name -- as the events have it.
+    dest -- the table in this database.
+    local -- this node keeps the data; without it all else is empty.
+    state -- text of the sync state: None, in-copy, catching-up, wanna-sync:N, do-sync:N, ok.
+    snapshot -- what the copy has seen, as text; None when no filter is needed.
+    attrs -- decoded key=value pairs.
+    dropped_ddl -- statements that put back what the copy took off.
+    copy_role, copy_pos -- part of a copy from several queues; None and 0 when there is one.
+    """
+
+    name: TableName
+    dest: TableName
+    local: bool
+    state: str | None = None
+    snapshot: str | None = None
+    attrs: Mapping[str, str] = field(default_factory=dict)
+    dropped_ddl: str | None = None
+    copy_role: str | None = None
+    copy_pos: int = 0
+
+    @cached_property
+    def wants(self) -> Wants:
+        """What its attributes ask for.  Raises BadOption when this process does not know it."""
+        return table_rules.wants(self.attrs)
+
+    @cached_property
+    def holds(self) -> Wants:
+        """What it has on another node, whose keys are not known here.  Raises BadOption."""
+        return table_rules.holds(self.attrs)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether it has rows, on another node whose handlers may not be known here."""
+        try:
+            return self.holds.stored
+        except BadOption:
+            return True
+
+
+#: Attribute of a table whose events from before are to go out of the queue of this branch.
+FORGET = "forget_events"
+
+MERGE_ALL, NO_MERGE = "merge_all", "no_merge"
+
+#: In which way tables can be asked to be copied.
+COPY_MODES = ("auto", "snapshot", "resumable")
+
+
+def copy_mode(table: ReplicatedTable) -> str:
+    """In which way the user wants it copied: auto, snapshot or resumable."""
+    return table.attrs.get("copy_mode", "auto")
+
+
+def most_parts(table: ReplicatedTable) -> int:
+    """How many queues may copy into one table at a time."""
+    number = table.attrs.get("max_parallel_copy", "")
+    return int(number) if number.isdecimal() and int(number) > 0 else 8
+
+
+def with_copy_mode(attrs: Mapping[str, str], mode: str) -> dict[str, str]:
+    """The attributes of a table that is to be copied in this way."""
+    rest = {name: value for name, value in attrs.items() if name != "copy_mode"}
+    return rest if mode in {"", "auto"} else {**rest, "copy_mode": mode}
+
+
+@dataclass(frozen=True)
+class ReplicatedSequence:
+    """One row of ``londiste.get_seq_list``; ``last_value`` is the published value."""
+
+    name: TableName
+    last_value: int
+    local: bool
+
+
+@dataclass(frozen=True)
+class SequenceValue:
+    """One row of ``londiste.sequence_values``; ``unused``: the value is the next one."""
+
+    name: TableName
+    last_value: int
+    unused: bool
+
+
+@dataclass(frozen=True)
+class PendingForeignKey:
+    """A foreign key that was taken off for a copy; ``definition`` makes it again."""
+
+    from_table: TableName
+    to_table: TableName
+    name: str
+    definition: str
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How tables are added.
+
+    expect_sync -- the rows are there already: no copy.
+    skip_truncate -- keep the rows that are there when the copy comes.
+    dest -- name of the table in this database, when it differs; one table only.
+    create -- make a table that is missing, after the provider's: columns and primary key.
+    create_full -- the same, whole; create_without -- parts that are left out (``Part``);
+        create_needs -- functions and extensions that it needs are made, too.
+    trigger_flags -- letters B A C Q L J I U D S of ``londiste.create_trigger``.
+    trigger -- capture, logutriga, jsontriga or sqltriga; empty leaves it to the flags.
+    form -- row, statement or auto: how our own capture writes; empty is auto.
+    trigger_args -- raw arguments for the trigger: pkey=…, ignore=…, when=…, ev_extra3=…
+    triggers -- False: none on this node.
+    insert_only -- admit tables without key; UPDATE and DELETE fail at the source.
+    whole_row -- admit them with UPDATE and DELETE, which find a row by all its columns.
+    copy_mode -- snapshot or resumable: in which way the table is copied; empty and auto: by rule.
+    choice -- handler, row filter, columns, and the policy about events that do not fit.
+    sequences -- those of serial and identity columns are replicated too.
+    copy_node -- copy from this node; ``?``: from the first on the way up that keeps the rows.
+    merge -- merge_all: all queues whose leaves are here fill the table; no_merge: this one alone.
+    max_parallel_copy -- how many of them copy at a time.
+    """
+
+    expect_sync: bool = False
+    skip_truncate: bool = False
+    dest: TableName | None = None
+    create: bool = False
+    create_full: bool = False
+    create_without: tuple[str, ...] = ()
+    create_needs: bool = False
+    trigger_flags: str = ""
+    trigger_args: tuple[str, ...] = ()
+    triggers: bool = True
+    insert_only: bool = False
+    whole_row: bool = False
+    trigger: str = ""
+    form: str = ""
+    copy_mode: str = ""
+    choice: Choice = field(default_factory=Choice)
+    sequences: bool = True
+    copy_node: str = ""
+    merge: str = ""
+    max_parallel_copy: int | None = None
+
+    def words(self, *, root: bool = True) -> list[str]:
+        """The list that ``local_add_table`` takes as ``i_trg_args``, on the root or below."""
+        words = list(self.trigger_args)
+        if self.form:
+            words.append(f"form={self.form}")
+        flags = self.trigger_flags + TRIGGERS.get(self.trigger, "")
+        if flags:
+            words.append(f"tgflags={flags}")
+        for word, given in (
+            ("expect_sync", self.expect_sync),
+            # The table is emptied when it is added: no part empties it of the others' rows.
+            ("skip_truncate", self.skip_truncate or self.merge == MERGE_ALL),
+            ("no_triggers", not self.triggers),
+            (self.merge, bool(self.merge)),
+            ("insert_only", self.insert_only and not self.whole_row),
+            ("whole_row", self.whole_row),
+        ):
+            if given:
+                words.append(word)
+        more = registry.make(self.choice.handler).words(root=root)
+        return [*words, *(word for word in more if word not in words)]
+
+    @property
+    def wants(self) -> Wants:
+        """What the choice comes to.  Raises BadOption."""
+        return table_rules.wants(self.choice.attrs())
+
+
+def with_trigger(words: Sequence[str]) -> list[str]:
+    """The words for ``londiste.create_trigger`` with a letter for the trigger, if none has one.
+
+    Our own capture, which the database does not choose by itself, because other programs of the
+    family call the same function; jsontriga for what only a compatible trigger does.
+    """
+    flags = [word for word in words if word.startswith(_FLAGS)]
+    given = flags[-1][len(_FLAGS) :].upper() if flags else ""
+    if set(given) & set(TRIGGERS.values()) or "no_triggers" in words:
+        return list(words)
+    compatible = (
+        set(given) & {"B", "S"}
+        or "skip" in {word.lower() for word in words}
+        or any(word.startswith(("ev_type=", "ev_data=", "ev_extra1=")) for word in words)
+    )
+    rest = [word for word in words if not word.startswith(_FLAGS)]
+    return [*rest, f"{_FLAGS}{given}{'J' if compatible else 'C'}"]

@@ -1,0 +1,313 @@
+"""A batch that is large enough is read, decoded and folded by tasks of the engine.
+
+    begin    the number of the attempt, and a place to stage rows       committed at once
+    tasks    each reads a slice and stages what is left of it           one transaction each
+    merge    slice after slice, as they become ready, into the tables   the worker's transaction,
+             and the position                                           with the position
+
+So the tables change in one transaction, as with a small batch, and its size costs this process no
+memory.  What tasks leave behind when they fail or run twice is seen by nobody, and swept by the
+next attempt; what a worker that was killed has left, by its successor.
+
+Nothing here may stop replication: tables that cannot be written from what is staged go the
+ordinary way in the same transaction, and so does the whole batch when the engine fails.  That is
+said in the log and in ``londiste status``, because it costs time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from londiste.changes.types import SystemEvent
+from londiste.daemon import crash
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.relation import TableShape
+from londiste.engine.base import Engine
+from londiste.errors import LondisteError
+from londiste.pgq.batches import Stretch
+from londiste.pgq.types import Batch
+from londiste.replication.apply.routing import Interest
+from londiste.replication.forwarding import combined_queue
+from londiste.replication.parallel import slices
+from londiste.replication.parallel import sqlapi as attempts
+from londiste.replication.parallel.merge import MergeFailed, Merger
+from londiste.replication.parallel.slices import Staged
+from londiste.replication.parallel.stage_task import stage
+from londiste.replication.parallel.tasks import ATTEMPTS, GiveUp, Tasks, spread
+
+log = logging.getLogger(__name__)
+
+#: Estimated size of the changes that a task folds together.
+FLUSH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What became of the batch.
+
+    messages -- of the cascade, in order; None when they are met again in ``left``'s events.
+    left -- tables whose events have to be applied in the ordinary way.
+    """
+
+    events: int
+    applied: int
+    messages: tuple[SystemEvent, ...]
+    left: Mapping[TableName, str]
+
+
+@dataclass
+class LargeBatches:
+    """Decides which batches are large, and carries them.
+
+    engine -- made when the first large batch comes.
+    name -- of the engine.
+    threshold -- events from which a batch is large; 0: none is.
+    parallel -- tasks at a time.
+    source, target -- connection strings of the provider and this node.
+    """
+
+    engine: Callable[[], Engine]
+    name: str
+    threshold: int
+    parallel: int
+    queue: str
+    node: str
+    source: str = field(repr=False)
+    target: str = field(repr=False)
+    slice_events: int = slices.SLICE_EVENTS
+    flush_bytes: int = FLUSH_BYTES
+    _failed: dict[int, int] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def carried(
+        self,
+        source: Connection,
+        conn: Connection,
+        batch: Batch,
+        interest: Interest,
+        shapes: Callable[[], Mapping[TableName, TableShape]],
+        *,
+        forwards: bool,
+    ) -> Iterator[LargeBatch | None]:
+        """For the length of a batch: what carries it, None for a batch that is not large.
+
+        source -- session on the provider.
+        conn -- session here, idle, in autocommit mode; the caller opens its transaction inside.
+        forwards -- the node hands every event on: then the worker has to read them all anyway.
+        """
+        started = time.monotonic()
+        stretches = spread(source, batch, self.threshold)
+        if not stretches:
+            yield None
+            return
+        count = sum(stretch.events for stretch in stretches)
+        large = LargeBatch(self, conn, batch, interest, count, started)
+        if forwards:
+            large.reason = "a branch reads every event to hand it on"
+        else:
+            try:
+                large.job = self._begin(conn, batch, interest, shapes(), stretches)
+            except GiveUp as why:
+                large.reason = str(why)
+                log.warning("batch %d is applied in the ordinary way: %s", batch.id, why)
+        try:
+            yield large
+        finally:
+            if large.job is not None:
+                large.job.stop()
+        self._failed.clear()
+        if large.job is not None:
+            self.sweep(conn)
+
+    def sweep(self, conn: Connection) -> None:
+        """Drops what is staged and not needed any more, with no batch under way.
+
+        conn -- session here, in autocommit mode.
+
+        What cannot be dropped, because a task still writes it, the next attempt drops.
+        """
+        try:
+            attempts.apply_sweep(conn, self.queue)
+        except LondisteError as error:
+            log.warning("staged rows are not swept yet: %s", error)
+
+    def _begin(
+        self,
+        conn: Connection,
+        batch: Batch,
+        interest: Interest,
+        shapes: Mapping[TableName, TableShape],
+        stretches: Sequence[Stretch],
+    ) -> Job:
+        """Starts the tasks; ``conn`` is in autocommit mode.  Raises GiveUp, TransientError."""
+        failures = self._failed.get(batch.id, 0)
+        if failures >= ATTEMPTS:
+            raise GiveUp(f"the job failed {failures} times")
+        count = sum(stretch.events for stretch in stretches)
+        attempt = attempts.apply_start(
+            conn, self.queue, batch, events=count, threshold=self.threshold, engine=self.name
+        )
+        spec = slices.StageSpec(
+            self.queue,
+            self.node,
+            attempt,
+            self.source,
+            self.target,
+            batch,
+            interest,
+            shapes,
+            self.flush_bytes,
+        )
+        parts = slices.cut(stretches, self.parallel, self.slice_events)
+        log.info(
+            "batch %d: %d events, staged by %d tasks of engine %s",
+            batch.id,
+            count,
+            len(parts),
+            self.name,
+        )
+        # It counts as failed until the batch is done.
+        self._failed = {batch.id: failures + 1}
+        job = Job(self.engine, spec, parts, self.parallel)
+        crash.point("large.begun")
+        return job
+
+
+@dataclass
+class LargeBatch:
+    """One large batch on its way; without a job it goes the ordinary way, for ``reason``."""
+
+    batches: LargeBatches
+    conn: Connection
+    batch: Batch
+    interest: Interest
+    events: int
+    started: float
+    job: Job | None = None
+    reason: str = ""
+
+    def apply(self, ordinary: Callable[[Interest], object]) -> Merged | None:
+        """Writes the batch inside the open transaction, and notes which way it went.
+
+        ordinary -- applies what it is given of the batch in the ordinary way.
+
+        None when that was all of it.  Raises TransientError, and what ``ordinary`` raises.
+        """
+        merged = None
+        if self.job is not None:
+            try:
+                merged = self.job.merge(self.conn)
+            except GiveUp as why:
+                self.reason = str(why)
+                log.warning("batch %d is applied in the ordinary way: %s", self.batch.id, why)
+        way = "job"
+        if merged is None:
+            way = "worker"
+            ordinary(self.interest)
+        elif merged.left:
+            way = "part"
+            self.reason = "; ".join(f"{table}: {why}" for table, why in merged.left.items())
+            ordinary(self.interest.only(merged.left))
+        attempts.apply_end(
+            self.conn,
+            self.batches.queue,
+            self.batch,
+            events=self.events,
+            threshold=self.batches.threshold,
+            engine=self.batches.name,
+            way=way,
+            reason=self.reason,
+            seconds=time.monotonic() - self.started,
+        )
+        return merged
+
+
+class Job:
+    """The tasks of one batch, under way in a thread, and the merge of what they stage."""
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        spec: slices.StageSpec,
+        parts: list[slices.Slice],
+        parallel: int,
+    ) -> None:
+        self._spec = spec
+        self._parts = parts
+        self._staged: list[Staged] = []
+        self._tasks = Tasks(
+            engine,
+            stage,
+            [slices.StageTask(spec, part) for part in parts],
+            parallel,
+            queue=spec.queue,
+            attempt=spec.attempt,
+        )
+
+    def merge(self, conn: Connection) -> Merged:
+        """Writes the slices in their order, as they become ready, in the open transaction.
+
+        Raises GiveUp with nothing written, TransientError when the transaction is of no use.
+        """
+        left: dict[TableName, str] = {}
+        while True:
+            try:
+                with conn.transaction():
+                    self._merge(conn, left)
+                break
+            except MergeFailed as failed:
+                log.warning(
+                    "%s: what the job has staged does not fit (%s); its events are applied in the"
+                    " ordinary way",
+                    failed.table,
+                    failed.text,
+                )
+                left[failed.table] = failed.text
+        return Merged(
+            sum(s.events for s in self._staged),
+            sum(s.applied for s in self._staged),
+            tuple(message for s in self._staged for message in s.messages),
+            left,
+        )
+
+    def stop(self) -> None:
+        """Nobody wants the rest of the tasks."""
+        self._tasks.stop()
+
+    def _merge(self, conn: Connection, left: dict[TableName, str]) -> None:
+        merger = Merger(conn, self._spec.attempt, self._spec.shapes, self._spec.node)
+        written: set[TableName] = set()
+        for part in self._parts:
+            staged = self._ready(conn, part.number)
+            if staged.refused:
+                raise GiveUp(staged.refused)
+            for table, why in staged.left.items():
+                if table not in left:
+                    left[table] = why
+                    if table in written:
+                        raise MergeFailed(table, why)
+                    log.info("%s: applied event by event: %s", table, why)
+            for chunk in staged.chunks:
+                if chunk.table not in left:
+                    if chunk.kind == slices.TRUNCATE and self._is_shared(conn, chunk.table):
+                        raise MergeFailed(chunk.table, "others fill it too")
+                    written.add(chunk.table)
+                    merger.write(part.number, chunk)
+            crash.point("large.mid-merge")
+
+    def _is_shared(self, conn: Connection, dest: TableName) -> bool:
+        """Whether TRUNCATE may take rows of others; the worker finds out which event it is."""
+        queue, routes = self._spec.queue, self._spec.interest.routes.values()
+        sources = [route.source for route in routes if route.dest == dest]
+        return any(combined_queue.others_filling(conn, queue, source, dest) for source in sources)
+
+    def _ready(self, conn: Connection, number: int) -> Staged:
+        """What the task of a slice has staged; waits for it."""
+        if number == len(self._staged):
+            self._staged.append(Staged.load(self._tasks.result(conn, number)))
+        return self._staged[number]

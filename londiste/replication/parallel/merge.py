@@ -1,0 +1,98 @@
+"""Writes what the tasks of a large batch have staged, inside the worker's transaction.
+
+The statements are those of the ordinary way; their parameter is read from the staging table by the
+server itself, so no row passes through this process.  Every statement must hit as many rows as were
+staged for it; a difference or a refusal makes the table go the ordinary way, which finds out more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import psycopg
+
+from londiste.applier import statements
+from londiste.applier.plan import Verb
+from londiste.db import owner
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.relation import TableShape
+from londiste.errors import from_database
+from londiste.replication.parallel.slices import TRUNCATE, Chunk
+
+
+class MergeFailed(Exception):
+    """A statement of one table was refused or hit another number of rows."""
+
+    def __init__(self, table: TableName, text: str) -> None:
+        super().__init__(f"{table}: {text}")
+        self.table = table
+        self.text = text
+
+
+class Merger:
+    """Writes the chunks of one attempt through ``conn``, which has the replica role."""
+
+    def __init__(
+        self, conn: Connection, attempt: int, shapes: Mapping[TableName, TableShape], node: str
+    ) -> None:
+        self._cursor = psycopg.RawCursor(conn)
+        self._shapes = shapes
+        self._node = node
+        self._texts: dict[tuple[object, ...], str] = {}
+        self._conn = conn
+        self._staged = (
+            f"select s.rows from londiste.staged_{attempt} s"  # noqa: S608 - a number
+            " where s.slice = $1 and s.chunk = $2"
+        )
+
+    def write(self, slice_number: int, chunk: Chunk) -> None:
+        """One statement.  Raises MergeFailed, or TransientError (lock, deadlock, connection)."""
+        shape = self._shapes[chunk.table]
+        try:
+            if chunk.kind == TRUNCATE:
+                self._send(shape, statements.truncate_sql([shape]))
+                return
+            place = [slice_number, chunk.number]
+            if shape.of_other:
+                # The owner cannot read what is staged.
+                row = self._cursor.execute(self._staged, place).fetchone()
+                self._send(shape, self._text(shape, chunk), "" if row is None else str(row[0]))
+                hit = owner.hit(self._cursor)
+            else:
+                self._cursor.execute(self._text(shape, chunk), place)
+                hit = self._cursor.rowcount
+        except psycopg.Error as error:
+            known = from_database(error, where=self._node)
+            if known.retry:
+                raise known from error
+            raise MergeFailed(chunk.table, _said(error)) from error
+        if chunk.kind != Verb.UNSET and hit != chunk.rows:
+            raise MergeFailed(
+                chunk.table, f"{hit} rows hit by {chunk.kind} instead of {chunk.rows}"
+            )
+
+    def _send(self, shape: TableShape, statement: str, data: str | None = None) -> None:
+        if shape.of_other:
+            self._cursor.execute(*owner.guarded(self._conn, shape.oid, statement, data))
+        else:
+            self._cursor.execute(statement)
+
+    def _text(self, shape: TableShape, chunk: Chunk) -> str:
+        known = (shape.name, chunk.kind, chunk.columns, chunk.key)
+        text = self._texts.get(known)
+        if text is None:
+            text = statements.sql_for(shape, Verb(chunk.kind), chunk.columns, chunk.key)
+            if not shape.of_other:
+                text = text.replace(statements.PARAMETER, f"({self._staged})", 1)
+            self._texts[known] = text
+        return text
+
+
+def _said(error: psycopg.Error) -> str:
+    """What the server said, without values of rows."""
+    text = error.diag.message_primary or type(error).__name__
+    if (error.sqlstate or "").startswith("22"):
+        text = re.sub(r'"(?:[^"]|"")*"', "***", text)
+    return f"{text} (SQLSTATE {error.sqlstate})"

@@ -1,0 +1,193 @@
+"""The tasks of one attempt at a batch: they stage slices, and somebody takes those in their order.
+
+What a task leaves behind commits together with its result; who writes the batch waits for one
+result after the other, while later tasks still run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+import psycopg
+
+from londiste.daemon import crash
+from londiste.db.connection import Connection, place, session
+from londiste.engine.base import Engine
+from londiste.errors import (
+    EventError,
+    LondisteError,
+    SparkUnavailable,
+    Superseded,
+    TransientError,
+    from_database,
+)
+from londiste.pgq import batches
+from londiste.pgq.batches import Stretch
+from londiste.pgq.types import Batch
+from londiste.replication.parallel import sqlapi as attempts
+
+#: Seconds between looks for slices that are ready.
+LOOK = 0.1
+#: Stretches of ids of which a batch's events are counted.
+STRETCHES = 4096
+#: A job that fails so often for the same batch, for reasons that may go away, is given up.
+ATTEMPTS = 3
+
+T = TypeVar("T")
+
+
+class GiveUp(Exception):
+    """The whole batch has to go the ordinary way; the text says why."""
+
+
+def spread(source: Connection, batch: Batch, threshold: int) -> Sequence[Stretch]:
+    """Where the events of a batch lie; empty when a job is not worth its start.
+
+    threshold -- events from which on it is; 0: never.
+
+    What ticks say of the number of events is an upper bound, and costs nothing; only a batch
+    that may be large is counted.
+    """
+    if not 0 < threshold <= batch.size_estimate:
+        return ()
+    width = max(1, batch.size_estimate // STRETCHES)
+    found = batches.batch_event_spread(source, batch.id, width)
+    return found if sum(stretch.events for stretch in found) >= threshold else ()
+
+
+def stage_slice(
+    queue: str,
+    attempt: int,
+    number: int,
+    *,
+    source: str,
+    target: str,
+    fill: Callable[[Connection, Connection], str],
+) -> int:
+    """Stages one slice in one transaction on the target, or finds that it is there; its number.
+
+    queue, attempt -- of ``attempts.apply_start``.
+    source, target -- connection strings.
+    fill -- reads from the first session and writes into the second, whose transaction is open;
+        gives what is to be known of the slice.
+
+    Raises Superseded when a newer attempt has begun or the batch is written, and what ``fill``
+    raises; then nothing is left behind.
+    """
+    with session(target, name=attempts.task_name(queue), autocommit=True) as conn:
+        with mapped(target):
+            conn.execute("begin")
+        todo = attempts.apply_slice_start(conn, queue, attempt, number)
+        if todo == "superseded":
+            raise Superseded(
+                f"attempt {attempt} at a batch is superseded",
+                detail=f"{queue}: a newer one has begun, or the batch is written",
+            )
+        if todo == "done":
+            return number
+        with session(source, name="londiste worker read", autocommit=True) as reader:
+            result = fill(reader, conn)
+        attempts.apply_slice_end(conn, queue, attempt, number, result)
+        crash.point("large.mid-slice")
+        with mapped(target):
+            conn.execute("commit")
+        crash.point("large.after-slice")
+    return number
+
+
+@contextmanager
+def mapped(dsn: str) -> Iterator[None]:
+    """Errors of a database become ours."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise from_database(error, where=place(dsn)) from error
+
+
+class Tasks(Generic[T]):
+    """The tasks of an attempt, under way in a thread.
+
+    engine -- gives what runs them; task -- what is run for each item, and marks its slice with a
+        result (``attempts.apply_slice_end``).  The n-th item is slice n.
+    """
+
+    def __init__(
+        self,
+        engine: Callable[[], Engine],
+        task: Callable[[T], int],
+        items: Sequence[T],
+        parallel: int,
+        *,
+        queue: str,
+        attempt: int,
+    ) -> None:
+        self._engine = engine
+        self._task = task
+        self._items = items
+        self._parallel = parallel
+        self._queue = queue
+        self._attempt = attempt
+        self._changed = threading.Event()
+        self._over = False
+        self._stopped = False
+        self._error: Exception | None = None
+        self._results: list[str] = []
+        self._thread = threading.Thread(target=self._run, name="londiste job", daemon=True)
+        self._thread.start()
+
+    def result(self, conn: Connection, number: int) -> str:
+        """What the task of a slice has left; waits for it.
+
+        conn -- a session on the database of the attempt; reads what is committed.
+
+        Raises GiveUp when it will not come, TransientError when another attempt may bring it.
+        """
+        while number >= len(self._results):
+            self._changed.clear()
+            over, error = self._over, self._error
+            for found, result in attempts.apply_slices(
+                conn, self._queue, self._attempt, len(self._results)
+            ):
+                if found != len(self._results):
+                    break
+                self._results.append(result)
+            if number < len(self._results):
+                break
+            if error is not None:
+                raise error
+            if over:
+                raise GiveUp("a task has ended and staged nothing")
+            self._changed.wait(LOOK)
+        return self._results[number]
+
+    def stop(self) -> None:
+        """Nobody wants the rest of the tasks; those that run end by themselves."""
+        self._stopped = True
+
+    def _run(self) -> None:
+        try:
+            for _ in self._engine().run(self._task, self._items, self._parallel):
+                self._changed.set()
+                if self._stopped:
+                    break
+        except Exception as error:
+            self._error = _translated(error)
+        self._over = True
+        self._changed.set()
+
+
+def _translated(error: Exception) -> Exception:
+    if isinstance(error, SparkUnavailable):
+        return GiveUp(f"{error.message}: {error.detail}")
+    if isinstance(error, TransientError):
+        return error
+    if isinstance(error, Superseded):
+        # Whether another process is at work the position decides, not a task.
+        return TransientError(error.message, detail=error.detail)
+    if isinstance(error, LondisteError):
+        text = error.message if isinstance(error, EventError) else f"the job failed: {error}"
+        return GiveUp(": ".join(filter(None, [text, error.detail])))
+    return GiveUp(f"the job failed: {type(error).__name__}: {error}")

@@ -1,0 +1,485 @@
+"""The schema ``londiste`` in Python: one function per SQL function.
+
+Names of tables are ``TableName``; in the database they are stored as ``schema.name``.  Errors
+of the database and return codes of 400 and above are raised as ours; nothing here commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import Hold, WorkerState
+from londiste.db import call
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.replication.model import (
+    PendingForeignKey,
+    ReplicatedSequence,
+    ReplicatedTable,
+    SequenceValue,
+    decode_attrs,
+)
+
+#: What a worker looks at before each batch.
+Look: TypeAlias = tuple[WorkerState, Hold | None, list[ReplicatedTable]]
+
+# -- tables -------------------------------------------------------------------
+
+
+def get_table_list(conn: Connection, queue: str) -> list[ReplicatedTable]:
+    """The tables of the queue in the order of adding: known ones and local ones."""
+    return _tables(call.rows(conn, "londiste.get_table_list", queue))
+
+
+def get_tables(
+    conn: Connection, queue: str, names: Iterable[TableName]
+) -> dict[TableName, ReplicatedTable]:
+    """Those of the tables that the queue knows."""
+    rows = call.rows(conn, "londiste.get_tables", queue, [str(name) for name in names])
+    return {table.name: table for table in _tables(rows)}
+
+
+def get_table(conn: Connection, queue: str, name: TableName) -> ReplicatedTable | None:
+    """One table; None when the queue does not know it."""
+    return get_tables(conn, queue, [name]).get(name)
+
+
+class Seen:
+    """The table list as a worker has seen it last, and its version: the same list until it changes.
+
+    A thousand tables need not come with every tick.
+    """
+
+    def __init__(self) -> None:
+        self._version: str | None = None
+        self._tables: list[ReplicatedTable] = []
+
+    def look(self, conn: Connection, queue: str, consumer: str) -> Look:
+        """What a worker looks at before each batch, in one statement.
+
+        Its state, whether somebody asks it to wait at a tick, and what ``get_table_list`` says.
+        Raises UnknownNode.
+        """
+        row = call.row(conn, "londiste.poll_node", queue, consumer, self._version)
+        state, hold = nodes.looked(conn, queue, row["state"], row["hold"])
+        if row["version"] != self._version:
+            self._tables = _tables(row["tables"])
+            self._version = row["version"]
+        return state, hold, self._tables
+
+
+def _tables(rows: Iterable[dict[str, Any]]) -> list[ReplicatedTable]:
+    result = []
+    for row in rows:
+        name = TableName.parse(row["table_name"])
+        result.append(
+            ReplicatedTable(
+                name=name,
+                dest=TableName.parse(row["dest_table"]) if row["dest_table"] else name,
+                local=row["local"],
+                state=row["merge_state"],
+                snapshot=row["custom_snapshot"],
+                attrs=decode_attrs(row["table_attrs"]),
+                dropped_ddl=row["dropped_ddl"],
+                copy_role=row["copy_role"],
+                copy_pos=row["copy_pos"],
+            )
+        )
+    return result
+
+
+def renamed_tables(conn: Connection, queue: str) -> dict[TableName, TableName]:
+    """Local tables that have another name in this database now, and that name."""
+    return {
+        TableName.parse(row["table_name"]): TableName.parse(row["new_name"])
+        for row in call.rows(conn, "londiste.renamed_tables", queue)
+    }
+
+
+def rewritten_tables(conn: Connection, queue: str) -> list[TableName]:
+    """Tables whose rows DDL has changed on this node without events."""
+    return [
+        TableName.parse(row["table_name"])
+        for row in call.rows(conn, "londiste.rewritten_tables", queue)
+    ]
+
+
+def lost_captures(conn: Connection, queue: str) -> list[tuple[TableName, str]]:
+    """Local tables whose changes are no longer captured, and why."""
+    return [
+        (TableName.parse(row["table_name"]), row["reason"])
+        for row in call.rows(conn, "londiste.lost_captures", queue)
+    ]
+
+
+def set_follow_errors(conn: Connection, queue: str, errors: Mapping[str, str]) -> None:
+    """Notes what is followed and could not be added, by name and why, in the place of before."""
+    call.value(conn, "londiste.set_follow_errors", queue, list(errors), list(errors.values()))
+
+
+def get_follow_errors(conn: Connection, queue: str) -> list[tuple[str, str]]:
+    """What is followed and could not be added: names and why."""
+    return [
+        (str(row["object_name"]), str(row["message"]))
+        for row in call.rows(conn, "londiste.get_follow_errors", queue)
+    ]
+
+
+def captured_columns(conn: Connection, queue: str, table: TableName) -> frozenset[str] | None:
+    """The columns that events of a table (by its name there) tell; None when nobody knows."""
+    found = call.value(conn, "londiste.captured_columns", queue, str(table))
+    return None if found is None else frozenset(found)
+
+
+def lost_capture(conn: Connection, queue: str, table: TableName) -> str:
+    """Why a table (by its name there) is not captured any more; '' while it is, or never was."""
+    return str(call.value(conn, "londiste.lost_capture", queue, str(table)) or "")
+
+
+def stale_captures(conn: Connection, queue: str) -> list[tuple[str, str]]:
+    """Tables that our own capture does not fit any more, and what is wrong with it: what to run."""
+    return [
+        (row["table_name"], row["reason"])
+        for row in call.rows(conn, "londiste.stale_captures", queue)
+    ]
+
+
+@dataclass(frozen=True)
+class CaptureForm:
+    """How our own capture writes a table's changes: form ``row`` or ``statement``, and why."""
+
+    table: TableName
+    form: str
+    reason: str
+
+
+def capture_forms(conn: Connection, queue: str) -> list[CaptureForm]:
+    """The forms of our own captures, by the names that tables have here."""
+    return [
+        CaptureForm(TableName.parse(row["table_name"]), row["form"], row["reason"])
+        for row in call.rows(conn, "londiste.capture_forms", queue)
+    ]
+
+
+def change_form(conn: Connection, queue: str, table: TableName, form: str) -> bool:
+    """Has a table captured as row, statement or auto; False when that was asked for before.
+
+    table -- its name here.  Locks it.  Raises UnknownTable (no capture), UsageError (no form).
+    """
+    return bool(call.value(conn, "londiste.change_form", queue, str(table), form))
+
+
+def change_trigger(conn: Connection, queue: str, table: TableName, flag: str) -> bool:
+    """Gives a table another trigger with the same arguments; False when it has that one.
+
+    table -- its registered name.  flag -- C, L, J or Q.  Locks it.  Raises UnknownTable,
+    UsageError (an argument that the other trigger does not take), StateError.
+    """
+    return bool(call.value(conn, "londiste.change_trigger", queue, str(table), flag))
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Something that could be added; ``kind`` is ``r`` (table) or ``S`` (sequence)."""
+
+    kind: str
+    name: str
+
+
+def local_show_missing(conn: Connection, queue: str) -> list[Missing]:
+    """What could be added on this node.  Raises UnknownQueue."""
+    return [
+        Missing(row["obj_kind"], row["obj_name"])
+        for row in call.rows(conn, "londiste.local_show_missing", queue)
+    ]
+
+
+def local_add_table(
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    words: Sequence[str] = (),
+    attrs: str | None = None,
+    dest: TableName | None = None,
+) -> str:
+    """Replicates a table here; what the database says to it.
+
+    words -- see ``TableOptions.words``.  Takes SHARE ROW EXCLUSIVE on the table.
+    Raises UsageError (no key, no such table), StateError (added differently, several sources).
+    """
+    answer = call.ret(
+        conn,
+        "londiste.local_add_table",
+        queue,
+        str(table),
+        list(words),
+        attrs,
+        None if dest is None else str(dest),
+    )
+    return answer.note
+
+
+def local_remove_table(conn: Connection, queue: str, table: TableName) -> str:
+    """Stops replicating a table here, on the root everywhere.  UsageError: it is not local."""
+    return call.ret(conn, "londiste.local_remove_table", queue, str(table)).note
+
+
+def global_add_table(conn: Connection, queue: str, table: TableName) -> None:
+    """Notes that the queue carries a table; no error when that is known."""
+    call.ret(conn, "londiste.global_add_table", queue, str(table))
+
+
+def global_remove_table(conn: Connection, queue: str, table: TableName) -> None:
+    """Forgets a table of the queue.  UsageError when it is not known."""
+    call.ret(conn, "londiste.global_remove_table", queue, str(table))
+
+
+def local_change_handler(
+    conn: Connection, queue: str, table: TableName, words: Sequence[str], attrs: str | None
+) -> None:
+    """Gives a local table new attributes and triggers."""
+    call.ret(conn, "londiste.local_change_handler", queue, str(table), list(words), attrs)
+
+
+def local_set_table_state(
+    conn: Connection, queue: str, table: TableName, snapshot: str | None, state: str | None
+) -> None:
+    """Stores state and copy snapshot.  UsageError: the table is not known any more."""
+    call.ret(conn, "londiste.local_set_table_state", queue, str(table), snapshot, state)
+
+
+def move_table_state(
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    from_state: str | None,
+    to_state: str | None,
+    snapshot: str | None,
+) -> bool:
+    """Stores state and copy snapshot if the table is still in the state it was seen in."""
+    return bool(
+        call.value(
+            conn,
+            "londiste.move_table_state",
+            queue,
+            str(table),
+            from_state,
+            to_state,
+            snapshot,
+        )
+    )
+
+
+@dataclass(frozen=True)
+class Move:
+    """A table's way from the state it was seen in to the next one, with what its copy has seen."""
+
+    table: TableName
+    old: str | None
+    new: str | None
+    snapshot: str | None
+
+
+def move_table_states(
+    conn: Connection, queue: str, moves: Sequence[Move], *, consumer: str | None = None
+) -> set[TableName]:
+    """``move_table_state`` for several tables at once: those that were moved.
+
+    consumer -- only those that catch up by this one.
+    """
+    return {
+        TableName.parse(row["move_table_states"])
+        for row in call.rows(
+            conn,
+            "londiste.move_table_states",
+            queue,
+            [str(move.table) for move in moves],
+            [move.old for move in moves],
+            [move.new for move in moves],
+            [move.snapshot for move in moves],
+            consumer,
+        )
+    }
+
+
+def local_set_table_attrs(
+    conn: Connection, queue: str, table: TableName, attrs: str | None
+) -> None:
+    """Stores the url-encoded attributes of a local table."""
+    call.ret(conn, "londiste.local_set_table_attrs", queue, str(table), attrs)
+
+
+def forget_events(conn: Connection, queue: str, table: TableName) -> int:
+    """Deletes the events of a table from the queue of this branch; their number."""
+    return int(call.value(conn, "londiste.forget_events", queue, str(table)))
+
+
+def local_set_table_struct(conn: Connection, queue: str, table: TableName, ddl: str | None) -> None:
+    """Stores the statements that put back what a copy takes off; None when it is back."""
+    call.ret(conn, "londiste.local_set_table_struct", queue, str(table), ddl)
+
+
+def create_trigger(
+    conn: Connection,
+    queue: str,
+    table: TableName,
+    args: Sequence[str],
+    dest: TableName,
+    node_type: str,
+) -> None:
+    """Puts the triggers of a queue on a table: capture on root and branch, deny on a leaf."""
+    call.ret(conn, "londiste.create_trigger", queue, str(table), list(args), str(dest), node_type)
+
+
+def refresh_capture(conn: Connection, queue: str, dest: TableName) -> bool:
+    """Makes our capture anew after its table has changed; False when it was not stale."""
+    return bool(call.value(conn, "londiste.refresh_capture", queue, str(dest)))
+
+
+def drop_table_triggers(conn: Connection, queue: str, table: TableName) -> None:
+    """Takes every trigger of the queue off a table."""
+    call.value(conn, "londiste.drop_table_triggers", queue, str(table))
+
+
+def is_replica_func(conn: Connection, oid: int) -> bool:
+    """Whether a trigger function belongs to replication."""
+    return bool(call.value(conn, "londiste.is_replica_func", oid))
+
+
+def root_notify_change(conn: Connection, queue: str, event_type: str, data: str) -> None:
+    """Sends a message about tables to all nodes.  Raises NotRoot."""
+    call.value(conn, "londiste.root_notify_change", queue, event_type, data)
+
+
+def periodic_maintenance(conn: Connection) -> int:
+    """Forgets scripts that ran more than three months ago."""
+    return int(call.value(conn, "londiste.periodic_maintenance"))
+
+
+def version(conn: Connection) -> str:
+    """Version of the SQL in the schema."""
+    return str(call.value(conn, "londiste.version"))
+
+
+# -- sequences ----------------------------------------------------------------
+
+
+def get_seq_list(conn: Connection, queue: str) -> list[ReplicatedSequence]:
+    """The sequences of the queue in the order of adding."""
+    return [
+        ReplicatedSequence(TableName.parse(row["seq_name"]), row["last_value"], row["local"])
+        for row in call.rows(conn, "londiste.get_seq_list", queue)
+    ]
+
+
+def find_seq_oid(conn: Connection, seq: TableName) -> int | None:
+    """The sequence's object number; None when there is no such sequence."""
+    answer = call.value(conn, "londiste.find_seq_oid", str(seq))
+    return None if answer is None else int(answer)
+
+
+def local_add_seq(conn: Connection, queue: str, seq: TableName) -> str:
+    """Keeps a sequence of this database in step; what the database says to it."""
+    return call.ret(conn, "londiste.local_add_seq", queue, str(seq)).note
+
+
+def local_remove_seq(conn: Connection, queue: str, seq: TableName) -> str:
+    """Stops following a sequence here, on the root everywhere."""
+    return call.ret(conn, "londiste.local_remove_seq", queue, str(seq)).note
+
+
+def global_update_seq(
+    conn: Connection, queue: str, seq: TableName, value: int, how: str | None = None
+) -> None:
+    """Stores a published value; moves the sequence where it is local.
+
+    how -- back, cycle, exact or unused, as the root publishes it; None: the sequence of this
+        node tells its direction.
+    """
+    call.ret(conn, "londiste.global_update_seq", queue, str(seq), value, how)
+
+
+def global_remove_seq(conn: Connection, queue: str, seq: TableName) -> None:
+    """Forgets a sequence of the queue.  UsageError when it is not known."""
+    call.ret(conn, "londiste.global_remove_seq", queue, str(seq))
+
+
+def root_check_seqs(conn: Connection, queue: str, buffer: int | None = None) -> None:
+    """Publishes sequences that came close to their published value."""
+    call.ret(conn, "londiste.root_check_seqs", queue, buffer)
+
+
+def root_exact_seqs(conn: Connection, queue: str) -> dict[TableName, int]:
+    """Publishes where the sequences of a stopped root stand, exactly; their last values.
+
+    Raises NotRoot.
+    """
+    return {
+        TableName.parse(row["seq_name"]): row["last_value"]
+        for row in call.rows(conn, "londiste.root_exact_seqs", queue)
+    }
+
+
+def sequence_values(conn: Connection, queue: str) -> list[SequenceValue]:
+    """Where the replicated sequences of this node are now; nothing is published."""
+    return [
+        SequenceValue(TableName.parse(row["seq_name"]), row["last_value"], row["unused"])
+        for row in call.rows(conn, "londiste.sequence_values", queue)
+    ]
+
+
+# -- foreign keys -------------------------------------------------------------
+
+
+def find_table_fkeys(conn: Connection, table: TableName) -> list[PendingForeignKey]:
+    """Foreign keys from or to a table that exist now."""
+    return _fkeys(conn, "londiste.find_table_fkeys", str(table))
+
+
+def find_tables_fkeys(conn: Connection, names: Iterable[TableName]) -> list[PendingForeignKey]:
+    """Foreign keys from and to the tables that exist now, of all of them at once."""
+    return _fkeys(conn, "londiste.find_tables_fkeys", [str(name) for name in names])
+
+
+def drop_table_fkey(conn: Connection, from_table: TableName, name: str) -> bool:
+    """Takes a foreign key off and remembers it; False when there is none of that name."""
+    return bool(call.value(conn, "londiste.drop_table_fkey", str(from_table), name))
+
+
+def get_table_pending_fkeys(conn: Connection, table: TableName) -> list[PendingForeignKey]:
+    """Foreign keys from or to a table that wait to be made again."""
+    return _fkeys(conn, "londiste.get_table_pending_fkeys", str(table))
+
+
+def get_valid_pending_fkeys(conn: Connection, queue: str) -> list[PendingForeignKey]:
+    """Foreign keys that the worker of this queue may make again now."""
+    return _fkeys(conn, "londiste.get_valid_pending_fkeys", queue)
+
+
+def add_pending_fkey(
+    conn: Connection, from_table: TableName, to_table: TableName, name: str, definition: str
+) -> None:
+    """Remembers a foreign key to be made when both tables are in step."""
+    call.value(conn, "londiste.add_pending_fkey", str(from_table), str(to_table), name, definition)
+
+
+def restore_table_fkey(
+    conn: Connection, from_table: TableName, name: str, *, lazy: bool = False
+) -> str:
+    """Makes a foreign key again.  Lazy: the next statement to run and commit, '' at the end."""
+    return str(call.value(conn, "londiste.restore_table_fkey", str(from_table), name, lazy))
+
+
+def _fkeys(conn: Connection, function: str, argument: str | list[str]) -> list[PendingForeignKey]:
+    return [
+        PendingForeignKey(
+            TableName.parse(row["from_table"]),
+            TableName.parse(row["to_table"]),
+            row["fkey_name"],
+            row["fkey_def"],
+        )
+        for row in call.rows(conn, function, argument)
+    ]

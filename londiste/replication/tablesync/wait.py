@@ -1,0 +1,130 @@
+"""Waiting until a node has what it should have."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeInfo
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import StateError, TransientError, UnknownTable
+from londiste.pgq import queues
+from londiste.replication import sqlapi as tables
+from londiste.replication.model import ReplicatedTable
+
+_LOOK_SECONDS = 0.2
+#: Seconds in which a ticker that runs makes a tick it was asked for.
+TICK_SECONDS = 10.0
+
+
+def wait_sync(
+    conn: Connection,
+    queue: str,
+    *,
+    timeout: float | None,
+    only: Sequence[TableName] = (),
+    progress: Callable[[list[ReplicatedTable]], None] = lambda _: None,
+    trouble: Callable[[str], None] = lambda _: None,
+) -> list[ReplicatedTable]:
+    """Until all local tables (or those of ``only``) are ok; these tables.
+
+    timeout -- seconds, None for no limit.
+    progress -- called with the tables whenever a state has changed.
+    trouble -- called with every error, once, that holds the worker or a copy up meanwhile.
+    Raises UnknownTable, TransientError when the time is over.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    last: list[str | None] | None = None
+    told: set[str] = set()
+    while True:
+        mine = [t for t in tables.get_table_list(conn, queue) if t.local]
+        for name in only:
+            if name not in {t.name for t in mine}:
+                raise UnknownTable(
+                    f"table {name} is not replicated here",
+                    hint="londiste tables lists those that are",
+                )
+        if only:
+            mine = [t for t in mine if t.name in only]
+        states = [t.state for t in mine]
+        if states != last:
+            progress(mine)
+            last = states
+        left = [t for t in mine if t.state != "ok"]
+        if not left:
+            return mine
+        if deadline is not None and time.monotonic() >= deadline:
+            raise _not_in_step(conn, queue, left, timeout)
+        for error in _errors(conn, queue):
+            if error not in told:
+                told.add(error)
+                trouble(error)
+        time.sleep(_LOOK_SECONDS)
+
+
+def wait_tick(
+    conn: Connection, queue: str, tick: int, *, timeout: float | None, what: str
+) -> NodeInfo:
+    """Until the worker of the node has finished ``tick``; the node as it is then.
+
+    Raises TransientError when the time is over.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        info = nodes.get_node_info(conn, queue)
+        if info.last_tick >= tick:
+            return info
+        if deadline is not None and time.monotonic() >= deadline:
+            raise TransientError(
+                f"node {info.name} did not get to tick {tick} of {what} within {timeout:g} s",
+                detail=_why(conn, queue, info),
+                hint="londiste status shows where it stands; look at the log of its worker",
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+def _not_in_step(
+    conn: Connection, queue: str, left: Sequence[ReplicatedTable], timeout: float | None
+) -> TransientError:
+    shown = ", ".join(f"{t.name} ({t.state or 'to be copied'})" for t in left[:5])
+    more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+    return TransientError(
+        f"{len(left)} tables are not in step after {timeout:g} s: {shown}{more}",
+        detail=_why(conn, queue, nodes.get_node_info(conn, queue)),
+        hint="start the worker if it does not run: londiste -c FILE worker; look at its log",
+    )
+
+
+def _why(conn: Connection, queue: str, info: NodeInfo) -> str:
+    errors = _errors(conn, queue)
+    if errors:
+        return "; ".join(errors)
+    return f"it stands at tick {info.last_tick}" + (", paused" if info.paused else "")
+
+
+def _errors(conn: Connection, queue: str) -> list[str]:
+    return [f"{c.name}: {c.cur_error}" for c in nodes.get_consumer_info(conn, queue) if c.cur_error]
+
+
+def tick_now(conn: Connection, queue: str, *, timeout: float = TICK_SECONDS) -> int:
+    """A tick of the root at ``conn`` that contains everything committed there before the call.
+
+    Asks its ticker for one; raises StateError when none is made in time.
+    """
+    with conn.transaction():
+        # Waits for a tick that is being made: its snapshot may be older than this call.
+        queues.lock_ticks(conn, queue)
+    before = queues.force_tick(conn, queue) or 0
+    deadline = time.monotonic() + timeout
+    while True:
+        newest = max((i.last_tick_id or 0 for i in queues.get_queue_info(conn, queue)), default=0)
+        if newest > before:
+            return newest
+        if time.monotonic() >= deadline:
+            raise StateError(
+                f"no tick was made in queue {queue} within {timeout:g} s",
+                hint="start the ticker of that database: londiste ticker",
+            )
+        time.sleep(_LOOK_SECONDS)

@@ -1,0 +1,133 @@
+"""Tables that a node keeps because they match a pattern, those of tomorrow too.
+
+A state, not an event: whatever the node knows of, does not keep, and follows, is added as the
+command would add it, in transactions of its own and after the batch that told of it.  So nothing is
+forgotten when the worker dies, and a table that cannot be added holds nothing else up: it is said
+in the log and tried again, and the reason is kept in the node's database (``follow_error``), for
+``status`` and ``check``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.errors import LondisteError
+from londiste.orchestration.steps import Sites, execute
+from londiste.replication import sqlapi as tables
+from londiste.replication.commands import add_table, sequences
+from londiste.replication.model import ReplicatedTable, TableOptions
+from londiste.replication.patterns import is_pattern, matches
+from londiste.replication.registration_filter import Known
+from londiste.settings import NodeSettings
+
+log = logging.getLogger(__name__)
+
+#: Seconds until what could not be added is tried again, and sequences are looked for.
+_AGAIN = 10.0
+#: Seconds to wait for a lock on a table; the worker stands still meanwhile.
+_LOCK = 1.0
+
+
+def follows(settings: NodeSettings, name: TableName) -> bool:
+    """Whether a node with these settings keeps a table as soon as it knows of it."""
+    return matches(name, settings.follow_tables) and not matches(name, settings.follow_skip_tables)
+
+
+def options(settings: NodeSettings) -> TableOptions:
+    """How such a table is added."""
+    return TableOptions(
+        create=settings.follow_create == "columns", create_full=settings.follow_create == "full"
+    )
+
+
+class Follower:
+    """Adds what the settings of a node follow.
+
+    ``look_after`` is cheap while nothing has changed.
+    """
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self._settings = settings
+        self._settled: object = None
+        self._next = 0.0
+        self._said: dict[TableName, str] = {}
+        #: What is noted in the database; None: what an earlier process has left.
+        self._noted: dict[str, str] | None = None
+
+    def look_after(self, conn: Connection, known: Sequence[ReplicatedTable]) -> bool:
+        """Adds tables that are missing; whether there were any.
+
+        known -- the tables of this node; the same object again when nothing has changed.
+        """
+        if not self._settings.follow_tables:
+            if self._noted is None:
+                self._note(conn)
+            return False
+        now = time.monotonic()
+        if self._settled is known and now < self._next:
+            return False
+        missing = [t.name for t in known if not t.local and follows(self._settings, t.name)]
+        if missing and self._said.keys() >= set(missing) and now < self._next:
+            return False
+        self._settled, self._next = known, now + _AGAIN
+        others = [
+            s.name
+            for s in tables.get_seq_list(conn, self._settings.queue_name)
+            if not s.local
+            and follows(self._settings, s.name)
+            and tables.find_seq_oid(conn, s.name) is not None
+        ]
+        if not missing and not others:
+            self._said = {}
+            self._note(conn)
+            return False
+        self._said = {name: t for name, t in self._said.items() if name in {*missing, *others}}
+        with Sites(
+            name="londiste follow",
+            lock_timeout=min(_LOCK, self._settings.lock_timeout),
+            extra=self._settings.remote_extra_connstr,
+        ) as sites:
+            for name in [*missing, *others]:
+                self._add(sites, name, sequence=name in others)
+        self._note(conn)
+        return True
+
+    def _note(self, conn: Connection) -> None:
+        """Has the database know what could not be added, and nothing else."""
+        now = {str(name): text for name, text in self._said.items()}
+        if now != self._noted:
+            tables.set_follow_errors(conn, self._settings.queue_name, now)
+            self._noted = now
+
+    def _add(self, sites: Sites, name: TableName, *, sequence: bool) -> None:
+        settings = self._settings
+        if is_pattern(str(name)):
+            # By its name nobody can ask for it alone.
+            kind = "add-seq" if sequence else "add-table"
+            self._failed(name, f"its name has * or ?; add it by hand: londiste {kind} '{name}'")
+            return
+        try:
+            if sequence:
+                plan = sequences.plan_add(sites, settings.db, settings.queue_name, [str(name)])
+            else:
+                plan = add_table.plan(
+                    sites,
+                    settings.db,
+                    settings.queue_name,
+                    [str(name)],
+                    options(settings),
+                    wanted=Known.of(settings),
+                )
+            execute(plan.steps, sites, lambda step: log.info("followed: %s", step.describe()))
+            self._said.pop(name, None)
+        except LondisteError as error:
+            self._failed(name, f"{error.message}; {error.hint}" if error.hint else error.message)
+
+    def _failed(self, name: TableName, text: str) -> None:
+        if self._said.get(name) != text:
+            log.error("table %s is followed and cannot be added: %s", name, text)
+        self._said[name] = text

@@ -1,0 +1,263 @@
+"""The worker's session on its provider: the next batch, and word of the one that is done.
+
+Finishing a batch waits for no disk and goes along with the question for the next one.  A provider
+that has forgotten it hands the batch out again, and the node's own position says that it is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from londiste.cascade.forward import Combiner, Forwarder
+from londiste.cascade.model import WorkerState
+from londiste.cascade.progress import NodeProgress
+from londiste.cascade.worker_role import Duties, Forward
+from londiste.daemon import crash
+from londiste.db.connection import Connection, usable
+from londiste.db.notify import Listener
+from londiste.errors import LondisteError
+from londiste.pgq import batches
+from londiste.pgq.batches import Opened
+from londiste.pgq.types import Batch
+from londiste.replication.apply.batch import BatchRunner
+from londiste.replication.apply.control_messages import SystemEvents
+from londiste.replication.apply.prefetch import FIRST_JOIN, ReadAhead, Sizes
+from londiste.replication.apply.proofs import Proofs
+from londiste.replication.ddl.apply import Scripts
+from londiste.replication.forwarding import combined_queue
+from londiste.replication.forwarding.combined_queue import Behind
+from londiste.replication.parallel.coordinator import LargeBatches
+from londiste.replication.registration_filter import Known
+from londiste.replication.tablesync.handover import Handover
+from londiste.replication.worker import connections
+from londiste.settings import WorkerSettings
+
+
+@dataclass
+class Source:
+    """The session on the provider, and what works on it.
+
+    keep_lag -- how far the worker stays behind on purpose; None: not at all.
+    ahead -- reads the next batch meanwhile; knows up to how many events ticks that have piled up
+        are taken together.
+    duty -- what the worker does; it is another source when that changes.
+    behind -- of a leaf that merges: follows the messages up to where its rows are; None when the
+        worker is there, and applies them itself.
+    done -- the batch that is done here and not finished there: that goes along with the next look.
+    standing -- the tick behind which the consumer stands, when the next batch may be asked for
+        before anything else is known.
+    """
+
+    queue: str
+    worker: str
+    location: str
+    conn: Connection
+    listener: Listener
+    handover: Handover
+    runner: BatchRunner
+    keep_lag: timedelta | None
+    ahead: ReadAhead
+    duty: Duties
+    behind: Behind | None = None
+    done: Batch | None = None
+    standing: int | None = None
+
+    @property
+    def may_join(self) -> bool:
+        """Whether a batch may have more than one tick."""
+        return self.ahead.sizes.max_count is not None or self.collects
+
+    @property
+    def collects(self) -> bool:
+        """Whether a minimum is asked of batches."""
+        return self.ahead.sizes.collects
+
+    def join_up_to(self, tick: int | None) -> None:
+        """Ticks are joined up to this one from now on, since somebody waits for the worker there.
+
+        None: nobody does.
+        """
+        self.ahead.sizes = self.ahead.sizes.up_to(tick)
+
+    def next_batch(self, from_tick: int) -> Opened | None:
+        """The batch behind ``from_tick``, or None."""
+        sizes = self.ahead.sizes
+        return batches.finish_and_next(
+            self.conn,
+            self.queue,
+            self.worker,
+            min_lag=self.keep_lag,
+            min_count=sizes.min_count if sizes.collects else None,
+            min_interval=sizes.min_interval if sizes.collects else None,
+            from_tick=from_tick,
+            max_count=sizes.max_count,
+            max_tick=sizes.max_tick,
+            # Whoever forgets it hands it out again.
+            durable=False,
+        )
+
+    @contextlib.contextmanager
+    def asking(self, standing: int) -> Iterator[Sequence[Opened]]:
+        """Finishes what is done and asks for the batch behind ``standing`` while the block runs.
+
+        Afterwards the list holds the batch, or nothing.
+        """
+        # What arrives from here on is looked at after the batch.
+        self.listener.drain()
+        # After an error nothing is taken for granted: a batch that is open is handed out again.
+        done, self.done = self.done, None
+        self.standing = None
+        if done is not None:
+            crash.point("worker.before-finish")
+        with batches.opening(
+            self.conn,
+            self.queue,
+            self.worker,
+            None if done is None else done.id,
+            min_lag=self.keep_lag,
+            from_tick=standing,
+            max_count=self.ahead.sizes.max_count,
+            max_tick=self.ahead.sizes.max_tick,
+        ) as found:
+            yield found
+        if done is not None:
+            crash.point("worker.after-finish")
+        if self.ahead.sizes.max_tick is None:
+            self.standing = standing
+
+    def finish(self, batch: Batch) -> None:
+        """Has the provider told that the batch is done, with the next question.
+
+        The next one is opened in the same call, unless a minimum is asked of it: whether that
+        may be waited for is known only after the look at the node.
+        """
+        if self.collects:
+            self._finish_now(batch)
+            return
+        self.done = batch
+        self.standing = batch.tick_id
+
+    def heard(self) -> bool:
+        """Whether a tick of the queue was made known since the last call."""
+        return any(name == self.queue for _, name in self.listener.drain())
+
+    def close(self) -> None:
+        """Tells of the batch that is done, if that is possible, and ends the session."""
+        if self.done is not None and usable(self.conn):
+            # Otherwise it is handed out again, and seen to be done.
+            with contextlib.suppress(LondisteError):
+                self._finish_now(self.done)
+        self.conn.close()
+
+    def _finish_now(self, batch: Batch) -> None:
+        crash.point("worker.before-finish")
+        batches.finish_batch(self.conn, batch.id)
+        crash.point("worker.after-finish")
+
+
+def open_source(
+    target: Connection,
+    settings: WorkerSettings,
+    state: WorkerState,
+    duty: Duties,
+    large: LargeBatches,
+) -> Source:
+    """A session on the provider of the node in ``target``, with all that works on it.
+
+    Raises what is wrong with the connection, and PositionLost when the provider is not the one
+    that this node has read from (``links.prove_continuity``).
+    """
+    conn = connections.provider(
+        state.provider_location,
+        settings.remote_extra_connstr,
+        name=settings.job_name,
+        queue=state.queue,
+        node=state.provider,
+        # Who pauses this worker, or leads it to another node, does not wait for ever.
+        answer_seconds=settings.lock_timeout + settings.answer_timeout,
+    )
+    try:
+        connections.be_the_one_reader(conn, state)
+        connections.refuse_lost_root(conn, target, state.queue, state.provider)
+        stands = None
+        if duty.wait_behind:
+            stands = combined_queue.position(conn, state.queue, state.worker)
+        connections.prove_continuity(conn, target, state, stands=stands)
+    except BaseException:
+        conn.close()
+        raise
+    # Whoever reads from a branch finds there the ticks of its provider, every one.
+    joins = None if duty.forward is Forward.ALL else FIRST_JOIN
+    keep_lag = connections.interval(target, settings.pgq_keep_lag)
+    ahead = ReadAhead(
+        conn,
+        state.queue,
+        state.worker,
+        # Whoever stays behind has nothing to hurry for.
+        limit=settings.read_ahead_bytes if keep_lag is None else 0,
+        sizes=Sizes(
+            settings.pgq_batch_collect_events,
+            connections.interval(target, settings.pgq_batch_collect_interval),
+            joins,
+        ),
+    )
+    system = SystemEvents(
+        target,
+        state.queue,
+        state.type,
+        wanted=Known.of(settings),
+        own_watermark=duty.own_watermark,
+    )
+    proofs = Proofs(
+        conn,
+        state.queue,
+        connections.with_extra(state.provider_location, settings.remote_extra_connstr),
+    )
+    behind = None
+    if state.combined_queue is not None:
+        behind = Behind(conn, target, state.queue, state.worker, system, proofs)
+    runner = BatchRunner(
+        node=state.name,
+        queue=state.queue,
+        source=conn,
+        target=target,
+        progress=NodeProgress(target, state.queue, state.worker),
+        forwarder=_forwarder(target, state, duty),
+        system=system,
+        scripts=Scripts(target, state.queue, state.name, settings.execute_lock_timeout),
+        ahead=ahead,
+        large=large,
+        keep=settings.conflict_log_rows,
+        proofs=proofs,
+    )
+    return Source(
+        queue=state.queue,
+        worker=state.worker,
+        location=state.provider_location,
+        conn=conn,
+        listener=connections.listen(conn),
+        handover=Handover(
+            conn,
+            target,
+            state.queue,
+            parallel=settings.parallel_copies,
+            # As the copy process sees it (copy/group_plan.py).
+            small=settings.copy_chunk_bytes // 8,
+        ),
+        runner=runner,
+        keep_lag=keep_lag,
+        ahead=ahead,
+        duty=duty,
+        behind=behind,
+    )
+
+
+def _forwarder(target: Connection, state: WorkerState, duty: Duties) -> Forwarder | None:
+    if duty.forward is Forward.ALL:
+        return Forwarder(target, state.queue, own_watermark=duty.own_watermark)
+    if duty.forward is Forward.DATA and state.combined_queue is not None:
+        return Combiner(target, state.combined_queue, state.queue)
+    return None

@@ -1,0 +1,117 @@
+"""Moves the provider's consumer to what this node has, if that is proven; else copies all again."""
+
+from __future__ import annotations
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType, WorkerState
+from londiste.db.connection import Connection
+from londiste.errors import PositionLost, StateError
+from londiste.orchestration.steps import Sites, execute
+from londiste.pgq import batches, position_check
+from londiste.pgq.position_check import Facts
+from londiste.replication.commands import resync
+from londiste.replication.worker import connections
+from londiste.settings import WorkerSettings
+
+
+def rewind(settings: WorkerSettings, *, force_resync: bool = False) -> int:
+    """Moves the consumer on the provider to what this node has; the tick.
+
+    For a node whose database was restored from a backup.  The worker must not run.
+
+    force_resync -- where the provider does not have this node's tick, or another one of that
+        number: all tables of the node are copied again, and it begins at the newest tick.
+
+    Raises PositionLost when the tick is not the same on both and ``force_resync`` is false,
+    StateError on a root, and for a branch that would have to be copied again.
+    """
+    with connections.closing(
+        connections.own_node(
+            settings.db,
+            queue=settings.queue_name,
+            job=settings.job_name,
+            lock_timeout=settings.lock_timeout,
+        )
+    ) as target:
+        state = nodes.get_worker_state(target, settings.queue_name)
+        if state.type is NodeType.ROOT:
+            raise StateError(
+                f"node {state.name} is the root: it has no provider",
+                hint="run it on the node that was restored; a root: docs/howto/restore-a-queue.md",
+            )
+        with connections.closing(
+            connections.provider(
+                state.provider_location,
+                settings.remote_extra_connstr,
+                name=settings.job_name,
+                queue=state.queue,
+                node=state.provider,
+            )
+        ) as source:
+            connections.be_the_one_reader(source, state)
+            return _rewind(settings, state, source, target, force_resync=force_resync)
+
+
+def _rewind(
+    settings: WorkerSettings,
+    state: WorkerState,
+    source: Connection,
+    target: Connection,
+    *,
+    force_resync: bool,
+) -> int:
+    known = position_check.recall(target, state.queue, state.worker)
+    tick = state.completed_tick
+    facts = position_check.look(source, state.queue, state.worker, known, tick)
+    if facts.registration is None:
+        raise connections.unregistered(state)
+    obstacle = position_check.rewind_obstacle(known, facts, state.provider, tick)
+    if obstacle is not None:
+        if not force_resync:
+            raise PositionLost(
+                f"node {state.name} cannot begin at tick {tick} of {state.provider}",
+                detail=f"{obstacle}; rows would be missing, nothing was changed",
+                hint="copy all tables of this node again: londiste worker --rewind --force-resync",
+            )
+        _copy_all(settings, state)
+        tick = _newest(state, facts)
+    batches.register_consumer_at(source, state.queue, state.worker, tick)
+    now = position_check.look(source, state.queue, state.worker, known, tick)
+    with target.transaction():
+        if obstacle is not None:
+            nodes.set_consumer_completed(target, state.queue, state.worker, tick)
+            position_check.forget(target, state.queue, state.worker)
+            known = None
+        found = position_check.prove(
+            state.queue, state.worker, state.provider, tick, known, now, hint=""
+        )
+        if found is not None:
+            position_check.note(target, state.queue, state.worker, found)
+        position_check.forget_lost(target, state.queue, state.worker)
+    return tick
+
+
+def _newest(state: WorkerState, facts: Facts) -> int:
+    if facts.last_tick is None:
+        raise StateError(
+            f"queue {state.queue} of node {state.provider} has no tick",
+            hint=f"make one: londiste queue tick {state.queue}",
+        )
+    return facts.last_tick
+
+
+def _copy_all(settings: WorkerSettings, state: WorkerState) -> None:
+    """All tables of the node wait for their copy; before the position says so."""
+    if state.type is NodeType.BRANCH:
+        raise StateError(
+            f"node {state.name} is a branch: its queue has events that {state.provider} lost",
+            detail="those who read from it may have taken them; nothing was changed",
+            hint="let them read from another node (londiste change-provider), then londiste"
+            " drop-node, and make it anew: londiste create-branch",
+        )
+    with Sites(name="londiste worker --rewind", lock_timeout=settings.lock_timeout) as sites:
+        plan = resync.plan(sites, settings.db, state.queue, (), every=True)
+        execute(plan.steps, sites)
+
+
+__all__ = ["rewind"]

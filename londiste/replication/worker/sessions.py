@@ -1,0 +1,131 @@
+"""The sessions of a worker: on its own node, on the provider, and of an engine for large batches.
+
+Each is made when it is asked for, and made anew when it has gone; what works on the provider writes
+through the session on the node, so both go together.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+
+from londiste import engine
+from londiste.cascade.model import WorkerState
+from londiste.cascade.worker_role import Duties
+from londiste.db.connection import Connection, place, usable
+from londiste.engine.base import Engine
+from londiste.replication.notifications import News
+from londiste.replication.parallel.coordinator import LargeBatches
+from londiste.replication.worker import connections
+from londiste.replication.worker.provider import Source, open_source
+from londiste.settings import WorkerSettings
+
+log = logging.getLogger(__name__)
+
+#: Seconds without a large batch after which its engine is closed: it is half a gigabyte.
+ENGINE_IDLE = 60.0
+
+
+class Sessions:
+    """What a worker has open.
+
+    settings -- may be replaced; sessions that are made afterwards are made by the new ones.
+    target, news -- the node, and what it tells of; None while there is no session.
+    source -- the provider's queue.
+    """
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self.settings = settings
+        self.target: Connection | None = None
+        self.news: News | None = None
+        self.source: Source | None = None
+        self._engine: Engine | None = None
+        self._engine_used = 0.0
+
+    def node(self) -> Connection:
+        """The session on the node of the worker.  Raises NodeUnreachable, Superseded."""
+        if self.target is None or not usable(self.target):
+            self.close_both()
+            self.target = connections.own_node(
+                self.settings.db,
+                queue=self.settings.queue_name,
+                job=self.settings.job_name,
+                lock_timeout=self.settings.lock_timeout,
+            )
+            self.news = News(self.target, self.settings.queue_name)
+        return self.target
+
+    def provider(self, state: WorkerState, duty: Duties) -> Source:
+        """The queue that the node reads from.  Raises what is wrong with it, or with its place."""
+        if self.source is not None and usable(self.source.conn):
+            return self.source
+        self.close_source()
+        large = self._large(state)
+        # A process that was killed behind its last batch has left what it staged.
+        large.sweep(self.node())
+        self.source = open_source(self.node(), self.settings, state, duty, large)
+        log.info("reading from node %s at %s", state.provider, place(state.provider_location))
+        return self.source
+
+    def carrier(self) -> Engine:
+        """The engine, which is started when it is not there."""
+        if self._engine is None:
+            self._engine = engine.create(self.settings.engine, self.settings.spark)
+        self._engine_used = time.monotonic()
+        return self._engine
+
+    def files(self) -> Sequence[int]:
+        """What becomes readable when there is something to do."""
+        news = self.news.files() if self.news is not None else ()
+        return [*news, *([self.source.listener.fileno()] if self.source is not None else ())]
+
+    def drop_broken(self) -> None:
+        """Closes what an error may have left unusable."""
+        if self.source is not None and not usable(self.source.conn):
+            self.close_source()
+        if self.target is not None and not usable(self.target):
+            self.close_both()
+
+    def rest(self) -> None:
+        """Nothing is to be done now: an engine that was not used for long goes."""
+        if time.monotonic() - self._engine_used > ENGINE_IDLE:
+            self.close_engine()
+
+    def close(self) -> None:
+        """Closes everything."""
+        self.close_both()
+        self.close_engine()
+
+    def close_source(self) -> None:
+        """The next unit reads from a provider anew, perhaps another one."""
+        source, self.source = self.source, None
+        if source is not None:
+            source.close()
+
+    def close_both(self) -> None:
+        """The provider's, and that on the node."""
+        self.close_source()
+        target, self.target, self.news = self.target, None, None
+        if target is not None:
+            target.close()
+
+    def close_engine(self) -> None:
+        """The next large batch starts another one."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
+
+    def _large(self, state: WorkerState) -> LargeBatches:
+        """What carries batches too large for this process alone; starts nothing yet."""
+        settings = self.settings
+        return LargeBatches(
+            self.carrier,
+            settings.engine,
+            settings.spark_from_events,
+            settings.parallel_apply,
+            state.queue,
+            state.name,
+            connections.with_extra(state.provider_location, settings.remote_extra_connstr),
+            settings.db,
+        )
