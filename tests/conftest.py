@@ -1,4 +1,4 @@
-"""What every test may use; the fixtures themselves are in the fix_*.py files, by topic."""
+"""What every test may use; the fixtures themselves are in tests/fixtures, by topic."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Generator, Iterator
 import hypothesis
 import pytest
 
-from tests.fix_cascade import londiste, nodes_of, three  # noqa: F401
-from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these names
+from tests.fixtures.cascade import londiste, nodes_of, three  # noqa: F401
+from tests.fixtures.cluster import (  # noqa: F401 -- pytest finds fixtures by these names
     cluster,
     cluster16,
     database,
@@ -22,13 +22,13 @@ from tests.fix_cluster import (  # noqa: F401 -- pytest finds fixtures by these 
     pgq_db,
     pgq_db16,
 )
-from tests.fix_copies import copy_engine, nodes  # noqa: F401
-from tests.fix_line import command, line  # noqa: F401
-from tests.fix_original import original, original_server  # noqa: F401
-from tests.fix_pgbouncer import pooler  # noqa: F401
-from tests.fix_process import program  # noqa: F401
-from tests.fix_shapes import server_of, shapes_on  # noqa: F401
-from tests.fix_stream import spark  # noqa: F401
+from tests.fixtures.copies import copy_engine, nodes  # noqa: F401
+from tests.fixtures.line import command, line  # noqa: F401
+from tests.fixtures.original import original, original_server  # noqa: F401
+from tests.fixtures.pgbouncer import pooler  # noqa: F401
+from tests.fixtures.process import program  # noqa: F401
+from tests.fixtures.shapes import server_of, shapes_on  # noqa: F401
+from tests.fixtures.stream import spark  # noqa: F401
 
 # A loaded machine is no failure of a property.
 hypothesis.settings.register_profile("londiste", deadline=None)

@@ -8,8 +8,8 @@ import pytest
 
 from londiste.orchestration.steps import Sites
 from tests.capture.pair import Pair
-from tests.fix_cascade import Nodes
-from tests.fix_cluster import Database, Server, create_database
+from tests.fixtures.cascade import Nodes
+from tests.fixtures.cluster import Database, Server, create_database
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,8 @@ from londiste.replication.apply.batch import BatchRunner
 from londiste.replication.apply.routing import Interest, Route
 from londiste.replication.tablesync.states import By
 from tests.capture.cases import MAIN, SCHEMA, Alter, Case, Copy, Mark, Statement, Undone, Write
-from tests.fix_cascade import QUEUE, Node
-from tests.sql.queue_events import writer
+from tests.fixtures.cascade import QUEUE, Node
+from tests.support.queue_events import writer
 
 #: What an application may run into by itself: constraints, and rows changed under its hands.
 USERS_OWN = {"23502", "23503", "23505", "23514", "21000", "27000", "23P01", "55006", "0A000"}

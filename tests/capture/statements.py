@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.capture.cases import MAIN, Alter, Case, Copy, Mark, Statement, Step, Undone, Write
 from tests.capture.schemas import Schema, Table, quoted, random_schema
-from tests.integration.test_session_settings import SETTINGS
+from tests.integration.capture.test_session_settings import SETTINGS
 
 LEVELS = ("read committed", "read committed", "repeatable read", "serializable")
 

@@ -19,9 +19,9 @@ from tests.capture.cases import MAIN, Case, Copy, Undone
 from tests.capture.pair import USERS_OWN, Pair
 from tests.capture.schemas import random_schema
 from tests.capture.statements import LEVELS, Writing
-from tests.fix_cascade import QUEUE
-from tests.sql.queue_events import writer
-from tests.waiting import wait_for
+from tests.fixtures.cascade import QUEUE
+from tests.support.queue_events import writer
+from tests.support.waiting import wait_for
 
 WRITERS = 4
 TRANSACTIONS = 25

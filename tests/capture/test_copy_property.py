@@ -36,13 +36,13 @@ from tests.capture.damage import harm, wrongly_told
 from tests.capture.pair import UNKNOWN, USERS_OWN, Differs, Pair, _raw
 from tests.capture.statements import random_case
 from tests.capture.threads import WorkerThread
-from tests.fix_cascade import QUEUE, Node, Nodes
-from tests.fix_cluster import Database, Server, create_database
-from tests.fix_nodes import ret
-from tests.fix_values import quoted, usable
-from tests.scenarios.processes import Processes
-from tests.sql.queue_events import writer
-from tests.waiting import wait_for
+from tests.fixtures.cascade import QUEUE, Node, Nodes
+from tests.fixtures.cluster import Database, Server, create_database
+from tests.fixtures.nodes import ret
+from tests.fixtures.values import quoted, usable
+from tests.support.queue_events import writer
+from tests.support.scenarios.processes import Processes
+from tests.support.waiting import wait_for
 
 START = int(os.environ.get("LONDISTE_TEST_SEED") or 1)
 CASES = int(os.environ.get("LONDISTE_TEST_CASES") or 0)

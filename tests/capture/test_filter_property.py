@@ -20,7 +20,7 @@ from londiste.replication.apply.routing import ByFilter, Interest, Route
 from londiste.replication.tablesync.states import By
 from tests.capture.cases import SCHEMA
 from tests.capture.pair import Pair
-from tests.fix_cascade import QUEUE
+from tests.fixtures.cascade import QUEUE
 
 TABLE = f"{SCHEMA}.t"
 WHERE = "region <> 'us' and (doc->>'hidden') is null"

@@ -14,8 +14,8 @@ import pytest
 
 from tests.capture.cases import MAIN, Case
 from tests.capture.pair import Pair
-from tests.fix_cascade import QUEUE
-from tests.sql.queue_events import writer
+from tests.fixtures.cascade import QUEUE
+from tests.support.queue_events import writer
 
 LEVELS = ["repeatable read", "serializable"]
 KEYS = {"exact": "int4 primary key", "by value": "numeric primary key"}

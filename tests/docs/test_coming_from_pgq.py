@@ -7,7 +7,7 @@ from pathlib import Path
 
 import londiste
 from londiste.cli.queue import COMMANDS as QUEUE_COMMANDS
-from tests.fix_cluster import Database, create_database
+from tests.fixtures.cluster import Database, create_database
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "coming-from-pgq.md"
 

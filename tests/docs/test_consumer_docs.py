@@ -14,8 +14,8 @@ import londiste
 from londiste import Consumer, Delivery
 from londiste.daemon import crash
 from londiste.pgq import queues
-from tests.fix_cascade import QUEUE, Nodes
-from tests.fix_cluster import Database
+from tests.fixtures.cascade import QUEUE, Nodes
+from tests.fixtures.cluster import Database
 
 DOCS = Path(__file__).parents[2] / "docs"
 CHAPTERS = sorted((DOCS / "consumers").glob("*.md"))

@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.fix_cluster import Database
-from tests.waiting import wait_for
+from tests.fixtures.cluster import Database
+from tests.support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "quickstart-queue.md"

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.fix_cluster import Database
-from tests.waiting import wait_for
+from tests.fixtures.cluster import Database
+from tests.support.waiting import wait_for
 
 README = Path(__file__).parents[2] / "README.md"
 OLD = "host=old.example dbname=shop user=repl"

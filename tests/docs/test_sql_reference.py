@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.fix_cluster import Database
+from tests.fixtures.cluster import Database
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.fix_values import ALL_TYPES
-from tests.type_matrix import SHAPES
+from tests.fixtures.values import ALL_TYPES
+from tests.support.type_matrix import SHAPES
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/types.md").read_text(encoding="utf-8")
 

@@ -16,7 +16,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
 from londiste.engine.spec import CompareSpec, CopySpec
-from tests.fix_cluster import Database
+from tests.fixtures.cluster import Database
 
 QUEUE = "q"
 

@@ -16,8 +16,8 @@ from londiste.engine.base import Engine
 from londiste.engine.spec import ChunkDone, CopySpec
 from londiste.errors import LondisteError, StateError, Superseded, TransientError
 from tests.engine.conftest import QUEUE, Pair
-from tests.fix_values import quoted, usable
-from tests.waiting import wait_for
+from tests.fixtures.values import quoted, usable
+from tests.support.waiting import wait_for
 
 TABLE = TableName("public", "t")
 ROWS = "select id::text || coalesce(v, '<null>') from public.t order by 1"

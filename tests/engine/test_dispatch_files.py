@@ -17,8 +17,8 @@ from londiste.errors import BadOption, EventError, StateError
 from londiste.lake.versions import Store, Version
 from londiste.pgq import consumer_kinds
 from londiste.tools.dispatch.program import Dispatcher
-from tests.fix_cluster import Database
-from tests.fix_stream import Stream
+from tests.fixtures.cluster import Database
+from tests.fixtures.stream import Stream
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -20,9 +20,9 @@ from londiste.errors import BadOption, EventError, LondisteError, NodeBusy, Stat
 from londiste.lake import compare as comparing
 from londiste.lake.table import LakeTable
 from londiste.pgq import batches, queues, ticks
-from tests.fix_cluster import Database
-from tests.fix_lake import COLUMNS, Lake, statements
-from tests.fix_stream import Stream
+from tests.fixtures.cluster import Database
+from tests.fixtures.lake import COLUMNS, Lake, statements
+from tests.fixtures.stream import Stream
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -17,7 +17,7 @@ from londiste.errors import EventError, LondisteError
 from londiste.replication.worker.sessions import Sessions
 from londiste.replication.worker.worker import Worker
 from londiste.settings import WorkerSettings
-from tests.fix_line import QUEUE, Line, LineNode
+from tests.fixtures.line import QUEUE, Line, LineNode
 
 SCHEMA = """
 create table fruit (id int8 primary key, name text, price numeric, doc json, at timestamptz);

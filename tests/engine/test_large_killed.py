@@ -20,8 +20,8 @@ from tests.engine.test_large_batches import (
     tables,
     way,
 )
-from tests.fix_line import Line, LineNode
-from tests.fix_spark import SparkCluster, end, standing, task_standing
+from tests.fixtures.line import Line, LineNode
+from tests.fixtures.spark import SparkCluster, end, standing, task_standing
 
 #: Where the worker dies with all that it has started.
 WORKER = (

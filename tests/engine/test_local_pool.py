@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.integration.test_pidfile import ROOT, gone
-from tests.waiting import wait_for
+from tests.integration.daemon.test_pidfile import ROOT, gone
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the first job does it")
 

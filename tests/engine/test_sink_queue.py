@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests import killed_sinks
-from tests.fix_cluster import Database
-from tests.fix_sinks import SINK_POINTS, Sink
+from tests.fixtures.cluster import Database
+from tests.fixtures.sinks import SINK_POINTS, Sink
+from tests.support import killed_sinks
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 
 from londiste.cli import cli
 from londiste.pgq import pause
-from tests.fix_cluster import Database
-from tests.fix_stream import Stream, told
+from tests.fixtures.cluster import Database
+from tests.fixtures.stream import Stream, told
 
 pytestmark = pytest.mark.spark
 

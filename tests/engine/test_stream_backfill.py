@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.fix_cluster import Database
-from tests.fix_stream import Stream
+from tests.fixtures.cluster import Database
+from tests.fixtures.stream import Stream
 
 
 @pytest.mark.slow

@@ -21,8 +21,8 @@ from londiste.errors import (
     UnknownTable,
 )
 from londiste.pgq import producer, queues
-from tests.fix_cluster import Database
-from tests.fix_stream import Stream
+from tests.fixtures.cluster import Database
+from tests.fixtures.stream import Stream
 
 Open = Callable[..., StreamReader]
 TYPED = {"payload": None, "tables": "t"}

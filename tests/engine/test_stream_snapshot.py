@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import londiste.spark
-from tests.fix_cluster import Database
-from tests.fix_stream import Stream
+from tests.fixtures.cluster import Database
+from tests.fixtures.stream import Stream
 
 pytestmark = pytest.mark.spark
 

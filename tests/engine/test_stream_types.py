@@ -20,9 +20,9 @@ from londiste.engine.spark.stream.options import Options, parse
 from londiste.engine.spark.stream.types import Shape, shape_of
 from londiste.errors import EventError
 from londiste.pgq import ticks
-from tests.fix_cluster import Database
-from tests.fix_stream import Stream
-from tests.fix_values import quoted, usable
+from tests.fixtures.cluster import Database
+from tests.fixtures.stream import Stream
+from tests.fixtures.values import quoted, usable
 
 #: Types of which some values have no place in Spark.
 RISKY = {"numeric", "date", "timestamp", "timestamptz"}

@@ -15,8 +15,8 @@ import pytest
 
 from londiste.db.connection import session
 from londiste.pgq import queues
-from tests.fix_cluster import Database
-from tests.scenarios.processes import Done, Process, Processes
+from tests.fixtures.cluster import Database
+from tests.support.scenarios.processes import Done, Process, Processes
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

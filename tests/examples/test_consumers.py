@@ -11,8 +11,8 @@ from collections.abc import Callable
 import londiste
 from tests.examples.conftest import EXAMPLES, Example, Ticker
 from tests.examples.smtp_sink import smtp_sink
-from tests.fix_cluster import Database
-from tests.waiting import wait_for
+from tests.fixtures.cluster import Database
+from tests.support.waiting import wait_for
 
 Make = Callable[..., Example]
 KILLED = -signal.SIGKILL

@@ -9,7 +9,7 @@ import pytest
 
 import londiste
 from tests.examples.conftest import EXAMPLES, Example, Ticker
-from tests.waiting import wait_for
+from tests.support.waiting import wait_for
 
 Make = Callable[..., Example]
 KILLED = -signal.SIGKILL

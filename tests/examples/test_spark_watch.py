@@ -10,9 +10,9 @@ import pytest
 from londiste.embedded.java import find_java
 from londiste.embedded.postgres import Cluster
 from tests.examples.conftest import Example, Ticker
-from tests.fix_cluster import Database
-from tests.scenarios.processes import Processes
-from tests.waiting import wait_for
+from tests.fixtures.cluster import Database
+from tests.support.scenarios.processes import Processes
+from tests.support.waiting import wait_for
 
 
 @pytest.mark.slow

@@ -10,10 +10,10 @@ import pytest
 from londiste.embedded.java import find_java
 from londiste.embedded.postgres import Cluster
 from londiste.errors import LondisteError
-from tests.fix_cluster import Database
-from tests.scenarios.harness import Cascade
-from tests.scenarios.interrupting import four  # noqa: F401 -- a fixture, found by its name
-from tests.scenarios.processes import Processes
+from tests.fixtures.cluster import Database
+from tests.support.scenarios.harness import Cascade
+from tests.support.scenarios.interrupting import four  # noqa: F401 -- a fixture, found by its name
+from tests.support.scenarios.processes import Processes
 
 
 @pytest.fixture

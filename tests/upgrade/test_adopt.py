@@ -12,9 +12,9 @@ from londiste.cli.errors import run
 from londiste.embedded.postgres import Cluster
 from londiste.errors import InstallError
 from londiste.install import adopt, apply
-from tests.fix_cluster import Database, create_database
-from tests.fix_nodes import make_root
-from tests.fix_original import EXTENSIONS, original_database
+from tests.fixtures.cluster import Database, create_database
+from tests.fixtures.nodes import make_root
+from tests.fixtures.original import EXTENSIONS, original_database
 from tests.upgrade.catalog import shape
 
 ROWS = {

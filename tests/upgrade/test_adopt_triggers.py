@@ -15,7 +15,7 @@ import pytest
 from londiste.errors import InstallError
 from londiste.install import adopt, source
 from londiste.install.source import FileKind
-from tests.fix_cluster import Database
+from tests.fixtures.cluster import Database
 
 FROZEN = Path(__file__).parent / "frozen" / "4.0.0"
 TABLE = 'create table t (id int primary key, "user" text, v text, secret text)'

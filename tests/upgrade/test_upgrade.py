@@ -12,8 +12,8 @@ from londiste.install import apply, compat, ledger, source
 from londiste.install.compat import Compat
 from londiste.install.script import script
 from londiste.pgq import batches, producer, queues
-from tests.fix_cluster import Database
-from tests.fix_sources import psql
+from tests.fixtures.cluster import Database
+from tests.fixtures.sources import psql
 from tests.upgrade.catalog import shape
 
 FROZEN = Path(__file__).parent / "frozen"

@@ -14,9 +14,7 @@ LOOKING = "Looking"
 DOING = "Doing"
 
 COMMANDS: dict[str, Entry] = {
-    "check": Entry(
-        "check", "Say what speaks against a move, and what will be left out.", LOOKING
-    ),
+    "check": Entry("check", "Say what speaks against a move, and what will be left out.", LOOKING),
     "status": Entry("check", "Show how far the move is, and what to do next.", LOOKING),
     "verify": Entry("check", "Compare rows, structure and sequences of both databases.", LOOKING),
     "run": Entry("run", "The whole move in one command, up to the switch or with it.", DOING),

@@ -13,11 +13,11 @@ from pathlib import Path
 from psycopg import conninfo
 
 from londiste.embedded.postgres import Cluster
-from tests.fix_cluster import Database
+from tests.fixtures.cluster import Database
 from tests.scenarios.applications import sums
 from tests.scenarios.applications.kinds import Kind
-from tests.scenarios.harness import Cascade
-from tests.scenarios.processes import Process
+from tests.support.scenarios.harness import Cascade
+from tests.support.scenarios.processes import Process
 
 _ROUND = re.compile(r"^round (\d+)$", re.MULTILINE)
 

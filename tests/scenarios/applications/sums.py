@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.embedded.postgres import Cluster
-from tests.fix_cluster import Database
+from tests.fixtures.cluster import Database
 
 OURS = (
     *("pgq", "pgq_ext", "pgq_coop", "pgq_node"),

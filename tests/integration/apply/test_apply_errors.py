@@ -1,0 +1,239 @@
+"""Events that halt a node: remembered, shown, left out or tried again, as a person says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from londiste.cascade.model import NodeType
+from londiste.db.names import quote
+from tests.fixtures.line import Command, Line, LineNode
+
+SCHEMA = """
+create table t (id int primary key, v text, n int not null default 0);
+create table other (id int primary key);
+"""
+REPLICA = "set session_replication_role = replica; "
+
+
+@pytest.fixture(params=["folded", "job"])
+def nodes(request: pytest.FixtureRequest, line: Line) -> tuple[LineNode, LineNode]:
+    """A root with 30 rows and a leaf that has them, too; of batches of two events a job is made."""
+    large = {"spark_from_events": 2} if request.param == "job" else {}
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, exception_sleep=600.0, **large)
+    line.add(root, "t", "other")
+    line.tick()
+    line.once(leaf)
+    line.add(leaf, "t", "other")
+    root.database.execute("insert into t select i, 'v' || i, i from generate_series(1, 30) i")
+    line.tick()
+    line.once(leaf)
+    return root, leaf
+
+
+def rows(node: LineNode) -> list[Any]:
+    return node.database.execute("select t::text from t order by id")
+
+
+def shown(line: Line, node: LineNode, *args: str) -> list[dict[str, Any]]:
+    done = line.run(node, "events", "show", "--json", *args)
+    assert done.code == 0, str(done)
+    found: list[dict[str, Any]] = json.loads(done.out)
+    return found
+
+
+def test_one_row_of_a_packed_event_is_left_out_also_when_the_worker_is_killed(
+    line: Line, nodes: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = nodes
+    leaf.database.execute(REPLICA + "delete from t where id = 25")
+    root.database.execute(
+        "begin; update t set v = 'new'; update t set n = 100 where id = 3;"
+        "insert into other values (1); commit"
+    )
+    before, last = line.position(leaf), line.tick()
+    for _ in range(2):
+        assert line.run(leaf, "worker", "--once").code == 5
+    (found,) = shown(line, leaf)
+    assert found["kind"] == "missing"
+    assert found["times"] == 2
+    assert found["row"] == {"id": "25", "v": "new", "n": "25"}
+    assert found["row_here"] is None
+    assert found["statement"].startswith("update only")
+    assert found["event"].count(":") == 1, "it is a row of a packed event"
+    number = found["event"].partition(":")[0]
+    assert f"londiste events skip {found['event']}" in (line.run(leaf, "events", "show").out)
+    # Not the whole event, and nothing that does not halt.
+    for wrong in (number, f"{number}:1", "999999", "nonsense"):
+        done = line.run(leaf, "events", "skip", wrong)
+        assert done.code == 2, str(done)
+    assert line.run(leaf, "events", "skip", found["event"], "--explain").code == 0
+    assert shown(line, leaf)[0]["state"] == "halted"
+    done = line.run(leaf, "events", "skip", found["event"], "--reason", "deleted by hand")
+    assert done.code == 0, str(done)
+    worker = line.start(leaf, LONDISTE_CRASH="worker.before-commit")
+    line.wait(lambda: not worker.running(), "the worker to die between decision and commit")
+    assert line.position(leaf) == before
+    assert shown(line, leaf)[0]["state"] == "skip"
+    line.once(leaf)
+    assert line.position(leaf) == last
+    assert rows(leaf) == [row for row in rows(root) if not row[0].startswith("(25,")]
+    assert leaf.database.execute("select id from other") == [(1,)]
+    assert shown(line, leaf) == []
+    (past,) = shown(line, leaf, "--all")
+    assert past["state"] == "skipped"
+    assert past["reason"] == "deleted by hand"
+    assert "@" in past["decided_by"]
+    # What comes later for the same row halts again, and is a finding of its own.
+    root.database.execute("update t set v = 'newer' where id = 25")
+    line.tick()
+    assert line.run(leaf, "worker", "--once").code == 5
+    assert [one["state"] for one in shown(line, leaf, "--all")] == ["skipped", "halted"]
+
+
+def test_an_event_of_a_key_is_left_out_and_the_others_of_the_key_are_not(
+    line: Line, nodes: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = nodes
+    leaf.database.execute(REPLICA + "insert into t values (50, 'mine', 5)")
+    root.database.execute("insert into t values (50, 'first'); update t set n = 7 where id = 50")
+    root.database.execute("update t set v = 'last' where id = 50; delete from t where id = 1")
+    line.tick()
+    assert line.run(leaf, "worker", "--once").code == 5
+    (found,) = shown(line, leaf)
+    assert found["kind"] == "exists"
+    assert found["row_here"] == {"id": 50, "v": "mine", "n": 5}
+    assert found["op"] == "insert"
+    assert line.run(leaf, "events", "skip", found["event"]).code == 0
+    line.once(leaf)
+    assert rows(leaf) == rows(root)
+
+
+def test_retry_and_policies_wake_a_worker_that_waits(
+    line: Line, nodes: tuple[LineNode, LineNode], tmp_path: Any
+) -> None:
+    root, leaf = nodes
+    leaf.database.execute(REPLICA + "delete from t where id in (4, 5, 6)")
+    worker = line.start(leaf)
+    root.database.execute("begin; update t set v = 'x' where id < 10; commit")
+    last = line.tick()
+    # The pauses grow longer than this test may take.
+    line.wait(lambda: shown(line, leaf) and shown(line, leaf)[0]["times"] >= 2, "the finding")
+    out = tmp_path / "event.sql"
+    assert line.run(leaf, "events", "export", str(out)).code == 0
+    assert 'update "public"."t" set "v" = \'x\'' in out.read_text()
+    assert out.stat().st_mode & 0o077 == 0
+    assert line.run(leaf, "events", "export", str(out)).code == 2
+    leaf.database.execute(REPLICA + "insert into t values (4, 'v4', 4), (5, 'v5', 5)")
+    assert line.run(leaf, "events", "retry").code == 0
+    line.wait(lambda: shown(line, leaf)[0]["row"]["id"] == "6", "the next row that is missing")
+    done = line.run(leaf, "change-policy", "t", "overwrite")
+    assert done.code == 0, str(done)
+    line.wait_position(leaf, last)
+    assert rows(leaf) == rows(root)
+    assert "1 times update of a row that is not here: written all the same" in worker.said()
+    done = line.run(leaf, "events", "conflicts", "--json")
+    (counted,) = json.loads(done.out)
+    assert (counted["kind"], counted["policy"], counted["times"]) == ("missing", "overwrite", 1)
+    assert {one["state"] for one in shown(line, leaf, "--all")} == {"passed"}
+    assert worker.stop() == 0
+
+
+def test_a_policy_given_with_the_table_never_lets_it_halt(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "t")
+    line.tick()
+    line.once(leaf)
+    done = line.run(leaf, "add-table", "t", "--expect-sync", "--on-error", "log")
+    assert done.code == 0, str(done)
+    leaf.database.execute(REPLICA + "insert into t values (1, 'mine', 5)")
+    root.database.execute("insert into t select i, 'theirs', 1 from generate_series(1, 3) i")
+    line.tick()
+    line.once(leaf)
+    assert rows(leaf) == [("(1,mine,5)",), ("(2,theirs,1)",), ("(3,theirs,1)",)]
+    done = line.run(leaf, "events", "conflicts", "--rows", "--json")
+    (left_out,) = json.loads(done.out)
+    assert json.loads(left_out["image"]) == {"id": "1", "v": "theirs", "n": "1"}
+    assert json.loads(left_out["here"]) == {"id": 1, "v": "mine", "n": 5}
+    assert line.run(root, "change-policy", "t", "keep").code == 3
+    assert line.run(leaf, "change-policy", "t", "nonsense").code == 2
+
+
+HOSTILE = [
+    "we\"ird\n-- \\ $(t); 'x",
+    "é" * 31 + "x",
+]
+
+
+def test_rows_of_a_packed_event_are_left_out_one_by_one_whatever_the_table_is_called(
+    line: Line, command: Command, tmp_path: Path
+) -> None:
+    schema = "".join(
+        f'create table {quote(name)} ("k%s" int primary key, "v\n\'" text);' for name in HOSTILE
+    )
+    root = line.node("root", NodeType.ROOT, schema=schema)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=schema)
+    line.add(root, *HOSTILE)
+    line.add(leaf, *HOSTILE)
+    for name in HOSTILE:
+        root.database.execute(
+            f"insert into {quote(name)} select i, 'v' from generate_series(1, 30) i"
+        )
+    line.tick()
+    line.once(leaf)
+
+    def events(*args: str, code: int = 0) -> str:
+        done = command(leaf, "events", *args)
+        assert done.code == code, str(done)
+        return done.out if not done.err or args[0] == "show" else done.err
+
+    for name in HOSTILE:
+        leaf.database.execute(REPLICA + f'delete from {quote(name)} where "k%s" in (24, 26)')
+        root.database.execute(f"update {quote(name)} set \"v\n'\" = 'new'")
+        line.tick()
+        for key in ("24", "26"):
+            assert command(leaf, "worker", "--once").code == 5
+            halted = [e for e in json.loads(events("show", "--json")) if e["state"] == "halted"]
+            (found,) = halted
+            assert (found["table"], found["row"]["k%s"]) == (f"public.{name}", key)
+            assert found["event"].count(":") == 1, "it is a row of a packed event"
+            # What is to be typed means this table, in a shell, and is one line.
+            (typed,) = [
+                c["command"] for c in found["choices"] if c["command"].startswith("londiste resync")
+            ]
+            words = subprocess.run(
+                ["bash", "-c", typed.replace("londiste resync", "printf %s", 1)],
+                capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            assert (words.stdout, typed.count("\n")) == (f"public.{name}", 0)
+            assert command(leaf, "resync", words.stdout, "--explain").code == 0
+            shown_text = events("show")
+            assert f"londiste events skip {found['event']}" in shown_text
+            lines = [one for one in shown_text.splitlines() if one]
+            assert all(one.startswith(("event ", "  ")) for one in lines), shown_text
+            path = tmp_path / f"{key}-{HOSTILE.index(name)}.sql"
+            events("export", str(path), found["event"])
+            with psycopg.connect(leaf.database.dsn) as conn:
+                assert conn.execute(path.read_bytes()).rowcount == 0
+            events("skip", found["event"], "--reason", "one")
+            # Decided once; the second time says so, and changes neither reason nor time.
+            assert "is to be left out already" in events("skip", found["event"], "--reason", "two")
+            assert "left out" in events("skip", found["event"], found["event"])
+            number = found["event"].partition(":")[0]
+            assert "it is row" in events("skip", number, code=2)
+            assert "does not halt" in events("skip", f"{number}:1", code=2)
+        line.once(leaf)
+        rows_of = f'select "k%s" from {quote(name)} where "v\n\'" = \'new\' order by 1'
+        assert [k for (k,) in leaf.database.execute(rows_of)] == [
+            n for n in range(1, 31) if n not in (24, 26)
+        ]
+        past = json.loads(events("show", "--all", "--json"))[-2:]
+        assert {(e["state"], e["reason"]) for e in past} == {("skipped", "one")}
+        assert "does not halt" in events("skip", past[0]["event"], code=2)

@@ -1,0 +1,661 @@
+"""Changes are written so that the table ends as it would event by event, or nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from londiste.applier.applier import Applier
+from londiste.applier.plan import TableChange
+from londiste.changes.types import Op, RowChange, Truncate
+from londiste.db.connection import Connection
+from londiste.db.names import TableName
+from londiste.db.relation import shapes, versions
+from londiste.errors import EventError, LockTimeout
+from londiste.replication.apply.routing import plan
+from tests.fixtures.cluster import Database
+from tests.fixtures.owners import give_tables_away
+
+T = TableName("public", "t")
+
+
+class Target:
+    """A database with a table ``t``; events are numbered as they are given."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.conn: Connection = database.connect(replica=True, lock_timeout_ms=500)
+        self.applier = Applier(self.conn, node="leaf", queue="q")
+        self.number = 0
+
+    def i(self, table: TableName = T, **image: str | None) -> RowChange:
+        return self._change(Op.INSERT, table, image)
+
+    def u(self, table: TableName = T, **image: str | None) -> RowChange:
+        return self._change(Op.UPDATE, table, image)
+
+    def d(self, table: TableName = T, **image: str | None) -> RowChange:
+        return self._change(Op.DELETE, table, image)
+
+    def s(self, table: TableName = T, **image: str | None) -> RowChange:
+        return self.i(table, **image)._replace(state=True)
+
+    def n(self, table: TableName = T, **image: str | None) -> RowChange:
+        return self.d(table, **image)._replace(state=True)
+
+    def r(self, table: TableName = T) -> Truncate:
+        self.number += 1
+        return Truncate(self.number, 1, table)
+
+    def _change(self, op: Op, table: TableName, image: dict[str, str | None]) -> RowChange:
+        self.number += 1
+        return RowChange(self.number, 1, table, op, (next(iter(image)),), image)
+
+    def apply(self, *changes: TableChange) -> None:
+        grouped: dict[TableName, list[TableChange]] = {}
+        for change in changes:
+            grouped.setdefault(change.table, []).append(change)
+        with self.conn.transaction():
+            self.conn.execute("select 1")
+            self.applier.apply(plan(grouped, shapes(self.conn, grouped), node="leaf"))
+
+    def rows(self, sql: str = "select * from public.t order by 1") -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in self.database.execute(sql)]
+
+
+@pytest.fixture(params=["the worker's own tables", "tables of another role"])
+def target(request: pytest.FixtureRequest, pgq_db: Database) -> Iterator[Target]:
+    if request.param == "tables of another role":
+        give_tables_away(pgq_db)
+    target = Target(pgq_db)
+    yield target
+    target.conn.close()
+
+
+HAZARDS: dict[str, tuple[str, Callable[[Target], list[TableChange]], list[tuple[int, str]]]] = {
+    "unique value swapped between rows": (
+        "(1, 'x'), (2, 'y')",
+        lambda t: [t.u(id="1", v="~"), t.u(id="2", v="x"), t.u(id="1", v="y")],
+        [(1, "y"), (2, "x")],
+    ),
+    "chain of updates": (
+        "(1, 'a'), (2, 'b'), (3, 'c')",
+        lambda t: [t.u(id="1", v="z"), t.u(id="2", v="a"), t.u(id="3", v="b")],
+        [(1, "z"), (2, "a"), (3, "b")],
+    ),
+    "chain of updates, rows in the other order": (
+        "(3, 'c'), (2, 'b'), (1, 'a')",
+        lambda t: [t.u(id="1", v="z"), t.u(id="2", v="a"), t.u(id="3", v="b")],
+        [(1, "z"), (2, "a"), (3, "b")],
+    ),
+    "delete, insert of another key with the value": (
+        "(1, 'x')",
+        lambda t: [t.d(id="1"), t.i(id="2", v="x")],
+        [(2, "x")],
+    ),
+    "update frees, insert takes": (
+        "(1, 'x')",
+        lambda t: [t.u(id="1", v="y"), t.i(id="2", v="x")],
+        [(1, "y"), (2, "x")],
+    ),
+    "delete frees, update takes": (
+        "(1, 'x'), (2, 'y')",
+        lambda t: [t.d(id="1"), t.u(id="2", v="x")],
+        [(2, "x")],
+    ),
+    "inserted row gives its value away": (
+        "(1, 'x')",
+        lambda t: [t.i(id="2", v="y"), t.u(id="2", v="z"), t.u(id="1", v="y")],
+        [(1, "y"), (2, "z")],
+    ),
+    "delete and insert of the same key": (
+        "(1, 'x')",
+        lambda t: [t.d(id="1"), t.i(id="1", v="y")],
+        [(1, "y")],
+    ),
+    "key changed": (
+        "(1, 'x')",
+        lambda t: [t.d(id="1"), t.i(id="5", v="x")],
+        [(5, "x")],
+    ),
+    "keys swapped": (
+        "(1, 'x'), (2, 'y')",
+        lambda t: [
+            *(t.d(id="1"), t.i(id="9", v="x")),
+            *(t.d(id="2"), t.i(id="1", v="y")),
+            *(t.d(id="9"), t.i(id="2", v="x")),
+        ],
+        [(1, "y"), (2, "x")],
+    ),
+    "truncate in the middle": (
+        "(1, 'x'), (2, 'y')",
+        lambda t: [t.u(id="1", v="z"), t.i(id="3", v="w"), t.r(), t.i(id="1", v="x")],
+        [(1, "x")],
+    ),
+    "rows as they are now, there before or not": (
+        "(1, 'x'), (2, 'y')",
+        lambda t: [t.s(id="1", v="z"), t.s(id="3", v="x"), t.n(id="2"), t.n(id="7")],
+        [(1, "z"), (3, "x")],
+    ),
+    "rows as they are now pass a unique value on": (
+        "(1, 'x'), (2, 'y')",
+        lambda t: [t.s(id="1", v="y"), t.s(id="2", v="x"), t.s(id="3", v="z"), t.n(id="4")],
+        [(1, "y"), (2, "x"), (3, "z")],
+    ),
+    "row that comes and goes": (
+        "(1, 'x')",
+        lambda t: [t.i(id="2", v="y"), t.u(id="2", v="z"), t.d(id="2")],
+        [(1, "x")],
+    ),
+}
+
+
+@pytest.mark.parametrize("hazard", HAZARDS)
+def test_sets_end_as_events_one_by_one(target: Target, hazard: str) -> None:
+    start, changes, expected = HAZARDS[hazard]
+    target.database.execute("create table t (id int primary key, v text unique)")
+    target.database.execute(f"insert into t values {start}")
+    target.apply(*changes(target))
+    assert target.rows() == expected
+
+
+def test_a_swap_is_written_as_delete_and_insert_once_known(
+    target: Target, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    target.database.execute("create table t (id int primary key, v text unique)")
+    target.database.execute("insert into t values (1, 'x'), (2, 'y')")
+    for one, two in (("y", "x"), ("x", "y"), ("y", "x")):
+        target.apply(target.u(id="1", v="~"), target.u(id="2", v=two), target.u(id="1", v=one))
+        assert target.rows() == [(1, one), (2, two)]
+    assert len([r for r in caplog.records if "written again as delete" in r.message]) == 1
+    assert not [r for r in caplog.records if "one by one" in r.message]
+
+
+def test_a_swap_in_a_table_with_columns_of_its_own_keeps_them(
+    target: Target, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    target.database.execute("create table t (id int primary key, v text unique, own text)")
+    target.database.execute("insert into t values (1, 'x', 'mine'), (2, 'y', 'too')")
+    target.apply(target.u(id="1", v="~"), target.u(id="2", v="x"), target.u(id="1", v="y"))
+    assert target.rows() == [(1, "y", "mine"), (2, "x", "too")]
+    assert [r for r in caplog.records if "one by one" in r.message]
+
+
+CONFLICTS: dict[str, tuple[str, str, Callable[[Target], list[TableChange]], list[Any]]] = {
+    "states swap a value, columns of its own": (
+        "id int primary key, u int unique, own text default 'new'",
+        "(1, 1, 'one'), (2, 2, 'two')",
+        lambda t: [t.s(id="1", u="2"), t.s(id="2", u="1"), t.s(id="3", u="3")],
+        [(1, 2, "one"), (2, 1, "two"), (3, 3, "new")],
+    ),
+    "states swap a value, keys whose text does not tell": (
+        "id interval primary key, u int unique, own text default 'new'",
+        "('24:00', 1, 'one'), ('2 days', 2, 'two')",
+        lambda t: [
+            *(t.s(id="1 day", u="2"), t.s(id="3 days", u="7")),
+            *(t.s(id="48:00:00", u="3"), t.u(id="24:00:00", u="4")),
+        ],
+        [
+            (timedelta(1), 4, "one"),
+            (timedelta(2), 3, "two"),
+            (timedelta(3), 7, "new"),
+        ],
+    ),
+    "a row that waits is deleted": (
+        "id float8 primary key, u int unique",
+        "(1, 1), (2, 2)",
+        lambda t: [t.s(id="1", u="2"), t.n(id="1"), t.s(id="5", u="1"), t.d(id="2")],
+        [(5, 1)],
+    ),
+    "a row that waits goes with its table": (
+        "id float8 primary key, u int unique",
+        "(1, 1), (2, 2)",
+        lambda t: [t.s(id="1", u="2"), t.r(), t.i(id="1", u="9")],
+        [(1, 9)],
+    ),
+    "an insert is told before the delete that it follows": (
+        "id float8 primary key, u int unique",
+        "(1, 1)",
+        lambda t: [t.i(id="2", u="1"), t.d(id="1")],
+        [(2, 1)],
+    ),
+    "an update is told before the one that it follows": (
+        "id float8 primary key, u int unique, own text",
+        "(1, 1, 'one'), (2, 2, 'two')",
+        lambda t: [t.u(id="1", u="2"), t.u(id="2", u="1")],
+        [(1, 2, "one"), (2, 1, "two")],
+    ),
+    "an insert is told before the delete of its own row": (
+        "id int primary key, u int",
+        "(1, 1), (2, 2)",
+        lambda t: [t.i(id="1", u="7"), t.n(id="1"), t.s(id="1", u="7"), t.n(id="2")],
+        [(1, 7)],
+    ),
+    "the same, and the row is deleted later": (
+        "id int primary key, u int",
+        "(1, 1), (2, 2)",
+        lambda t: [t.i(id="1", u="7"), t.s(id="1", u="7"), t.n(id="2"), t.d(id="1")],
+        [],
+    ),
+    "the same, after another change": (
+        "id int primary key, u int",
+        "(1, 1)",
+        lambda t: [t.u(id="1", u="5"), t.i(id="1", u="7"), t.s(id="1", u="7")],
+        [(1, 7)],
+    ),
+    "the same, keys whose text does not tell": (
+        "id float8 primary key, u int",
+        "(1, 1)",
+        lambda t: [t.i(id="1", u="7"), t.s(id="1", u="7"), t.u(id="1", u="8")],
+        [(1, 8)],
+    ),
+    "an exclusion constraint": (
+        "id int primary key, u int, exclude using btree (u with =)",
+        "(1, 1), (2, 2)",
+        lambda t: [t.u(id="1", u="2"), t.u(id="2", u="1")],
+        [(1, 2), (2, 1)],
+    ),
+}
+
+
+@pytest.mark.parametrize("conflict", CONFLICTS)
+def test_a_row_whose_value_is_still_anothers_waits(target: Target, conflict: str) -> None:
+    columns, start, changes, expected = CONFLICTS[conflict]
+    target.database.execute(f"create table t ({columns})")
+    target.database.execute(f"insert into t values {start}")
+    target.apply(*changes(target))
+    assert target.rows() == expected
+
+
+@pytest.mark.parametrize("key", ["int", "float8"])
+def test_a_row_waits_for_the_other_parts_of_its_transaction(target: Target, key: str) -> None:
+    target.database.execute(f"create table t (id {key} primary key, u int unique, own text)")
+    target.database.execute("insert into t values (1, 1, 'one'), (2, 2, 'two')")
+    with target.conn.transaction():
+        target.conn.execute("select 1")
+        for change, more in (
+            (target.s(id="1", u="2"), True),
+            (target.u(id="1", u="2"), True),
+            (target.s(id="2", u="1"), False),
+        ):
+            known = shapes(target.conn, [T])
+            target.applier.apply(plan({T: [change]}, known, node="leaf"), more=more)
+    assert target.rows() == [(1, 2, "one"), (2, 1, "two")]
+
+
+@pytest.mark.parametrize("key", ["int", "float8"])
+def test_a_value_that_stays_anothers_is_an_error_of_the_event(target: Target, key: str) -> None:
+    target.database.execute(f"create table t (id {key} primary key, u int unique)")
+    target.database.execute("insert into t values (1, 1), (2, 2)")
+    with pytest.raises(EventError) as caught:
+        target.apply(target.u(id="2", u="7"), target.s(id="3", u="1"), target.u(id="2", u="8"))
+    assert str(caught.value) == (
+        "event 2 (insert of table public.t) cannot be applied on node leaf: duplicate key value"
+        ' violates unique constraint "t_u_key"'
+    )
+    assert target.rows() == [(1, 1), (2, 2)]
+    target.applier.begin()
+    target.apply(target.u(id="2", u="9"))
+    assert target.rows() == [(1, 1), (2, 9)]
+
+
+def test_what_is_missing_is_named_with_its_table_and_key(target: Target) -> None:
+    target.database.execute("create table t (a int, b text, v text, primary key (a, b))")
+    for change in (target.u(a="7", b="x", v="secret"), target.d(a="7", b="x")):
+        with pytest.raises(EventError, match=r"public\.t.*the row is not there") as caught:
+            target.apply(change._replace(key=("a", "b")))
+        assert caught.value.detail.startswith("key (a, b) = (7, x), SQL: ")
+        assert "secret" not in caught.value.detail
+
+
+def test_rows_that_should_be_one_are_named_with_their_table_and_key(target: Target) -> None:
+    target.database.execute("create table t (id int, v text); insert into t values (1), (1), (2)")
+    for change in (target.u(id="1", v="x"), target.d(id="1"), target.s(id="1", v="x")):
+        with pytest.raises(EventError, match=r"public\.t.*2 rows have its key") as caught:
+            target.apply(target.u(id="2", v="y"), change)
+        assert caught.value.event_id == change.event_id
+        assert caught.value.detail.startswith("key (id) = (1), SQL: ")
+        assert target.rows() == [(1, None), (1, None), (2, None)]
+
+
+def test_numbers_keep_every_digit(target: Target) -> None:
+    target.database.execute("create table t (id int8 primary key, n numeric, f float8, r float4)")
+    values = {
+        "id": "9223372036854775807",
+        "n": "12345678901234567890.123456789012345678900",
+        "f": "0.30000000000000004",
+        "r": "1e-45",
+    }
+    target.apply(target.i(**values), target.i(id="1", n="NaN", f="-0", r="Infinity"))
+    assert target.rows("select id::text, n::text, f::text, r::text from t order by id desc") == [
+        tuple(values.values()),
+        ("1", "NaN", "-0", "Infinity"),
+    ]
+
+
+def test_documents_keep_every_byte(target: Target) -> None:
+    target.database.execute(
+        "create domain doc as json;"
+        "create table t (id int primary key, j json, b jsonb, d doc, ja json[])"
+    )
+    text = '{"b": 1,  "a":[1e400, "\\u00e9"], "b": 2}'
+    target.apply(
+        target.i(id="1", j=text, b="null", d=" 1 ", ja='{"{\\"x\\": 1}",NULL}'),
+        target.i(id="2", j='"text"', b='{"x": "y"}', d=None, ja=None),
+        target.u(id="2", j="null", b='["z"]', d="2", ja="{}"),
+    )
+    assert target.rows("select id, j::text, b::text, d::text, ja::text from t order by id") == [
+        (1, text, "null", " 1 ", '{"{\\"x\\": 1}",NULL}'),
+        (2, "null", '["z"]', "2", "{}"),
+    ]
+
+
+def test_null_empty_and_odd_texts_are_told_apart(target: Target) -> None:
+    target.database.execute("create table t (id int primary key, v text)")
+    odd: list[str | None] = [None, "", "NULL", "\\N", "a\tb\n\r\\", "'\"%s{}$1", "\U0001f600é", " "]
+    target.apply(*(target.i(id=str(n), v=value) for n, value in enumerate(odd)))
+    assert [row[1] for row in target.rows()] == odd
+
+
+def test_generated_and_identity_columns_are_no_obstacle(target: Target) -> None:
+    target.database.execute(
+        "create table t (id int generated always as identity primary key, a int,"
+        " g int generated always as (a * 2) stored, n int generated always as identity)"
+    )
+    target.apply(
+        target.i(id="7", a="1", g="2", n="50"),
+        target.i(id="8", a="1", g="2", n="51"),
+        target.u(id="7", a="5", g="10", n="50"),
+    )
+    assert target.rows() == [(7, 5, 10, 50), (8, 1, 2, 51)]
+    target.apply(target.u(id="7", a="6", g="12", n="99"), target.d(id="8"))
+    assert target.rows() == [(7, 6, 12, 99)]
+
+
+def test_columns_in_another_order_and_more_of_them(target: Target) -> None:
+    target.database.execute(
+        "create table t (extra text default 'mine', v text, id int primary key, gone int);"
+        "alter table t drop column gone"
+    )
+    target.apply(target.i(id="1", v="x"), target.i(id="2", v="y"))
+    target.apply(target.u(id="1", v="z"), target.d(id="2"))
+    assert target.rows() == [("mine", "z", 1)]
+
+
+def test_a_table_that_is_nothing_but_key(target: Target) -> None:
+    target.database.execute("create table t (a int, b int, primary key (a, b))")
+    key = ("a", "b")
+    both = [target.i(a="1", b="2"), target.i(a="3", b="4"), target.u(a="1", b="2")]
+    target.apply(*(change._replace(key=key) for change in both))
+    target.apply(target.u(a="3", b="4")._replace(key=key), target.d(a="1", b="2")._replace(key=key))
+    assert target.rows() == [(3, 4)]
+    with pytest.raises(EventError, match="the row is not there"):
+        target.apply(target.u(a="1", b="2")._replace(key=key))
+
+
+def test_columns_that_domains_forbid_to_be_null_do_not_matter_to_a_delete(target: Target) -> None:
+    target.database.execute(
+        "create domain must as text not null;"
+        "create table t (id int primary key, v must); insert into t values (1, 'x')"
+    )
+    target.apply(target.d(id="1"))
+    assert target.rows() == []
+
+
+def test_keys_whose_text_does_not_tell_are_written_one_by_one(target: Target) -> None:
+    target.database.execute("create table t (id float8 primary key, v text)")
+    target.apply(target.i(id="0", v="a"), target.u(id="-0", v="b"), target.i(id="1e3", v="c"))
+    target.apply(target.d(id="1000"))
+    assert target.rows() == [(0.0, "b")]
+
+
+def test_a_partial_update_leaves_other_columns_alone(target: Target) -> None:
+    target.database.execute("create table t (id int primary key, a text, b text)")
+    target.apply(
+        target.i(id="1", a="x", b="y"),
+        target.u(id="1", a="z")._replace(partial=True),
+        target.u(id="1", b=None)._replace(partial=True),
+    )
+    assert target.rows() == [(1, "z", None)]
+
+
+def test_a_row_as_it_is_now_needs_no_index_and_keeps_columns_of_its_own(target: Target) -> None:
+    target.database.execute(
+        "create table t (id int, v text, n int generated always as identity,"
+        " g text generated always as (v || '!') stored, own text default 'new');"
+        "insert into t (id, v, own) values (1, 'a', 'mine')"
+    )
+    target.apply(target.s(id="1", v="b"), target.s(id="2", v="c"))
+    rows = "select id, v, g, own from t order by 1"
+    assert target.rows(rows) == [(1, "b", "b!", "mine"), (2, "c", "c!", "new")]
+    # one by one, because of the key
+    target.database.execute("alter table t alter id type float8")
+    target.apply(
+        target.s(id="1", v="x"), target.s(id="3", v="y"), target.n(id="2"), target.n(id="9")
+    )
+    assert target.rows(rows) == [(1.0, "x", "x!", "mine"), (3.0, "y", "y!", "new")]
+
+
+def test_a_row_as_it_is_now_may_be_nothing_but_key(target: Target) -> None:
+    target.database.execute("create table t (id int primary key); insert into t values (1)")
+    target.apply(target.s(id="1"), target.s(id="2"))
+    assert target.rows() == [(1,), (2,)]
+
+
+def test_a_row_as_it_is_now_gets_the_identity_of_the_provider(target: Target) -> None:
+    target.database.execute(
+        "create table t (id int primary key, n int generated always as identity);"
+        "insert into t overriding system value values (1, 70)"
+    )
+    target.apply(target.s(id="1", n="70"), target.s(id="2", n="71"))
+    assert target.rows() == [(1, 70), (2, 71)]
+    target.apply(target.s(id="1", n="99"))
+    assert target.rows() == [(1, 99), (2, 71)]
+
+
+def test_a_table_without_key_takes_no_updates(target: Target) -> None:
+    target.database.execute("create table t (v text)")
+    target.apply(*(target.i(v=value)._replace(key=()) for value in ("a", "b", "a")))
+    assert target.rows() == [("a",), ("a",), ("b",)]
+    change = target.u(v="a")._replace(key=())
+    with pytest.raises(EventError, match="needs a key") as caught:
+        target.apply(change)
+    assert caught.value.event_id == change.event_id
+    assert "add primary key" in caught.value.hint
+
+
+def test_truncate_of_a_table_that_others_point_at_leaves_them_alone(target: Target) -> None:
+    target.database.execute(
+        "create table t (id int primary key); insert into t values (1), (2);"
+        "create table child (id int primary key, t int references t);"
+        "insert into child values (1, 1)"
+    )
+    target.apply(target.r(), target.i(id="1"))
+    assert target.rows() == [(1,)]
+    assert target.rows("select * from child") == [(1, 1)]
+
+
+def test_truncate_of_parent_and_child_together(target: Target) -> None:
+    target.database.execute(
+        "create table t (id int primary key); insert into t values (1), (2);"
+        "create table child (id int primary key, t int references t);"
+        "insert into child values (1, 1)"
+    )
+    target.apply(target.r(), target.r(TableName("public", "child")), target.i(id="5"))
+    assert target.rows() == [(5,)]
+    assert target.rows("select * from child") == []
+
+
+def test_foreign_keys_and_triggers_of_the_target_stay_silent(target: Target) -> None:
+    target.database.execute(
+        "create table t (id int primary key);"
+        "create table child (id int primary key, t int references t on delete cascade);"
+        "insert into t values (1); insert into child values (1, 1);"
+        "create function no() returns trigger language plpgsql as"
+        " $$ begin raise exception 'no'; end $$;"
+        "create trigger no before insert or update or delete on t for each row"
+        " execute function no()"
+    )
+    child = TableName("public", "child")
+    target.apply(target.d(id="1"), target.i(child, id="2", t="9"), target.i(id="9"))
+    assert target.rows() == [(9,)]
+    assert target.rows("select * from child order by 1") == [(1, 1), (2, 9)]
+
+
+def test_a_partitioned_table_moves_rows_and_an_inheriting_one_is_left_alone(
+    target: Target,
+) -> None:
+    target.database.execute(
+        "create table t (id int, p int, primary key (id, p)) partition by list (p);"
+        "create table t1 partition of t for values in (1);"
+        "create table t2 partition of t for values in (2);"
+        "create table base (id int primary key, v text); create table sub () inherits (base);"
+        "insert into base values (1, 'base'); insert into sub values (1, 'sub')"
+    )
+    target.apply(target.i(id="1", p="1"))
+    target.apply(target.u(id="1", p="2"))
+    assert target.rows("select * from t2") == [(1, 2)]
+    target.apply(target.r(), target.i(id="4", p="1"))
+    assert target.rows() == [(4, 1)]
+    target.apply(target.u(TableName("public", "base"), id="1", v="new"))
+    assert target.rows("select v from only base union all select v from sub") == [
+        ("new",),
+        ("sub",),
+    ]
+
+
+def test_odd_names_are_only_names(target: Target) -> None:
+    odd = TableName("S %s", 'a.b"c$1')
+    column = 'x" int); drop table u;--%(a)s'
+    with target.database.connect() as conn:
+        conn.execute('create schema "S %s"')
+        conn.execute(
+            f'create table {odd.quoted} (id int primary key, "x"" int); drop table u;--%(a)s" text)'
+        )
+    target.apply(target.i(odd, id="1", **{column: "a"}), target.i(odd, id="2", **{column: "b"}))
+    target.apply(target.u(odd, id="1", **{column: "c"}), target.d(odd, id="2"))
+    assert target.rows(f"select * from {odd.quoted}") == [(1, "c")]
+
+
+def test_equality_of_types_from_extensions_is_found(target: Target) -> None:
+    try:
+        target.database.execute("create schema ext; create extension citext schema ext")
+    except psycopg.Error as error:
+        pytest.skip(f"no citext here: {error}")
+    target.database.execute("create table t (id ext.citext primary key, v text)")
+    target.apply(target.i(id="Anna", v="1"), target.u(id="ANNA", v="2"))
+    assert target.rows("select id::text, v from t") == [("Anna", "2")]
+
+
+FAILURES: dict[str, tuple[Callable[[Target], list[TableChange]], str, str]] = {
+    "update of a row that is missing": (
+        lambda t: [t.u(id="1", v="new"), t.u(id="7", v="x"), t.i(id="8", v="y")],
+        "event 2 (update of table public.t) cannot be applied on node leaf: the row is not there",
+        "londiste compare public.t",
+    ),
+    "delete of a row that is missing": (
+        lambda t: [t.u(id="1", v="new"), t.d(id="7")],
+        "event 2 (delete of table public.t) cannot be applied on node leaf: the row is not there",
+        "londiste resync public.t",
+    ),
+    "insert of a row that is there": (
+        lambda t: [t.i(id="8", v="y"), t.i(id="1", v="new")],
+        "event 2 (insert of table public.t) cannot be applied on node leaf: duplicate key value"
+        ' violates unique constraint "t_pkey"',
+        "londiste compare public.t",
+    ),
+    "value that does not fit": (
+        lambda t: [t.i(id="8", v="y"), t.i(id="9 secret", v="y")],
+        "event 2 (insert of table public.t) cannot be applied on node leaf:"
+        " invalid input syntax for type integer: ***",
+        "make the definition of public.t fit",
+    ),
+    "column that is missing": (
+        lambda t: [t.i(id="8", v="y"), t.i(id="9", v="y", w="secret")],
+        "event 2 (insert of table public.t) cannot be applied on node leaf:"
+        " the table has no column w",
+        'alter table "public"."t" add column',
+    ),
+    "check that refuses": (
+        lambda t: [t.i(id="8", v="y"), t.i(id="9", v="bad")],
+        "event 2 (insert of table public.t) cannot be applied on node leaf:"
+        ' new row for relation "t" violates check constraint "fine"',
+        "make the definition of public.t fit",
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_what_does_not_fit_names_the_event_and_leaves_nothing(target: Target, failure: str) -> None:
+    changes, message, hint = FAILURES[failure]
+    target.database.execute(
+        "create table t (id int primary key, v text constraint fine check (v <> 'bad'));"
+        "insert into t values (1, 'old')"
+    )
+    with pytest.raises(EventError) as caught:
+        target.apply(*changes(target))
+    assert str(caught.value) == message
+    assert hint in caught.value.hint
+    assert caught.value.event_id == 2
+    assert "secret" not in str(caught.value) + caught.value.detail
+    # A packed event has many rows.
+    assert "key (id) = (" in caught.value.detail or "no column" in message or "***" in message
+    assert target.rows() == [(1, "old")]
+
+
+def test_rows_hidden_from_the_worker_are_not_taken_for_missing_ones(target: Target) -> None:
+    target.database.execute(
+        "create table t (id int primary key, v text); insert into t values (1, 'old');"
+        " alter table t enable row level security, force row level security;"
+        " create role hidden_rows; grant all on t to hidden_rows"
+    )
+    try:
+        # The transaction has the replica role before it loses the right to it.
+        with pytest.raises(EventError) as caught, target.conn.transaction():
+            target.conn.execute("set local role hidden_rows")
+            target.apply(target.u(id="1", v="new"))
+    finally:
+        target.database.execute("drop owned by hidden_rows; drop role hidden_rows")
+    assert "row-level security" in str(caught.value)
+    assert "no force row level security" in caught.value.hint
+
+
+def test_a_missing_table_is_named(target: Target) -> None:
+    with pytest.raises(EventError, match=r"table public\.t is not there") as caught:
+        target.apply(target.i(id="1"))
+    assert "create the table" in caught.value.hint
+
+
+def test_a_locked_row_is_worth_another_try(target: Target) -> None:
+    target.database.execute("create table t (id int primary key); insert into t values (1)")
+    with target.database.connect(autocommit=False) as other:
+        other.execute("select * from public.t for update")
+        with pytest.raises(LockTimeout):
+            target.apply(target.d(id="1"))
+        other.rollback()
+    target.apply(target.d(id="1"))
+    assert target.rows() == []
+
+
+def test_the_version_of_a_table_changes_with_its_columns(target: Target) -> None:
+    target.database.execute("create table t (id int primary key, v text)")
+    shape = shapes(target.conn, [T])[T]
+    seen = {shape.version, versions(target.conn, [shape.oid])[shape.oid]}
+    assert len(seen) == 1
+    for change in (
+        "add column w int",
+        "alter column v type jsonb using null",
+        "rename column w to x",
+        "drop column x",
+    ):
+        target.database.execute(f"alter table t {change}")
+        seen.add(versions(target.conn, [shape.oid])[shape.oid])
+    assert len(seen) == 5
+    target.database.execute("insert into t values (1); analyze t")
+    assert versions(target.conn, [shape.oid])[shape.oid] in seen

@@ -1,0 +1,157 @@
+"""``londiste check`` finds what is wrong with captures, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from londiste.monitor.captures.rules import CaptureFacts, findings
+from londiste.monitor.queues.model import Severity
+from tests.fixtures.cascade import CommandLine, Node, Nodes
+
+
+@pytest.fixture
+def root(nodes_of: Nodes, londiste: CommandLine) -> Node:
+    node = nodes_of.root()
+    node.db.execute("create table fruit (id int primary key, name text, doc jsonb)")
+    assert londiste(node.db, "add-table", "fruit").code == 0
+    return node
+
+
+def kinds(node: Node, londiste: CommandLine, *args: str) -> tuple[int, list[str]]:
+    answer = londiste(node.db, "check", "--json", *args)
+    return answer.code, [finding["kind"] for finding in answer.json["findings"]]
+
+
+def test_a_table_without_fault_has_no_finding(root: Node, londiste: CommandLine) -> None:
+    root.db.execute(
+        "insert into fruit select g, repeat('x', 100000) from generate_series(1, 9) as g"
+    )
+    assert kinds(root, londiste) == (0, [])
+    assert kinds(root, londiste, "--sizes") == (0, [])
+    assert londiste(root.db, "check").out == ""
+
+
+def test_a_lost_trigger_is_critical(root: Node, londiste: CommandLine) -> None:
+    root.db.execute(
+        "do $$ declare t record; begin for t in select tgname from pg_trigger"
+        " where tgrelid = 'fruit'::regclass and not tgisinternal"
+        " loop execute format('drop trigger %I on fruit', t.tgname); end loop; end $$"
+    )
+    code, found = kinds(root, londiste)
+    assert code == 2
+    assert found[0] == "capture-lost"
+    assert "londiste.create_capture('q', 'public.fruit')" in londiste(root.db, "check").out
+
+
+def test_a_stale_capture_says_how_to_refresh_it(root: Node, londiste: CommandLine) -> None:
+    root.db.execute("alter table fruit add price numeric")
+    assert kinds(root, londiste) == (1, ["capture-stale"])
+    answer: Any = londiste(root.db, "check", "--json").json
+    root.db.execute(answer["findings"][0]["do"])
+    assert kinds(root, londiste) == (0, [])
+
+
+def test_keys_that_cost_or_are_missing(root: Node, londiste: CommandLine) -> None:
+    root.db.execute("create table log (a int); create table f (id float8 primary key)")
+    root.db.execute("create table given (a int not null unique, b text)")
+    assert londiste(root.db, "add-table", "log", "--insert-only").code == 0
+    assert londiste(root.db, "add-table", "f").code == 0
+    assert londiste(root.db, "add-table", "given", "--trigger-arg", "pkey=a").code == 0
+    assert kinds(root, londiste) == (1, ["no-key", "key-text"])
+
+
+def test_large_values_are_found_when_they_are_looked_for(root: Node, londiste: CommandLine) -> None:
+    # compresses to little, but has to be written out
+    root.db.execute("alter table fruit disable trigger user")
+    root.db.execute("insert into fruit values (1, repeat('x', 150 * 1024 * 1024))")
+    root.db.execute("alter table fruit enable trigger user")
+    assert kinds(root, londiste) == (0, [])
+    assert kinds(root, londiste, "--sizes") == (1, ["size"])
+    assert "its largest value has 150 MB" in londiste(root.db, "check", "--sizes").out
+
+
+def test_a_leaf_captures_nothing_and_that_is_right(
+    nodes_of: Nodes, root: Node, londiste: CommandLine
+) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    leaf.db.execute("create table fruit (id int primary key, name text, doc jsonb)")
+    assert londiste(leaf.db, "add-table", "fruit", "--expect-sync").code == 0
+    assert kinds(leaf, londiste) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("facts", "severity"),
+    [
+        (CaptureFacts("t", value=127 << 20, row=249 << 20), None),
+        (CaptureFacts("t", value=128 << 20, row=1), Severity.WARNING),
+        (CaptureFacts("t", value=256 << 20, row=1), Severity.CRITICAL),
+        (CaptureFacts("t", value=1, row=500 << 20), Severity.CRITICAL),
+        (CaptureFacts("t", width=1 << 20), Severity.WARNING),
+        (CaptureFacts("t", width=1 << 20, value=2, row=2), None),
+        (CaptureFacts("t", captures=False, trigger="deny"), None),
+        (CaptureFacts("t", trigger="none"), Severity.CRITICAL),
+    ],
+)
+def test_findings_follow_from_facts(facts: CaptureFacts, severity: Severity | None) -> None:
+    found = findings([facts], "q")
+    assert [one.severity for one in found] == ([] if severity is None else [severity])
+
+
+def test_rows_that_ddl_by_hand_has_changed_are_to_be_compared(
+    root: Node, londiste: CommandLine
+) -> None:
+    root.db.execute("insert into fruit values (1, 'apple')")
+    root.db.execute("alter table fruit alter name type text using upper(name)")
+    root.db.execute("select londiste.refresh_capture('q', 'public.fruit')")
+    root.db.execute("select londiste.periodic_maintenance()")
+    assert kinds(root, londiste) == (1, ["rewritten"])
+    (found,) = londiste(root.db, "check", "--json").json["findings"]
+    assert "londiste resync public.fruit" in found["do"]
+    shown = londiste(root.db, "status").out
+    assert "table public.fruit was rewritten by DDL on this node alone" in shown
+    root.db.execute(found["do"].rpartition("here: ")[2])
+    assert kinds(root, londiste) == (0, [])
+    assert "rewritten" not in londiste(root.db, "status").out
+
+
+def test_check_finds_what_status_shows(root: Node, nodes_of: Nodes, londiste: CommandLine) -> None:
+    leaf = nodes_of.below(root, "leaf")
+    leaf.db.execute("create table fruit (id int primary key, name text, doc jsonb)")
+    assert londiste(leaf.db, "add-table", "fruit", "--expect-sync").code == 0
+    assert kinds(leaf, londiste) == (0, [])
+    leaf.db.execute(
+        "select pgq_node.set_consumer_error('q', %s, %s)", leaf.worker, "cannot go on\nmore"
+    )
+    leaf.db.execute("select pgq_node.set_consumer_paused('q', %s, true)", leaf.worker)
+    assert kinds(leaf, londiste) == (2, ["error", "paused"])
+    shown = londiste(leaf.db, "check").out
+    assert "why: cannot go on" in shown
+    assert "londiste resume --node leaf" in shown
+    assert kinds(root, londiste, "--all-nodes") == (2, ["error", "paused"])
+
+
+def test_wait_sync_of_a_node_without_tables_is_no_success(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    leaf = nodes_of.below(nodes_of.root(), "leaf")
+    empty = londiste(leaf.db, "wait-sync")
+    assert empty.code == 4
+    assert "no table is replicated on node leaf" in empty.err
+    assert londiste(leaf.db, "wait-sync", "--allow-empty").code == 0
+
+
+def test_a_step_with_many_tables_is_one_short_line(nodes_of: Nodes, londiste: CommandLine) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for number in range(40):
+        root.db.execute(f"create table a_table_with_a_long_name_{number} (id serial primary key)")
+    assert londiste(root.db, "add-table", "--all").code == 0
+    shown = londiste(leaf.db, "add-table", "--all", "--create-full", "--explain")
+    assert "-- add table public.a_table_with_a_long_name_39" in shown.out
+    assert max(map(len, shown.out.splitlines())) < 400
+    done = londiste(leaf.db, "add-table", "--all", "--create-full")
+    assert done.code == 0, done.err
+    assert "40 tables: public." in done.err
+    assert max(map(len, done.err.splitlines())) < 400

@@ -1,0 +1,124 @@
+"""Tables that were changed by hand: columns that a node lacks, and tables with another name."""
+
+from __future__ import annotations
+
+import pytest
+
+from londiste.cascade.model import NodeType
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+
+MORE = "alter table t " + ", ".join(
+    f"add column c{i} {kind}"
+    for i, kind in enumerate(
+        ["int", "varchar(7)", "numeric(8,2) default 3", "mood", "timestamptz", "text[]", "jsonb"]
+    )
+)
+
+
+@pytest.fixture
+def pair(nodes_of: Nodes, londiste: CommandLine) -> tuple[Node, Node]:
+    root = nodes_of.root()
+    below = nodes_of.below(root, "branch", NodeType.BRANCH)
+    for node in (root, below):
+        node.db.execute(
+            "create type mood as enum ('good', 'bad');"
+            "create table t (id int primary key, v text); create table u (id int primary key)"
+        )
+    assert londiste(root.db, "add-table", "t", "u").code == 0
+    assert londiste(below.db, "add-table", "t", "u", "--expect-sync").code == 0
+    return root, below
+
+
+def run_worker(node: Node, londiste: CommandLine) -> str:
+    return londiste(node.db, "--set", f"job_name={node.worker}", "worker", "--once").err
+
+
+def test_all_columns_that_are_missing_are_named_and_added_by_one_command(
+    pair: tuple[Node, Node], londiste: CommandLine
+) -> None:
+    root, below = pair
+    root.db.execute(MORE)
+    root.db.execute("alter table t add column twice int generated always as (id * 2) stored")
+    below.db.execute("alter table t add column mine int; alter table u alter id type bigint")
+    shown = londiste(below.db, "columns", "--json")
+    assert shown.code == 3
+    states = {(row["table"], row["column"]): row["state"] for row in shown.json}
+    assert states == {
+        **{("public.t", name): "missing here" for name in [f"c{i}" for i in range(7)] + ["twice"]},
+        ("public.t", "mine"): "here alone",
+        ("public.u", "id"): "other type",
+    }
+    explained = londiste(below.db, "columns", "--explain")
+    assert explained.code == 0
+    assert "add columns c0, c1, c2, c3, c4, c5, c6, twice to table public.t" in explained.out
+    done = londiste(below.db, "columns", "t", "--add")
+    assert done.code == 0, done.err
+    assert "londiste compare public.t" in done.err
+    types = (
+        "select attname::text, format_type(atttypid, atttypmod), attgenerated::text"
+        " from pg_attribute where attrelid = 't'::regclass and attname ~ '^(c|tw)' order by 1"
+    )
+    assert below.db.execute(types) == root.db.execute(types)
+    # The capture knows them, too.
+    assert below.db.execute("select * from londiste.stale_captures(%s)", QUEUE) == []
+    assert londiste(below.db, "columns", "t", "--add").code == 0
+    assert londiste(root.db, "columns").code == 3
+    assert "has no provider" in londiste(root.db, "columns").err
+    assert londiste(below.db, "columns", "nope").code == 2
+
+
+def test_the_first_stop_names_all_missing_columns_and_the_command(
+    pair: tuple[Node, Node], londiste: CommandLine
+) -> None:
+    root, below = pair
+    root.db.execute(MORE)
+    root.db.execute("insert into t (id, c0) values (1, 5)")
+    root.tick()
+    error = run_worker(below, londiste)
+    assert "the table has no columns c0, c1, c2, c3, c4, c5, c6" in error
+    assert "londiste columns public.t --add" in error
+    assert londiste(below.db, "columns", "public.t", "--add").code == 0
+    run_worker(below, londiste)
+    assert below.db.execute("select id, c0, c2 from t") == root.db.execute(
+        "select id, c0, c2 from t"
+    )
+
+
+def test_a_renamed_table_is_known_by_its_new_name_and_the_advice_works(
+    pair: tuple[Node, Node], londiste: CommandLine
+) -> None:
+    root, below = pair
+    root.db.execute("alter table t rename to page")
+    root.db.execute("insert into page values (1, 'one')")
+    found = londiste(root.db, "check", "--json").json["findings"]
+    (one,) = [f for f in found if f["severity"] == "critical"]
+    assert one["what"] == "table public.t: it has the name public.page now"
+    rows = londiste(root.db, "triggers", "t", "--json").json
+    assert [row["state"] for row in rows] == ["renamed"]
+    assert rows[0]["do"] in one["do"]
+    restored = londiste(root.db, "triggers", "--restore")
+    assert restored.code == 0
+    assert "has the name public.page now" in restored.err
+    assert "has the name public.page now" in londiste(root.db, "status").out
+    # Its rows come under the old name until then.
+    root.tick()
+    run_worker(below, londiste)
+    assert below.db.execute("select * from t") == [(1, "one")]
+    # The first way.
+    back, _, keep = one["do"].partition("; or keep the name: ")
+    root.db.execute(back)
+    assert londiste(root.db, "check").code == 0
+    # The second one.
+    root.db.execute("alter table t rename to page")
+    assert "londiste remove-table public.t, londiste add-table public.page" in keep
+    assert londiste(root.db, "remove-table", "public.t").code == 0
+    assert londiste(root.db, "add-table", "public.page").code == 0
+    root.tick()
+    run_worker(below, londiste)
+    below.db.execute("alter table t rename to page")
+    assert londiste(below.db, "add-table", "public.page", "--expect-sync").code == 0
+    root.db.execute("insert into page values (2, 'two')")
+    root.tick()
+    run_worker(below, londiste)
+    assert below.db.execute("select * from page order by 1") == [(1, "one"), (2, "two")]
+    assert londiste(root.db, "check").code == 0

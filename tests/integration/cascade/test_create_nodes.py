@@ -1,0 +1,307 @@
+"""Root, branch and leaf from the command line; interrupted, repeated, mistaken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade import topology
+from londiste.cascade.commands import create_node
+from londiste.cascade.model import NodeType
+from londiste.errors import BadOption, StateError, UnknownNode, UsageError
+from londiste.orchestration import steps as plan
+from tests.fixtures.cascade import QUEUE, CommandLine, Nodes
+from tests.fixtures.cluster import Database
+
+
+def untouched(db: Database) -> bool:
+    return all(
+        db.value(f"select count(*) from pgq_node.{table}") == 0
+        for table in ("node_info", "node_location", "local_state", "subscriber_info")
+    )
+
+
+def test_a_cascade_grows_from_the_command_line(
+    new_database: Callable[..., Database], londiste: CommandLine
+) -> None:
+    root, branch, leaf = (new_database(pgq=True) for _ in range(3))
+    assert londiste(root, "create-root", "root").code == 0
+    assert londiste(branch, "create-branch", "branch", "--provider", root.dsn).code == 0
+    assert londiste(leaf, "create-leaf", "leaf", "--provider", branch.dsn).code == 0
+
+    found = topology.read(leaf.dsn, QUEUE)
+    assert found.roots == ["root"]
+    assert found.children("root") == ["branch"]
+    assert found.children("branch") == ["leaf"]
+    members = londiste(leaf, "members", "--json").json
+    assert [m["node_name"] for m in members] == ["branch", "leaf", "root"]
+    # The branch has not read the event that tells of the leaf, and knows it all the same.
+    assert "leaf" in [m["node_name"] for m in londiste(branch, "members", "--json").json]
+    info = londiste(leaf, "node-info", "--json").json
+    assert (info["type"], info["provider"], info["name"]) == ("leaf", "branch", "leaf")
+
+
+def test_a_queue_made_for_replication_ticks_soon_and_one_that_was_there_as_before(
+    new_database: Callable[..., Database], londiste: CommandLine
+) -> None:
+    lag = "select queue_ticker_max_lag::text from pgq.get_queue_info('q')"
+    root, branch, old = (new_database(pgq=True) for _ in range(3))
+    assert londiste(root, "create-root", "root").code == 0
+    assert root.value(lag) == "00:00:00.005"
+    root.execute("select pgq.set_queue_config('q', 'ticker_max_lag', '40 ms')")
+    assert londiste(branch, "create-branch", "branch", "--provider", root.dsn).code == 0
+    assert branch.value(lag) == "00:00:00.04", "should it become the root"
+
+    old.execute("select pgq.create_queue('q')")
+    before = old.value(lag)
+    assert londiste(old, "create-root", "root").code == 0
+    assert old.value(lag) == before
+
+
+def test_explaining_touches_nothing(
+    new_database: Callable[..., Database], londiste: CommandLine
+) -> None:
+    root, leaf = new_database(pgq=True), new_database(pgq=True)
+    answer = londiste(root, "create-root", "root", "--explain")
+    assert answer.code == 0
+    assert "create root" in answer.out
+    assert untouched(root)
+    londiste(root, "create-root", "root")
+    before = root.value("select count(*) from pgq.event_template")
+    answer = londiste(leaf, "create-leaf", "leaf", "--provider", root.dsn, "--explain", "--json")
+    assert answer.code == 0
+    assert len(answer.json) == 4
+    assert untouched(leaf)
+    assert root.value("select count(*) from pgq.event_template") == before
+    assert root.value("select count(*) from pgq_node.node_location") == 1
+
+
+def test_giving_a_command_twice_is_fine(
+    new_database: Callable[..., Database], londiste: CommandLine
+) -> None:
+    root, leaf = new_database(pgq=True), new_database(pgq=True)
+    for _ in range(2):
+        assert londiste(root, "create-root", "root").code == 0
+        assert londiste(leaf, "create-leaf", "leaf", "--provider", root.dsn).code == 0
+    assert "nothing to do" in londiste(root, "create-root", "root").err
+
+
+@pytest.mark.parametrize("kind", [NodeType.BRANCH, NodeType.LEAF])
+def test_a_command_interrupted_between_any_two_steps_is_finished_by_giving_it_again(
+    nodes_of: Nodes, kind: NodeType
+) -> None:
+    root = nodes_of.root()
+    make = create_node.create_leaf if kind is NodeType.LEAF else create_node.create_branch
+    branch = nodes_of.below(root, "between", NodeType.BRANCH)
+    count = 0
+    stop_after = 0
+    while True:
+        node = nodes_of.new(f"n{stop_after}", kind)
+        steps = make(nodes_of.sites, node, branch.dsn)
+        count = len(steps)
+        plan.execute(steps[:stop_after], nodes_of.sites)
+        # The same command again plans afresh.
+        again = make(nodes_of.sites, node, branch.dsn)
+        assert len(plan.remaining(again, nodes_of.sites)) == count - stop_after
+        plan.execute(again, nodes_of.sites)
+        info = nodes.get_node_info(nodes_of.sites.at(node.dsn), QUEUE)
+        assert (info.name, info.type, info.provider) == (node.name, kind, "between")
+        if stop_after == count:
+            break
+        stop_after += 1
+    assert count == 5
+
+
+def test_a_resumed_node_starts_where_its_subscription_is(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    node = nodes_of.new("leaf", NodeType.LEAF)
+    steps = create_node.create_leaf(nodes_of.sites, node, root.dsn)
+    plan.execute(steps[:2], nodes_of.sites)
+    root.tick()
+    # A subscriber that lies behind holds the watermark, whatever the root publishes.
+    nodes.set_global_watermark(nodes_of.sites.at(root.dsn), QUEUE, None)
+    plan.execute(create_node.create_leaf(nodes_of.sites, node, root.dsn), nodes_of.sites)
+    position = root.db.value("select last_tick from pgq.get_consumer_info('q', 'w_leaf')")
+    assert nodes.get_node_info(nodes_of.sites.at(node.dsn), QUEUE).last_tick == position
+
+
+def test_tables_of_the_provider_are_known_at_once(nodes_of: Nodes, londiste: CommandLine) -> None:
+    root = nodes_of.root()
+    root.db.execute("create table t (id int primary key); create sequence s")
+    assert londiste(root.db, "add-table", "t").code == 0
+    assert londiste(root.db, "add-seq", "s").code == 0
+    leaf = nodes_of.below(root, "leaf")
+    missing = londiste(leaf.db, "missing", "--json").json
+    assert missing == [
+        {"kind": "table", "name": "public.t", "why": None},
+        {"kind": "sequence", "name": "public.s", "why": None},
+    ]
+
+
+# -- mistakes -----------------------------------------------------------------
+
+
+def test_a_database_is_not_made_another_node(nodes_of: Nodes, londiste: CommandLine) -> None:
+    root = nodes_of.root()
+    for args in (("create-root", "second"), ("create-leaf", "root", "--provider", root.dsn)):
+        answer = londiste(root.db, *args)
+        assert answer.code == 3
+        assert "is already node root (root)" in answer.err
+        assert "hint:" in answer.err
+
+
+def test_a_provider_that_is_no_node_is_refused(
+    nodes_of: Nodes, new_database: Callable[..., Database]
+) -> None:
+    stranger = new_database(pgq=True)
+    node = nodes_of.new("leaf", NodeType.LEAF)
+    with pytest.raises(UnknownNode, match="is not a node of queue q"):
+        create_node.create_leaf(nodes_of.sites, node, stranger.dsn)
+
+
+def test_a_provider_that_is_a_leaf_is_refused(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    with pytest.raises(StateError, match="nobody can read from it"):
+        create_node.create_leaf(nodes_of.sites, nodes_of.new("other", NodeType.LEAF), leaf.dsn)
+
+
+def test_nodes_that_read_from_each_other_are_no_way_to_a_root(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    one = nodes_of.below(root, "one", NodeType.BRANCH)
+    two = nodes_of.below(one, "two", NodeType.BRANCH)
+    one.db.execute("update pgq_node.local_state set provider_node = 'two'")
+    with pytest.raises(StateError, match="in a circle"):
+        create_node.upstream(nodes_of.sites, QUEUE, two.dsn)
+
+
+def test_a_name_that_is_taken_is_refused_before_anything_is_done(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    nodes_of.below(root, "leaf")
+    again = nodes_of.new("leaf", NodeType.LEAF)
+    with pytest.raises(UsageError, match="has a node leaf already") as e:
+        create_node.create_leaf(nodes_of.sites, again, root.dsn)
+    assert "select * from pgq_node.drop_node('q', 'leaf')" in e.value.hint
+
+
+def test_a_consumer_that_is_taken_is_refused_before_anything_is_done(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    root.db.execute("select pgq.register_consumer('q', 'w_leaf')")
+    with pytest.raises(UsageError, match="consumer w_leaf is registered"):
+        create_node.create_leaf(nodes_of.sites, nodes_of.new("leaf", NodeType.LEAF), root.dsn)
+
+
+def test_a_branch_does_not_take_over_a_queue_that_exists(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    node = nodes_of.new("branch", NodeType.BRANCH)
+    nodes_of.sites.at(node.dsn).execute("select pgq.create_queue('q')")
+    with pytest.raises(StateError, match="has a queue q already"):
+        create_node.create_branch(nodes_of.sites, node, root.dsn)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "host=h dbname=d password=secret",
+        "postgresql://u:secret@h/d",
+        "host=h dbname=d sslpassword=secret",
+    ],
+)
+def test_a_password_is_never_stored(pgq_db: Database, londiste: CommandLine, location: str) -> None:
+    answer = londiste(pgq_db, "create-root", "root", location)
+    assert answer.code == 2
+    assert "password" in answer.err
+    assert "service" in answer.err
+    assert "secret" not in answer.err + answer.out
+    assert untouched(pgq_db)
+
+
+def test_a_location_that_leads_elsewhere_is_refused(
+    new_database: Callable[..., Database], londiste: CommandLine
+) -> None:
+    here, elsewhere = new_database(pgq=True), new_database(pgq=True)
+    answer = londiste(here, "create-root", "root", elsewhere.dsn)
+    assert answer.code == 2
+    assert "another database" in answer.err
+    assert untouched(here)
+    assert londiste(here, "create-root", "root", elsewhere.dsn, "--nocheck").code == 0
+
+
+def test_nonsense_as_location_is_refused() -> None:
+    for text in ("nonsense", "host=h"):
+        with pytest.raises(BadOption):
+            create_node.check_location(text)
+
+
+def test_a_server_that_does_not_answer_is_told(pgq_db: Database, londiste: CommandLine) -> None:
+    nowhere = "host=/nowhere dbname=x"
+    assert londiste(pgq_db, "create-root", "root", nowhere).code == 6
+    assert londiste(pgq_db, "create-leaf", "leaf", "--provider", nowhere).code == 6
+    assert untouched(pgq_db)
+
+
+def test_a_database_without_the_sql_says_what_to_run(
+    database: Database, londiste: CommandLine
+) -> None:
+    answer = londiste(database, "create-root", "root")
+    assert answer.code == 4
+    assert "londiste install" in answer.err
+
+
+def test_what_is_not_given_is_asked_for(pgq_db: Database, londiste: CommandLine) -> None:
+    assert "create-root NAME" in londiste(pgq_db, "create-root").err
+    assert "--provider" in londiste(pgq_db, "create-leaf", "leaf").err
+
+
+# -- pausing ------------------------------------------------------------------
+
+
+def test_a_pause_without_worker_is_stored_and_says_who_did_not_answer(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    leaf = nodes_of.below(nodes_of.root(), "leaf")
+    answer = londiste(leaf.db, "pause", "--timeout", "0.1")
+    assert answer.code == 6
+    assert "worker w_leaf of node leaf did not answer" in answer.err
+    with leaf.connect() as conn:
+        assert nodes.get_node_info(conn, QUEUE).paused
+        nodes.set_consumer_uptodate(conn, QUEUE, leaf.worker, True)
+    assert "already paused" in londiste(leaf.db, "pause").err
+    assert londiste(leaf.db, "resume", "--timeout", "0").code == 0
+    assert londiste(leaf.db, "pause", "--node", "nobody").code == 2
+
+
+def test_a_node_is_paused_from_another_one(nodes_of: Nodes, londiste: CommandLine) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    answer = londiste(root.db, "pause", "--node", "leaf", "--timeout", "0", "--json")
+    assert answer.json == {"node": "leaf", "consumer": "w_leaf", "paused": True}
+    with leaf.connect() as conn:
+        assert nodes.get_node_info(conn, QUEUE).paused
+
+
+def test_members_of_a_database_that_is_no_node_are_an_error(
+    pgq_db: Database, londiste: CommandLine
+) -> None:
+    for command in ("members", "node-info", "status", "tables", "missing", "seqs", "wait-root"):
+        answer = londiste(pgq_db, command)
+        assert answer.code == 2, command
+        assert "is not a node of queue q" in answer.err
+
+
+def test_waiting_ends_with_the_reason(nodes_of: Nodes, londiste: CommandLine) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    leaf = nodes_of.below(branch, "leaf")
+    assert londiste(leaf.db, "wait-provider", "--timeout", "1", "--json").json == {
+        "node": "leaf",
+        "tick": 1,
+    }
+    assert londiste(root.db, "wait-root").code == 0
+    with branch.connect() as conn:
+        nodes.set_consumer_completed(conn, QUEUE, branch.worker, 2)
+    answer = londiste(leaf.db, "wait-provider", "--timeout", "0.1")
+    assert answer.code == 6
+    assert "did not get to tick 2 of branch" in answer.err

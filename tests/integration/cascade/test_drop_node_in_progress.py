@@ -1,0 +1,124 @@
+"""A node that is being dropped: whoever looks sees it, and the same command finishes it."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching import drop_node
+from londiste.cascade.switching.cluster_state import look
+from londiste.orchestration.steps import Sites, execute, remaining
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
+from tests.fixtures.cluster import Database
+
+NOTES = "select operation, node_name from pgq_node.operation"
+KNOWN = "select node_name from pgq_node.node_location order by 1"
+
+
+@pytest.fixture
+def three(nodes_of: Nodes) -> tuple[Node, Node, Node]:
+    """root <- branch, root <- leaf; all know each other."""
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    leaf = nodes_of.below(root, "leaf")
+    branch.db.execute("select pgq_node.register_location('q', 'leaf', %s, false)", leaf.dsn)
+    return root, branch, leaf
+
+
+def _one_step(at: Node) -> str:
+    """The first step of dropping the leaf that is left to do; what it is."""
+    with Sites(name="test") as sites:
+        steps = drop_node.drop(sites, look(sites, at.dsn, QUEUE, ""), "leaf", force=False)
+        left = remaining(steps, sites)
+        execute(left[:1], sites)
+        return left[0].describe()
+
+
+def _shown(londiste: CommandLine, at: Node) -> bool:
+    out = londiste(at.db, "status").out
+    told = "finish it: londiste drop-node leaf\n" in out
+    assert told is ("UNDER WAY: the drop of node leaf, begun by " in out)
+    return told
+
+
+def test_a_drop_that_is_interrupted_is_shown_everywhere_and_finished_by_its_command(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, branch, _ = three
+    done = []
+    for at in (branch, root, branch):
+        done.append(_one_step(at))
+        assert _shown(londiste, root)
+        assert _shown(londiste, branch)
+    assert done == [
+        "root: note drop-node leaf",
+        "leaf: drop the node, its queue and the triggers on its tables",
+        "branch: forget node leaf",
+    ]
+    refused = londiste(root.db, "rename-node", "branch", "other")
+    assert refused.code == 3
+    assert refused.err.endswith("hint: finish it: londiste drop-node leaf\n")
+    assert londiste(branch.db, "drop-node", "leaf").code == 0
+    for node in (root, branch):
+        assert not _shown(londiste, node)
+        assert node.db.execute(NOTES) == []
+        assert node.db.execute(KNOWN) == [("branch",), ("root",)]
+    again = londiste(branch.db, "drop-node", "leaf")
+    assert (again.code, "has no node leaf" in again.err) == (2, True)
+
+
+def test_a_drop_is_finished_by_its_command_where_the_root_has_forgotten_the_node(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, branch, _ = three
+    _closed(root.db, closed=True)
+    assert _one_step(branch) == "branch: note drop-node leaf"
+    _closed(root.db, closed=False)
+    _closed(branch.db, closed=True)
+    dropped = londiste(root.db, "drop-node", "leaf")
+    assert dropped.code == 0
+    assert "node branch does not answer and goes on to know the node" in dropped.err
+    assert root.db.execute(NOTES) == []
+    _closed(branch.db, closed=False)
+    assert branch.db.execute(NOTES) == [("drop-node", "leaf")]
+    assert _shown(londiste, branch)
+    for at in (branch, root):
+        assert londiste(at.db, "drop-node", "leaf").code == (0 if at is branch else 2)
+    assert branch.db.execute(NOTES) == []
+    assert branch.db.execute(KNOWN) == [("branch",), ("root",)]
+
+
+def test_a_node_that_is_dropped_at_itself_goes_last_and_is_not_noted_again(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, branch, leaf = three
+    done = []
+    for shown in (True, True, False):
+        done.append(_one_step(leaf))
+        assert _shown(londiste, root) is shown
+    assert done == [
+        "root: note drop-node leaf",
+        "branch: forget node leaf",
+        "root: forget node leaf",
+    ]
+    finished = londiste(leaf.db, "drop-node", "leaf")
+    assert finished.code == 0, finished
+    assert "note" not in finished.err
+    assert leaf.db.value("select count(*) from pgq_node.node_info") == 0
+    assert root.db.value("select count(*) from pgq_node.subscriber_info") == 1
+    for node in (root, branch):
+        assert node.db.execute(NOTES) == []
+        assert node.db.execute(KNOWN) == [("branch",), ("root",)]
+    assert londiste(leaf.db, "drop-node", "leaf").code == 2
+
+
+def _closed(db: Database, *, closed: bool) -> None:
+    """Nobody gets into the database, or everybody again."""
+    with psycopg.connect(db.cluster.dsn("postgres"), autocommit=True) as conn:
+        conn.execute(f'alter database "{db.name}" with allow_connections {not closed}')
+        if closed:
+            conn.execute(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s",
+                [db.name],
+            )

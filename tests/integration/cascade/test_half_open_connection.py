@@ -1,0 +1,102 @@
+"""A network that keeps a connection and lets nothing through: a command ends, and says why."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from londiste.cascade.switching import operation_log
+from londiste.cascade.switching.operation_log import Kind
+from londiste.db import call
+from londiste.db.connection import limit_answers, session
+from londiste.errors import NodeUnreachable
+from londiste.orchestration.steps import Sites
+from tests.fixtures.cascade import QUEUE, Nodes
+from tests.fixtures.cluster import Database
+from tests.support.lines import Line
+from tests.support.waiting import wait_for
+
+
+@pytest.fixture
+def line(pgq_db: Database) -> Iterator[Line]:
+    with Line(pgq_db.dsn) as made:
+        yield made
+
+
+def test_a_server_that_is_not_heard_of_any_more_is_unreachable(line: Line) -> None:
+    with Sites(name="test", answer_seconds=1.0) as sites:
+        conn = sites.at(line.dsn)
+        assert call.value(conn, "pgq.version")
+        line.cut()
+        began = time.monotonic()
+        with pytest.raises(NodeUnreachable, match=r"127\.0\.0\.1.*not answered for 1 s"):
+            call.value(conn, "pgq.version")
+        assert time.monotonic() - began < 20
+        assert conn.closed
+
+
+def test_what_is_said_of_a_session_names_its_node(line: Line) -> None:
+    with Sites(name="test", answer_seconds=1.0) as sites:
+        sites.call_them({line.dsn: "branch7"})
+        conn = sites.at(line.dsn)
+        line.cut()
+        with pytest.raises(NodeUnreachable, match=r"^node branch7 .*not answered"):
+            call.value(conn, "pgq.version")
+        line.close()
+        with pytest.raises(NodeUnreachable, match=r"^node branch7 does not answer"):
+            sites.at(line.dsn)
+
+
+def test_a_session_that_was_given_up_does_nothing_late(line: Line, pgq_db: Database) -> None:
+    pgq_db.execute("create table public.done (by text)")
+    with Sites(name="test", answer_seconds=1.0) as sites:
+        conn = sites.at(line.dsn)
+        pid = conn.info.backend_pid
+        line.stall()
+        with pytest.raises(psycopg.OperationalError, match="not answered"):
+            conn.execute("insert into public.done values ('late')")
+        again = sites.at(line.dsn)
+        assert again.info.backend_pid != pid
+        there = "select count(*) from pg_stat_activity where pid = %s"
+        wait_for(lambda: pgq_db.value(there, pid) == 0, what="the end of the first session")
+        line.mend()
+        again.execute("insert into public.done values ('in time')")
+    assert pgq_db.execute("select by from public.done") == [("in time",)]
+
+
+def test_a_root_is_closed_by_one_message_and_no_lock_waits_for_another(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    with Line(root.dsn) as line, session(line.dsn, autocommit=True) as conn:
+        token, begun = operation_log.begin(conn, QUEUE, Kind.SWITCHOVER, "root", "branch")
+        assert begun
+        limit_answers(conn, 1.0)
+        line.deafen()
+        with pytest.raises(NodeUnreachable):
+            operation_log.close_root(conn, QUEUE, token, 1.0)
+        closed = "select last_tick is not null from pgq_node.operation"
+        wait_for(lambda: root.db.value(closed), what="the last tick")
+        with pytest.raises(psycopg.Error, match="disallowed"):
+            root.db.execute("set lock_timeout = '5s'; select pgq.insert_event('q', 't', 'd')")
+
+
+def test_a_long_statement_is_waited_for_as_long_as_the_server_is_at_work(line: Line) -> None:
+    with Sites(name="test", answer_seconds=1.0) as sites:
+        conn = sites.at(line.dsn)
+        with sites.at_length():
+            row = conn.execute("select 7 from pg_sleep(2.5)").fetchone()
+            assert row == (7,)
+            line.stall()
+            with pytest.raises(psycopg.OperationalError, match="not answered for 1 s"):
+                conn.execute("select 1")
+        line.mend()
+        with pytest.raises(psycopg.OperationalError, match="not answered for 1 s"):
+            sites.at(line.dsn).execute("select pg_sleep(30)")
+
+
+def test_the_server_ends_a_session_that_is_left_in_a_transaction(pgq_db: Database) -> None:
+    with Sites(name="test") as sites:
+        row = sites.at(pgq_db.dsn).execute("show idle_in_transaction_session_timeout").fetchone()
+    assert row == ("10s",)

@@ -1,0 +1,298 @@
+"""Status asks every node, and shows also those that do not answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade import topology
+from londiste.cascade.model import NodeType
+from londiste.db.names import TableName
+from londiste.monitor import status
+from londiste.replication import sqlapi as tables
+from tests.fixtures.cascade import QUEUE, CommandLine, Nodes
+
+
+def test_every_node_is_shown_with_its_tables_and_position(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    root.db.execute("create table a (id int primary key); create table b (id int primary key)")
+    londiste(root.db, "add-table", "--all")
+    londiste(leaf.db, "add-table", "a", "--create", "--expect-sync")
+    londiste(leaf.db, "add-table", "b", "--create")
+    with leaf.connect() as conn:
+        tables.global_add_table(conn, QUEUE, TableName("public", "c"))
+        nodes.set_consumer_error(conn, QUEUE, leaf.worker, "first line\nsecond line")
+    tick = root.tick()
+    root.db.execute("update pgq.tick set tick_time = now() - interval '90 s' where tick_id = 1")
+    found = status.collect(leaf.dsn, QUEUE)
+    assert found.local == "leaf"
+    top, below = found.node("root"), found.node("leaf")
+    assert (str(top.tables), str(below.tables)) == ("2/0/0", "1/1/1")
+    assert (top.tick, below.tick) == (tick, 1)
+    assert top.lag is not None
+    assert top.lag < 60
+    assert below.lag is not None
+    assert 90 <= below.lag < 150
+    assert below.errors == ((leaf.worker, "first line"),)
+    shown = londiste(root.db, "status")
+    assert shown.code == 0
+    assert "Queue: q   Local node: root" in shown.out
+    assert "  +--: leaf (leaf)" in shown.out
+    assert "Tables: 1/1/1" in shown.out
+    assert "NOT UPTODATE" in shown.out
+    assert f"ERR: {leaf.worker}: first line" in shown.out
+    assert len(londiste(root.db, "status", "--compact").out.splitlines()) == 2
+    names = [node["name"] for node in londiste(root.db, "status", "--json").json["nodes"]]
+    assert names == ["leaf", "root"]
+
+
+def test_tables_that_are_no_longer_captured_are_shown(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for name in "abcde":
+        root.db.execute(f"create table {name} (id int primary key)")
+    londiste(root.db, "add-table", "a", "b", "c", "d")
+    londiste(root.db, "add-table", "e", "--no-triggers")
+    assert status.collect(leaf.dsn, QUEUE).node("root").errors == ()
+    root.db.execute("drop table a; create table a (id int primary key)")
+    root.db.execute("alter table b rename to bb")
+    root.db.execute("alter table c disable trigger user")
+    check = ": londiste check says what to do"
+    end = f": its changes are not replicated{check}"
+    assert status.collect(leaf.dsn, QUEUE).node("root").errors == (
+        ("capture", f"table public.b has the name public.bb now, events carry the old one{check}"),
+        ("capture", f"table public.a has lost its capture trigger{end}"),
+        ("capture", f"table public.c has its capture trigger disabled{end}"),
+    )
+    assert "ERR: capture: table public.a has lost" in londiste(leaf.db, "status").out
+    # removed and added again, all is well
+    for command in ("remove-table", "add-table"):
+        assert londiste(root.db, command, "a").code == 0
+    assert len(status.collect(root.dsn, QUEUE).node("root").errors) == 2
+
+
+def test_lag_does_not_depend_on_the_servers_interval_style(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for style in ("iso_8601", "sql_standard", "postgres_verbose"):
+        for node in (root, leaf):
+            node.db.execute(f"alter database {node.db.name} set IntervalStyle = '{style}'")
+        found = status.collect(root.dsn, QUEUE)
+        assert all(n.lag is not None and 0 <= n.lag < 60 for n in found.nodes)
+
+
+def test_a_node_that_does_not_answer_is_shown_as_dead(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    leaf = nodes_of.below(branch, "leaf")
+    root.tick()
+    with root.connect() as conn:
+        nodes.register_location(conn, QUEUE, "branch", "host=/nowhere dbname=gone")
+    found = status.collect(root.dsn, QUEUE)
+    assert found.node("branch").type == "dead"
+    assert found.node("branch").unreachable
+    assert found.node("leaf").tick == 1
+    answer = londiste(root.db, "status")
+    assert answer.code == 0
+    assert "branch (dead)" in answer.out
+    assert "leaf (leaf)" in answer.out
+    # Without the root nobody's lag is known, and the rest is shown all the same.
+    with leaf.connect() as conn:
+        nodes.register_location(conn, QUEUE, "root", "host=/nowhere dbname=gone")
+    shown = londiste(leaf.db, "status")
+    assert "root (dead)" in shown.out
+    assert "Lag: ?" in shown.out
+
+
+def test_a_node_with_the_schemas_of_another_version_is_not_dead(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for node in (root, leaf):
+        # What the original does not have.
+        node.db.execute(
+            "drop function londiste.lost_captures(text); drop table londiste.large_batch cascade;"
+            "drop function londiste.get_follow_errors(text)"
+        )
+    tick = root.tick()
+    found = status.collect(leaf.dsn, QUEUE)
+    assert (found.node("root").type, found.node("leaf").type) == ("root", "leaf")
+    assert found.node("root").tick == tick
+    assert str(found.node("root").tables) == "0/0/0"
+    shown = londiste(leaf.db, "status")
+    assert "dead" not in shown.out
+    assert shown.out.count("SQL: of the original or older") == 2
+    # Without the schema of tables a node is a node.
+    root.db.execute("drop schema londiste cascade")
+    found = status.collect(leaf.dsn, QUEUE)
+    assert (found.node("root").type, found.node("root").tables) == ("root", None)
+
+
+def test_a_location_that_leads_to_another_node_is_an_error_of_that_node(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    with psycopg.connect(root.dsn, autocommit=True) as conn:
+        conn.execute("update pgq_node.node_location set node_location = %s", [leaf.dsn])
+    found = status.collect(root.dsn, QUEUE)
+    assert found.node("leaf").tick == 1
+    # The local node is asked by the connection string of the settings.
+    assert found.node("root").tick is not None
+    with leaf.connect() as conn:
+        nodes.register_location(conn, QUEUE, "root", leaf.dsn)
+    assert "lives node leaf" in status.collect(leaf.dsn, QUEUE).node("root").unreachable
+
+
+def test_settings_of_the_server_change_nothing(nodes_of: Nodes, londiste: CommandLine) -> None:
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "le'af\\x")
+    root.db.execute(
+        "select * from pgq_node.begin_operation"
+        "('q', null, 'switchover', 'root', %s, 'me', 'x', false)",
+        leaf.name,
+    )
+
+    def seen() -> Any:
+        found = londiste(leaf.db, "status", "--json").json
+        for node in found["nodes"]:
+            del node["lag"]
+            node["held"] = None if node["held"] is None else node["held"]["tick"]
+        return found
+
+    before = seen()
+    for node in (root, leaf):
+        for name, value in {
+            "datestyle": "SQL, DMY",
+            "intervalstyle": "sql_standard",
+            "timezone": "Asia/Kathmandu",
+            "standard_conforming_strings": "off",
+            "extra_float_digits": "-3",
+            "search_path": "nowhere",
+        }.items():
+            node.db.execute(f"alter database {node.db.name} set {name} = '{value}'")
+    after = seen()
+    began = [found["nodes"][1]["operation"].pop("started_at") for found in (before, after)]
+    assert datetime.fromisoformat(began[0]) == datetime.fromisoformat(began[1])
+    for found in (before, after):
+        # It names the time in the zone of the reader.
+        del found["nodes"][1]["operation"]["what"]
+    assert before == after
+
+
+def test_what_is_under_way_is_shown_with_what_finishes_it(
+    nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    root = nodes_of.root()
+    begin = "select * from pgq_node.begin_operation('q', null, %s, 'a', 'b', 'me', 'x', false)"
+    finish = {
+        "change-provider": "londiste change-provider --node a --provider b",
+        "switchover": "londiste switchover --to b",
+        "takeover": "londiste takeover a --node b --dead",
+        "resurrect": "londiste resurrect --node a",
+        "move-consumer": "londiste change-provider --consumer a --provider b --node root",
+        "drop-node": "londiste drop-node a",
+    }
+    for kind, command in finish.items():
+        root.db.execute(begin, kind)
+        shown = londiste(root.db, "status").out
+        assert f"finish it: {command}\n" in shown
+        assert "begun by me at" in shown
+        root.db.execute("delete from pgq_node.operation")
+    assert "Watermarks: local 1, global 1" in londiste(root.db, "status").out
+
+
+def test_a_server_that_takes_connections_and_says_nothing_is_shown_as_dead(
+    nodes_of: Nodes, londiste: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topology, "CONNECT_SECONDS", 2)
+    root = nodes_of.root()
+    with socket.create_server(("127.0.0.1", 0)) as silent, root.connect() as conn:
+        for name in ("mute", "mute2"):
+            location = f"host=127.0.0.1 port={silent.getsockname()[1]} dbname=x"
+            nodes.register_location(conn, QUEUE, name, location)
+        conn.commit()
+        shown = londiste(root.db, "status").out
+    assert shown.count("(dead)") == 2
+    assert "root (root)" in shown
+
+
+class Watching:
+    """``status --watch`` in a process of its own."""
+
+    def __init__(self, dsn: str, directory: Path, *, terminal: bool, args: Sequence[str] = ()):
+        config = directory / "watch.toml"
+        config.write_text(f'[londiste]\ndb = "{dsn}"\nqueue_name = "{QUEUE}"\njob_name = "w"\n')
+        self.inside, outside = pty.openpty() if terminal else os.pipe()
+        argv = [sys.executable, "-m", "londiste", "-c", str(config), "status", "--watch", "0.1"]
+        self.process = subprocess.Popen(
+            [*argv, *args],
+            stdin=outside if terminal else subprocess.DEVNULL,
+            stdout=outside,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "TERM": "xterm"},
+        )
+        os.close(outside)
+
+    def read_until(self, pattern: bytes) -> bytes:
+        """What it prints, until the pattern is found in it."""
+        seen = b""
+        while not re.search(pattern, seen, re.DOTALL):
+            ready, _, _ = select.select([self.inside], [], [], 60)
+            assert ready, seen
+            seen += os.read(self.inside, 4096)
+        return seen
+
+    def ended(self) -> int:
+        """Its exit code; nothing on stderr."""
+        assert self.process.stderr is not None
+        assert self.process.stderr.read() == b""
+        self.process.stderr.close()
+        os.close(self.inside)
+        return self.process.wait(60)
+
+
+def test_status_is_shown_again_and_again_until_somebody_ends_it(
+    nodes_of: Nodes, tmp_path: Path
+) -> None:
+    root = nodes_of.root()
+    tick = root.tick()
+    plain = Watching(root.dsn, tmp_path, terminal=False)
+    documents = Watching(root.dsn, tmp_path, terminal=False, args=["--json"])
+    shown = plain.read_until(rb"root \(root\).*root \(root\)")
+    assert b"\x1b" not in shown
+    lines = documents.read_until(rb"\n.*\n").splitlines()
+    assert json.loads(lines[0])["local"] == "root" == json.loads(lines[1])["local"]
+    for watching in (plain, documents):
+        watching.process.send_signal(signal.SIGINT)
+        assert watching.ended() == 0
+    live = Watching(root.dsn, tmp_path, terminal=True)
+    live.read_until(rb"Tick: %d.*q ends" % tick)
+    live.read_until(rb"Tick: %d" % root.tick())
+    os.write(live.inside, b"xq")
+    with contextlib.suppress(OSError):
+        # What it says at its end: the screen of before.
+        live.read_until(b"\x1b\\[\\?1049l")
+    assert live.ended() == 0

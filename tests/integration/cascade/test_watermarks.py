@@ -1,0 +1,106 @@
+"""Watermarks go up and down; a group of nodes below a branch keeps no events upstream."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from londiste.cascade.model import NodeType, Subscriber
+from londiste.cascade.watermark import group_watermark
+from londiste.monitor.retention import held, who
+from tests.fixtures.line import QUEUE, Command, Line, LineNode
+
+SCHEMA = "create table public.t (id int primary key)"
+FAST = {"local_wm_publish_period": 0.05, "global_wm_publish_period": 0.05}
+
+
+def marker(node: LineNode, name: str) -> int:
+    """Where a marker consumer stands in a node's queue."""
+    return int(
+        node.database.value("select last_tick from pgq.get_consumer_info(%s, %s)", QUEUE, name)
+    )
+
+
+def test_a_group_that_lags_keeps_events_on_its_branch_only(line: Line, command: Command) -> None:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA, **FAST)
+    far = line.node("far", NodeType.BRANCH, root, schema=SCHEMA, **FAST)
+    below = line.node("below", NodeType.LEAF, far, schema=SCHEMA, **FAST)
+    for node in (root, far, below):
+        line.add(node, "t")
+    line.start(far)
+    behind = line.position(below)
+
+    def goes_on() -> None:
+        """A tick that ``far`` has, and that the root has heard of from it."""
+        root.database.execute("insert into t select coalesce(max(id), 0) + 1 from t")
+        line.wait_position(far, line.tick())
+        # As the root's worker does, every second.
+        root.database.execute("select pgq_node.set_global_watermark(%s, null)", QUEUE)
+
+    def reported() -> bool:
+        goes_on()
+        return marker(root, ".far.watermark") > behind
+
+    # The leaf does not run: all wait for it.
+    goes_on()
+    goes_on()
+    assert marker(root, ".far.watermark") == behind
+    refused = command(root, "sync-watermark", "far")
+    assert (refused.code, "only a branch stands in front" in refused.err) == (3, True)
+    assert command(far, "sync-watermark", "nobody").code == 2
+    explained = command(root, "sync-watermark", "below", "--node", "far", "--explain")
+    assert "far: keep a watermark of its own, of below" in explained.out
+    assert command(root, "sync-watermark", "below", "--node", "far").code == 0
+    assert "already" in command(root, "sync-watermark", "below", "--node", "far").err
+    line.wait(reported, "the branch's own tick on the root")
+    line.wait(
+        lambda: goes_on() or marker(root, ".global_watermark") > behind, "the root's watermark"
+    )
+    goes_on()
+    # Here they are kept, and those below hear of the branch's watermark.
+    assert marker(far, ".global_watermark") == behind
+    told = far.database.execute(
+        "select ev_data::int8 from pgq.event_1 where ev_type = 'pgq.global-watermark'"
+        " order by ev_id desc limit 1"
+    )
+    assert told == [(behind,)]
+    found = json.loads(command(root, "status", "--json").out)["nodes"]
+    by_name = {node["name"]: node for node in found}
+    assert by_name["far"]["attrs"] == {"sync_watermark": "below"}
+    assert by_name["far"]["held"]["who"].startswith("node below")
+    assert by_name["far"]["global_watermark"] == behind < by_name["root"]["global_watermark"]
+    # When the group comes along, so does its watermark.
+    line.start(below)
+    line.wait(
+        lambda: goes_on() or marker(far, ".global_watermark") > behind, "the group's watermark"
+    )
+    assert command(far, "rename-node", "below", "beneath").code == 0
+    assert command(far, "sync-watermark").out.split() == ["node", "beneath"]
+    assert command(far, "sync-watermark", "--off").code == 0
+    assert far.database.value("select node_attrs from pgq_node.node_info") is None
+
+
+def test_the_lowest_counts_and_nothing_moves_while_one_is_unknown() -> None:
+    assert group_watermark(7, 9, {"a": 8}) == 7
+    assert group_watermark(7, 5, {}) == 5
+    assert group_watermark(7, 9, {"a": 3}) == 3
+    assert group_watermark(7, 9, {"a": None}) is None
+    assert group_watermark(7, None, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("consumer", "words"),
+    [
+        (".n.watermark", "node n, or one below it"),
+        ("w", "node n"),
+        ("w.copy.public.t", "a copy of node n"),
+        ("m.gravestone", "londiste resurrect"),
+        (".global_watermark", "slowest node"),
+        ("reports", "consumer reports"),
+    ],
+)
+def test_who_keeps_events_is_said_in_words(consumer: str, words: str) -> None:
+    below = [Subscriber("n", "w", 1), Subscriber("m", "m.gravestone", 1)]
+    assert words in who(consumer, below)
+    assert held([], below) is None

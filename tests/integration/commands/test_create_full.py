@@ -1,0 +1,177 @@
+"""add-table --create-full: tables made whole on a node, all or none, in the provider's terms."""
+
+from __future__ import annotations
+
+import pytest
+
+from londiste.cascade.model import NodeType
+from tests.fixtures.cascade import CommandLine, Node, Nodes
+
+SCHEMA = """
+create function note() returns trigger language plpgsql as 'begin return new; end';
+create type mood as enum ('sad', 'happy');
+create table lines (id int primary key, order_id int not null, m mood);
+create table orders (id serial primary key, customer int);
+create table customers (id int primary key, name text default 'x' check (name <> ''));
+alter table lines add foreign key (order_id) references orders;
+alter table orders add foreign key (customer) references customers;
+create index lines_m on lines (m);
+create trigger lines_t before insert on lines for each row execute function note();
+"""
+
+
+@pytest.fixture
+def root(nodes_of: Nodes, londiste: CommandLine) -> Node:
+    node = nodes_of.root()
+    node.db.execute(SCHEMA)
+    assert londiste(node.db, "add-table", "--all").code == 0
+    return node
+
+
+@pytest.fixture
+def leaf(root: Node, nodes_of: Nodes) -> Node:
+    return nodes_of.below(root, "leaf")
+
+
+def fkeys(node: Node) -> set[str]:
+    return {
+        str(name)
+        for (name,) in node.db.execute("select conname from pg_constraint where contype = 'f'")
+        if name in {"lines_order_id_fkey", "orders_customer_fkey"}
+    }
+
+
+def test_tables_are_made_whole_in_an_order_that_works(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    leaf.db.execute("create function note() returns trigger language plpgsql as 'begin end'")
+    answer = londiste(leaf.db, "add-table", "--all", "--create-full", "--explain")
+    assert answer.code == 0
+    assert 'create table "public"."lines"' in answer.out
+    assert "EXECUTE FUNCTION public.note()" in answer.out
+    assert leaf.db.value("select to_regclass('lines')") is None
+
+    answer = londiste(leaf.db, "add-table", "--all", "--create-full")
+    assert answer.code == 0, answer.err
+    assert fkeys(leaf) == {"lines_order_id_fkey", "orders_customer_fkey"}
+    assert leaf.db.value("select count(*) from londiste.table_info where local") == 3
+    assert leaf.db.value("select tgenabled from pg_trigger where tgname = 'lines_t'") == "O"
+    assert leaf.db.value("select to_regclass('lines_m') is not null")
+    # The capture of the root is not a part of the table.
+    assert leaf.db.value("select count(*) from pg_trigger where tgname like '\\_londiste%'") == 6
+
+
+def test_one_that_cannot_be_made_and_nothing_is_done(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    answer = londiste(leaf.db, "add-table", "--all", "--create-full")
+    assert answer.code == 2
+    assert "function public.note() is not there" in answer.err
+    assert "--create-without triggers" in answer.err
+    assert leaf.db.value("select to_regtype('mood')") is None
+
+    # What only the server finds wrong takes everything with it too.
+    root.db.execute("create table log (id int)")
+    root.db.execute("create rule r as on update to lines do also insert into log values (1)")
+    answer = londiste(
+        leaf.db, "add-table", "--all", "--create-full", "--create-without", "triggers"
+    )
+    assert answer.code == 2
+    assert 'relation "public.log" does not exist' in answer.err
+    assert leaf.db.value("select to_regclass('customers')") is None
+    assert leaf.db.value("select count(*) from londiste.table_info where local") == 0
+
+    answer = londiste(
+        leaf.db, "add-table", "--all", "--create-full", "--create-without", "triggers, rules"
+    )
+    assert answer.code == 0, answer.err
+    assert leaf.db.value("select count(*) from londiste.table_info where local") == 3
+
+
+NEEDS = """
+create extension if not exists pg_trgm;
+create schema lib;
+create domain short as text check (length(value) < 100);
+create function lib.twice(mood) returns text language sql immutable as $$ select $1::text || $1 $$;
+create function lib.fits(text) returns bool language sql immutable as $$ select $1 <> 'bad' $$;
+create domain good as text check (lib.fits(value));
+alter table lines add w text generated always as (lib.twice(m)) stored, add g good, add s short;
+create index on customers using gin (name gin_trgm_ops);
+"""
+
+
+def test_everything_that_is_missing_is_named_at_once_and_created_when_asked_for(
+    root: Node, leaf: Node, londiste: CommandLine
+) -> None:
+    available = "select count(*) from pg_available_extensions where name = 'pg_trgm'"
+    needs = NEEDS if root.db.value(available) else NEEDS.replace("create extension", "-- ")
+    if needs != NEEDS:
+        needs = needs.replace("create index", "-- ")
+    root.db.execute(needs)
+    refused = londiste(leaf.db, "add-table", "--all", "--create-full")
+    assert refused.code == 2
+    for name in ("lib.twice(public.mood)", "lib.fits(text)", "public.note()"):
+        assert f"function {name}" in refused.err
+    assert ("create extension" in refused.err) is (needs == NEEDS)
+    assert "hint: --create-needs creates what it needs" in refused.err
+    alone = londiste(leaf.db, "add-table", "--all", "--create", "--create-needs")
+    assert alone.code == 2
+    assert "write --create-full" in alone.err
+    create = ("add-table", "--all", "--create-full", "--create-needs")
+    shown = londiste(leaf.db, *create, "--explain")
+    assert shown.code == 0, shown.err
+    assert "FUNCTION lib.fits(text)" in shown.out
+    assert leaf.db.value("select to_regnamespace('lib')") is None
+    done = londiste(leaf.db, *create)
+    assert done.code == 0, done.err
+    leaf.db.execute(
+        "set session_replication_role = replica;"
+        "insert into lines (id, order_id, m, g) values (1, 1, 'sad', 'fine')"
+    )
+    assert leaf.db.value("select w from lines") == "sadsad"
+    assert londiste(leaf.db, *create).code == 0
+
+
+def test_parts_are_named_right(root: Node, leaf: Node, londiste: CommandLine) -> None:
+    answer = londiste(leaf.db, "add-table", "lines", "--create", "--create-without", "rules")
+    assert answer.code == 2
+    assert "write --create-full" in answer.err
+    answer = londiste(leaf.db, "add-table", "lines", "--create-full", "--create-without", "legs")
+    assert answer.code == 2
+    assert "foreign-keys" in answer.err
+
+
+def test_a_branch_with_other_names_is_a_source_too(
+    root: Node, nodes_of: Nodes, londiste: CommandLine
+) -> None:
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    create = ("--create-full", "--create-without", "triggers", "--expect-sync")
+    for table, name in (("customers", "b.kunden"), ("orders", "b.aufträge"), ("lines", "b.lines")):
+        answer = londiste(branch.db, "add-table", table, "--dest-table", name, *create)
+        assert answer.code == 0, answer.err
+    key = "select pg_get_constraintdef(oid) from pg_constraint where conrelid = %s::regclass"
+    key += " and contype = 'f'"
+    assert branch.db.value(key, "b.lines") == 'FOREIGN KEY (order_id) REFERENCES b."aufträge"(id)'
+    leaf = nodes_of.below(branch, "leaf")
+    answer = londiste(leaf.db, "add-table", "lines", "orders", "customers", *create)
+    assert answer.code == 0, answer.err
+    assert leaf.db.value(key, "lines") == "FOREIGN KEY (order_id) REFERENCES orders(id)"
+    assert leaf.db.value("select to_regclass('orders_id_seq') is not null")
+
+
+def test_a_key_waits_for_its_table(root: Node, leaf: Node, londiste: CommandLine) -> None:
+    create = ("--create-full", "--create-without", "triggers", "--expect-sync")
+    answer = londiste(leaf.db, "add-table", "lines", *create)
+    assert answer.code == 0
+    assert "foreign key lines_order_id_fkey of table public.lines waits" in answer.err
+    assert leaf.db.execute(
+        "select from_table, to_table, fkey_name from londiste.pending_fkeys"
+    ) == [("public.lines", "public.orders", "lines_order_id_fkey")]
+    answer = londiste(leaf.db, "add-table", "orders", "customers", *create)
+    assert answer.code == 0, answer.err
+    # Both tables are in step: the worker would make it now.
+    assert leaf.db.value("select fkey_name from londiste.get_valid_pending_fkeys('q')") == (
+        "lines_order_id_fkey"
+    )
+    assert leaf.db.value("select londiste.restore_table_fkey('lines', 'lines_order_id_fkey')") == ""
+    assert fkeys(leaf) == {"lines_order_id_fkey", "orders_customer_fkey"}

@@ -1,0 +1,511 @@
+"""``londiste execute``: scripts through the cascade, once per node, in order with the rows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from londiste.cascade.model import NodeType
+from londiste.cli import cli
+from londiste.cli.errors import run as run_command
+from londiste.daemon.signals import Signals
+from londiste.replication.worker.worker import Worker
+from londiste.settings import WorkerSettings, load
+from tests.fixtures.line import QUEUE, Line, LineNode
+
+SCHEMA = "create table t (id int primary key, v text)"
+#: A leaf lets nobody else write.
+REPLICA = "set session_replication_role = replica; "
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass
+class Tree:
+    """root - branch - leaf, with table t in step; commands run in this process."""
+
+    line: Line
+    capsys: pytest.CaptureFixture[str]
+    root: LineNode
+    branch: LineNode
+    leaf: LineNode
+
+    @property
+    def nodes(self) -> list[LineNode]:
+        return [self.root, self.branch, self.leaf]
+
+    def script(self, name: str, text: str) -> str:
+        path = self.line.directory / name
+        path.write_text(text)
+        return str(path)
+
+    def run(self, node: LineNode, *args: str) -> Done:
+        self.capsys.readouterr()
+        code = run_command(cli, ["-c", str(node.config), *args])
+        printed = self.capsys.readouterr()
+        return Done(code, printed.out, printed.err)
+
+    def once(self, node: LineNode) -> None:
+        done = self.run(node, "worker", "--once")
+        assert done.code == 0, str(done)
+
+    def execute(self, name: str, text: str, *more: str, node: LineNode | None = None) -> Done:
+        return self.run(node or self.root, "execute", self.script(name, text), *more)
+
+    def fine(self, name: str, text: str, *more: str) -> Done:
+        done = self.execute(name, text, *more)
+        assert done.code == 0, str(done)
+        return done
+
+    def catch_up(self) -> None:
+        self.line.tick()
+        self.once(self.branch)
+        self.once(self.leaf)
+
+    def rows(self, query: str) -> list[Any]:
+        """What a query answers on every node; it must be the same."""
+        answers = [node.database.execute(query) for node in self.nodes]
+        assert answers[1:] == answers[:-1]
+        return answers[0]
+
+    def states(self, name: str) -> list[str]:
+        done = self.run(self.root, "execute", "status", "--json")
+        assert done.code == 0, str(done)
+        found = {row["node"]: row["state"] for row in json.loads(done.out) if row["script"] == name}
+        return [found.get(node.name, "") for node in self.nodes]
+
+
+@pytest.fixture
+def tree(line: Line, capsys: pytest.CaptureFixture[str]) -> Tree:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    branch = line.node("branch", NodeType.BRANCH, root, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA)
+    line.add(root, "public.t")
+    made = Tree(line, capsys, root, branch, leaf)
+    made.catch_up()
+    line.add(branch, "public.t")
+    line.add(leaf, "public.t")
+    return made
+
+
+def test_a_script_runs_once_on_every_node_in_order_with_the_rows(tree: Tree) -> None:
+    write = tree.root.database.execute
+    write("insert into t values (1, 'before')")
+    done = tree.fine(
+        "a.sql",
+        "alter table t add column n int default 7;\n"
+        "update t set v = v || '!';\ncreate index on t (n)",
+    )
+    assert "root: script a.sql: 3 statements run, sent to all nodes" in done.err
+    write("insert into t values (2, 'behind', 8)")
+    tree.catch_up()
+    assert tree.rows("select * from t order by id") == [(1, "before!", 7), (2, "behind", 8)]
+    assert tree.states("a.sql") == ["done", "done", "done"]
+    again = tree.fine("a.sql", (tree.line.directory / "a.sql").read_text())
+    assert "has run already, passed over" in again.err
+    other = tree.execute("a.sql", "select 1")
+    assert other.code == 3
+    assert "another script a.sql is known" in other.err
+    write("update t set n = 9 where id = 1")
+    tree.catch_up()
+    assert tree.rows("select n from t order by id") == [(9,), (8,)]
+    assert tree.root.database.execute("select * from londiste.stale_captures(null)") == []
+
+
+def test_statements_that_run_in_no_transaction_run_behind_their_batch(tree: Tree) -> None:
+    tree.root.database.execute("create type mood as enum ('sad')")
+    for node in (tree.branch, tree.leaf):
+        node.database.execute("create type mood as enum ('sad')")
+    tree.fine(
+        "b.sql",
+        "alter table t add column m mood;\n"
+        "alter type mood add value 'glad';\n"
+        "create unique index concurrently t_v on t (v);\n"
+        "alter table t add constraint t_v_key unique using index t_v;\n"
+        "vacuum t",
+    )
+    tree.root.database.execute("insert into t values (1, 'x', 'glad')")
+    tree.catch_up()
+    tree.catch_up()
+    assert tree.rows("select id, v, m::text from t") == [(1, "x", "glad")]
+    assert tree.rows("select conname from pg_constraint where conname = 't_v_key'") == [
+        ("t_v_key",)
+    ]
+    for part in range(1, 6):
+        assert tree.states(f"b.sql/{part}") == ["done"] * 3
+
+
+def test_a_script_that_fails_on_a_node_waits_for_a_person(tree: Tree) -> None:
+    tree.leaf.database.execute("alter table t add column n text")
+    tree.fine("c.sql", "alter table t add column k int;\nalter table t add column n int")
+    tree.root.database.execute("insert into t values (1, 'x', 1, 2)")
+    tree.line.tick()
+    tree.once(tree.branch)
+    failed = tree.run(tree.leaf, "worker", "--once")
+    assert failed.code == 5, str(failed)
+    assert "script c.sql, statement 2 (line 2), fails on node leaf" in failed.err
+    assert "execute retry c.sql" in failed.err
+    assert tree.states("c.sql") == ["done", "done", "failed"]
+    assert tree.leaf.database.execute("select * from t") == []
+    again = tree.run(tree.leaf, "worker", "--once")
+    assert again.code == 5
+    assert "not tried again by itself" in again.err
+    tree.leaf.database.execute("alter table t drop column n")
+    assert tree.run(tree.leaf, "execute", "retry", "c.sql").code == 0
+    tree.catch_up()
+    assert tree.rows("select * from t") == [(1, "x", 1, 2)]
+    assert tree.states("c.sql") == ["done", "done", "done"]
+
+
+@pytest.mark.parametrize("decision", ["skip", "mark-done"])
+def test_a_person_may_do_the_work_by_hand(tree: Tree, decision: str) -> None:
+    tree.branch.database.execute("alter table t add column n int")
+    tree.fine("c.sql", "alter table t add column n int")
+    tree.line.tick()
+    assert tree.run(tree.branch, "worker", "--once").code == 5
+    assert tree.run(tree.branch, "execute", decision, "c.sql").code == 0
+    tree.catch_up()
+    word = "skipped" if decision == "skip" else "marked"
+    assert tree.states("c.sql") == ["done", word, "done"]
+    tree.root.database.execute("insert into t values (1, 'x', 2)")
+    tree.catch_up()
+    assert tree.rows("select * from t") == [(1, "x", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("alter table t rename to t2", "table public.t is replicated, and the script drops or"),
+        ("drop table t; create table t (id int primary key)", "drops or renames it"),
+        ("alter table londiste.seq_info add column x int", "changes the schemas of replication"),
+        ("select 1; selekt 2", "script d.sql, statement 2 (line 1), fails on node root"),
+    ],
+)
+def test_what_would_break_replication_is_refused_on_the_root(
+    tree: Tree, text: str, said: str
+) -> None:
+    done = tree.execute("d.sql", text)
+    assert done.code == 5
+    assert said in done.err
+    assert "hint:" in done.err
+    assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
+    assert tree.root.database.value("select to_regclass('public.t') is not null")
+
+
+@pytest.mark.parametrize(
+    ("text", "function"),
+    [
+        ("update t set v = random()::text", "random()"),
+        ("insert into t (id, v) values (1, now()::text)", "now()"),
+        ("alter table t add column at timestamptz default current_timestamp", "current_timestamp"),
+        ("alter table t add column n bigserial", "nextval()"),
+        ("alter table t alter v type text using public.other(v)", "other()"),
+        ("delete from t where v < clock_timestamp()::text", "clock_timestamp()"),
+        ("with x as (select gen_random_uuid() u) update t set v = x.u from x", "gen_random_uuid()"),
+        ("insert into s (v) values ('x')", "the default of column id"),
+        ("insert into public.s default values", "the default of column at, "),
+    ],
+)
+def test_a_script_that_gives_other_values_on_each_node_is_refused(
+    tree: Tree, text: str, function: str
+) -> None:
+    for node in tree.nodes:
+        node.database.execute(
+            "create table s (id serial primary key, v text, at timestamptz default now());"
+            "create function public.other(text) returns text language sql volatile"
+            " as $$ select $1 || random() $$"
+        )
+    refused = tree.execute("vol.sql", text)
+    assert refused.code == 2
+    assert "other values on each node" in refused.err
+    assert function in refused.err
+    assert "hint: run the statement on the root by psql" in refused.err
+    assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
+    assert tree.execute("vol.sql", text, "--volatile").code == 0
+    tree.catch_up()
+    assert tree.states("vol.sql") == ["done"] * 3
+    # What ran once is passed over, and not looked at again.
+    assert tree.execute("vol.sql", text).code == 0
+
+
+INSIDES = """
+create table s (id int primary key, v text default my_stable(), at timestamptz);
+create table made (id int primary key, at timestamptz);
+create function touch() returns trigger language plpgsql as $$
+    begin new.at := clock_timestamp(); return new; end $$;
+create trigger touch before insert or update on made for each row execute function touch();
+create table ups (like made including all);
+create trigger ups before update on ups for each row execute function touch();
+create function writes() returns int language sql as $$ insert into t values (1, my_stable()) $$;
+create function clean() returns void language sql as $$ insert into t values (1, 'x') $$;
+create procedure does() language plpgsql as $$ begin perform clean(); perform my_stable(); end $$;
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("update t set v = my_stable()", "my_stable(), which calls now()"),
+        ("update t set v = outer_one()", "outer_one(), which calls now()"),
+        ("insert into t select 1, my_clock()", "my_clock()"),
+        ("insert into s (id) values (1)", "the default of column v"),
+        ("insert into made values (1, null)", "trigger touch, which calls clock_timestamp()"),
+        ("with x as (select 1 as n) update made set at = null from x", "trigger touch, which"),
+        (
+            "insert into ups values (1, null) on conflict (id) do update set at = null",
+            "trigger ups, which calls",
+        ),
+        ("select writes()", "writes(), which calls now()"),
+        ("call does()", "does(), which calls now()"),
+        ("do $$ begin insert into t values (1, my_stable()); end $$", "do(), which calls now()"),
+        ("create table copied as select my_stable() as v", "my_stable(), which calls now()"),
+    ],
+)
+def test_what_functions_and_triggers_do_inside_is_refused_too(
+    tree: Tree, text: str, said: str
+) -> None:
+    functions = """
+        create function my_stable() returns text language sql stable as $$ select now()::text $$;
+        create function my_clock() returns text language plpgsql as
+            $$ begin return localtimestamp; end $$;
+        create function outer_one() returns text language plpgsql stable as
+            $$ begin return my_stable(); end $$;
+    """
+    for node in tree.nodes:
+        node.database.execute(functions)
+        node.database.execute(INSIDES.replace("returns int", "returns void"))
+    refused = tree.execute("in.sql", text)
+    assert refused.code == 2
+    assert f"other values on each node: {said}" in refused.err
+    assert tree.execute("in.sql", text, "--volatile").code == 0
+
+
+def test_functions_and_triggers_that_do_the_same_everywhere_need_no_option(tree: Tree) -> None:
+    for node in tree.nodes:
+        node.database.execute(
+            "create function quiet() returns trigger language plpgsql as $$ begin"
+            " perform pg_notify('x', new.id::text); new.v := upper(new.v); return new; end $$;"
+            "create trigger quiet before insert or update on t for each row"
+            " execute function quiet();"
+            "create function fixed(int) returns text language sql immutable as"
+            " $$ select 'v' || $1 $$;"
+            "create function clean() returns void language sql as"
+            " $$ insert into t values (1, fixed(1)) $$;"
+            "create function later() returns timestamptz language sql as $$ select now() $$;"
+            "create table d (id int primary key, v text default fixed(2))"
+        )
+    tree.fine("clean.sql", "select clean(); insert into d (id) values (1); select later();")
+    tree.fine(
+        "new.sql",
+        "create table new (a int, b int generated always as (a + 1) stored,"
+        " at timestamptz default now())",
+    )
+    tree.fine("more.sql", "update t set v = fixed(3); do $$ begin update t set v = v; end $$")
+    tree.catch_up()
+    assert tree.rows("select id, v from t") == [(1, "V3")]
+
+
+def test_a_script_with_the_same_values_everywhere_needs_no_option(tree: Tree) -> None:
+    tree.fine(
+        "same.sql",
+        "alter table t add c int default 7, alter c set default random();"
+        "alter table t add d text, add constraint ok check (id > 0);"
+        "create table log (at timestamptz default now());"
+        "update t set v = upper(v), d = coalesce(d, 'now()');"
+        "insert into t (id, v, c) values (1000, lower('X'), abs(-1)); select random()",
+    )
+    tree.catch_up()
+    for node in tree.nodes:
+        found = node.database.execute("select * from londiste.rewritten_tables(%s)", QUEUE)
+        assert found == [], node.name
+
+
+def test_conditions_and_names_of_the_node(tree: Tree) -> None:
+    tree.branch.database.execute("create schema reports")
+    tree.fine("e.sql", "--*-- Need-Schema: reports\ncreate table reports.r (i int)")
+    tree.fine(
+        "f.sql",
+        "--*-- Local-Destination: public.t\n-- a comment\n\n"
+        "alter table @public.t@ add column f int",
+    )
+    tree.catch_up()
+    there = [n.database.value("select to_regclass('reports.r')") is not None for n in tree.nodes]
+    assert there == [False, True, False]
+    assert tree.rows("select f from t") == []
+    tree.fine("g.sql", "--*-- Need-Schema: public\n--*-- Need-Table: public.t, public.t\nselect 1")
+    bad = tree.execute("h.sql", "--*-- Need-Schema: public, reports\nselect 1")
+    assert bad.code == 5
+    assert "script h.sql partially matches this node" in bad.err
+
+
+def test_only_the_root_sends_and_others_run_it_for_themselves(tree: Tree) -> None:
+    text = "alter table t add column n int"
+    done = tree.execute("i.sql", text, node=tree.leaf)
+    assert done.code == 3
+    assert "hint: run it on the root; or with --local" in done.err
+    assert tree.execute("i.sql", text, "--local", node=tree.leaf).code == 0
+    tree.fine("i.sql", text)
+    tree.root.database.execute("insert into t values (1, 'x', 2)")
+    tree.catch_up()
+    assert tree.rows("select * from t") == [(1, "x", 2)]
+
+
+def test_explain_says_what_is_locked_and_where_it_runs_and_touches_nothing(tree: Tree) -> None:
+    text = "alter table t alter v type varchar(10);\ncreate index concurrently i on t (v)"
+    done = tree.fine("j.sql", text, "--explain", "--json")
+    first, second = json.loads(done.out)
+    assert first["statements"][0]["lock"] == "ACCESS EXCLUSIVE"
+    assert first["statements"][0]["rewrites"].startswith("yes")
+    assert first["statements"][0]["replicated"] is True
+    assert second["statements"][0]["lock"] == "SHARE UPDATE EXCLUSIVE"
+    assert [on["what"] for on in first["nodes"]] == ["runs", "runs", "runs"]
+    assert "ACCESS EXCLUSIVE" in tree.fine("j.sql", text, "--explain").out
+    assert tree.root.database.value("select count(*) from londiste.applied_execute") == 0
+
+
+def test_a_lock_that_is_not_granted_is_asked_for_again(tree: Tree) -> None:
+    tree.line.configure(tree.root, execute_lock_timeout=0.1)
+    with tree.root.database.connect() as holder:
+        holder.execute("begin; lock table public.t in access share mode")
+        done = tree.execute("k.sql", "alter table t add column n int", "--timeout", "0.3")
+    assert done.code == 6
+    assert "script k.sql gets no lock on node root" in done.err
+    tree.fine("k.sql", "alter table t add column n int")
+
+
+def test_an_index_that_an_interrupted_build_left_is_dropped_and_built_again(tree: Tree) -> None:
+    def index() -> list[Any]:
+        return tree.leaf.database.execute(
+            "select c.relname, i.indisvalid from pg_index i"
+            " join pg_class c on c.oid = i.indexrelid where c.relname like 't_v%%'"
+        )
+
+    tree.root.database.execute("insert into t values (1, 'x')")
+    tree.catch_up()
+    tree.fine("l.sql", "create unique index concurrently t_v on t (v)")
+    # What a server that was killed in the middle of it leaves.
+    tree.leaf.database.execute(REPLICA + "insert into t values (2, 'x')")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        tree.leaf.database.execute("create unique index concurrently t_v on t (v)")
+    assert index() == [("t_v", False)]
+    tree.leaf.database.execute(REPLICA + "delete from t where id = 2")
+    tree.leaf.database.execute(
+        "select londiste.set_script_state(%s, 'l.sql', 'running', 'after',"
+        " 'create unique index concurrently t_v on t (v)', null, null, null)",
+        QUEUE,
+    )
+    tree.catch_up()
+    assert index() == [("t_v", True)]
+    assert tree.states("l.sql") == ["done", "done", "done"]
+
+
+def test_a_build_that_fails_leaves_nothing_and_stops_the_node(tree: Tree) -> None:
+    tree.leaf.database.execute(REPLICA + "insert into t values (8, 'x'), (9, 'x')")
+    tree.fine("m.sql", "create unique index concurrently t_v on t (v)")
+    tree.line.tick()
+    tree.once(tree.branch)
+    failed = tree.run(tree.leaf, "worker", "--once")
+    assert failed.code == 5
+    assert "script m.sql, statement 1 (line 1), fails on node leaf: could not create" in failed.err
+    assert tree.leaf.database.value("select to_regclass('t_v')") is None
+    tree.leaf.database.execute(REPLICA + "delete from t")
+    assert tree.run(tree.leaf, "execute", "retry", "m.sql").code == 0
+    tree.catch_up()
+    assert tree.states("m.sql") == ["done", "done", "done"]
+
+
+@contextmanager
+def leaf_worker(tree: Tree, *copy: str) -> Iterator[Worker]:
+    """The worker of the leaf, to be driven unit by unit; ``copy`` is its copy process."""
+    with closing(Signals()) as signals:
+        worker = Worker(lambda: load(WorkerSettings, tree.leaf.config), signals, copy_argv=copy)
+        try:
+            worker._start()
+            yield worker
+        finally:
+            worker.close()
+
+
+def test_a_table_that_changes_while_it_is_copied_is_copied_again_with_its_new_columns(
+    tree: Tree,
+) -> None:
+    root, leaf = tree.root.database, tree.leaf.database
+    root.execute("insert into t select i, 'x' from generate_series(1, 100) i")
+    tree.catch_up()
+    # As if its copy were under way: its key is taken off, some rows are there.
+    leaf.execute(
+        REPLICA + "alter table t drop constraint t_pkey; delete from t where id > 10;"
+        " update londiste.table_info set merge_state = 'in-copy',"
+        " dropped_ddl = 'alter table public.t add constraint t_pkey primary key (id);'"
+    )
+    tree.fine("n.sql", "alter table t add column n int default 7; update t set n = id")
+    tree.line.tick()
+    tree.once(tree.branch)
+    with leaf_worker(tree, sys.executable, "-c", "") as worker:
+        tree.line.wait(lambda: (worker.unit(), tree.states("n.sql")[2] == "done")[1], "the script")
+    assert leaf.execute("select count(*), max(n) from t") == [(0, None)]
+    assert leaf.value("select dropped_ddl from londiste.table_info") is None
+    root.execute("update t set n = 8 where id = 5")
+    copy = (sys.executable, "-m", "londiste", "-c", str(tree.leaf.config), "copy")
+    with leaf_worker(tree, *copy) as worker:
+        # A copy below a branch waits for a tick of the root behind its snapshot.
+        tree.line.wait(
+            lambda: (
+                tree.line.tick(),
+                tree.once(tree.branch),
+                worker.unit(),
+                leaf.value("select merge_state from londiste.table_info") == "ok",
+            )[-1],
+            "the copy",
+            seconds=120,
+        )
+    assert tree.rows("select count(*), sum(n) from t") == [(100, 5053)]
+    assert leaf.value("select count(*) from pg_constraint where conname = 't_pkey'") == 1
+
+
+def test_a_batch_of_joined_ticks_is_taken_tick_by_tick_where_a_script_is_in_it(
+    tree: Tree,
+) -> None:
+    root = tree.root.database
+    root.execute("create type mood as enum ('sad')")
+    for node in (tree.branch, tree.leaf):
+        node.database.execute("create type mood as enum ('sad')")
+    for number in range(3):
+        root.execute("insert into t values (%s, 'x')", number)
+        tree.line.tick()
+    tree.fine(
+        "o.sql",
+        "create table made (m mood);\nalter type mood add value 'new';\n"
+        "insert into made values ('new');\ncreate index concurrently made_m on made (m)",
+    )
+    root.execute("insert into t values (9, 'y')")
+    tree.catch_up()
+    assert tree.rows("select m::text from made") == [("new",)]
+    assert tree.rows("select count(*) from t") == [(4,)]
+    assert tree.rows("select count(*) from pg_class where relname = 'made_m'") == [(1,)]
+    assert tree.states("o.sql/4") == ["done"] * 3
+
+
+def test_a_script_in_a_batch_for_the_engine_is_met_by_the_worker(tree: Tree) -> None:
+    tree.line.configure(tree.leaf, spark_from_events=10)
+    root = tree.root.database
+    for number in range(40):
+        root.execute("insert into t values (%s, 'x')", number)
+        if number == 20:
+            tree.fine("p.sql", "alter table t add column n int default 3")
+    tree.catch_up()
+    assert tree.rows("select count(*), sum(n) from t") == [(40, 120)]

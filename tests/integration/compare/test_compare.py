@@ -1,0 +1,232 @@
+"""``londiste compare``: both sides at one tick, whatever is written meanwhile."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+
+from londiste.cascade.model import NodeType
+from londiste.compare import checksum, context
+from londiste.compare import compare as run
+from londiste.compare.result import TableResult
+from londiste.settings import WorkerSettings, load
+from tests.fixtures.line import QUEUE, Line, LineNode
+
+SCHEMA = """
+create table t (id int primary key, a text, b numeric, "C c" bytea);
+create table other (id int primary key);
+"""
+FILL = "insert into t select i, 'x' || i, i / 7.0, '\\x00' from generate_series(1, 200) i"
+
+
+@pytest.fixture
+def pair(line: Line) -> tuple[LineNode, LineNode]:
+    """Root and leaf in step, with a running worker."""
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA)
+    line.add(root, "t", "other")
+    line.add(leaf, "t", "other")
+    root.database.execute(FILL)
+    line.start(leaf)
+    line.wait_position(leaf, line.tick())
+    return root, leaf
+
+
+def compare(line: Line, node: LineNode, *args: str, code: int = 0) -> dict[str, Any]:
+    done = line.run(node, "compare", "--json", *args)
+    assert done.code == code, str(done)
+    answer: dict[str, Any] = json.loads(done.out)
+    return answer
+
+
+def damage(leaf: LineNode, statement: str) -> None:
+    with psycopg.connect(leaf.database.dsn) as conn:
+        conn.execute("set session_replication_role = replica")
+        conn.execute(statement.encode())
+
+
+def test_equal_tables_are_equal_while_the_source_is_written_to(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = pair
+    stop = threading.Event()
+    written: list[int] = []
+
+    def write() -> None:
+        with psycopg.connect(root.database.dsn, autocommit=True) as conn:
+            while not stop.is_set():
+                conn.execute("update t set a = a || '.' where id = %s", [len(written) % 200 + 1])
+                written.append(1)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(3):
+            before = len(written)
+            answer = compare(line, leaf)
+            assert answer["equal"] is True
+            assert {t["table"]: t["rows_here"] for t in answer["tables"]} == {
+                "public.t": 200,
+                "public.other": 0,
+            }
+            assert len(written) > before
+    finally:
+        stop.set()
+        writer.join()
+    assert compare(line, leaf)["equal"] is True
+
+
+def test_tables_that_are_truncated_meanwhile_are_not_called_different(
+    line: Line, pair: tuple[LineNode, LineNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, leaf = pair
+    again = iter([True, True, False])
+    real = checksum.compare
+
+    def compare_late(at: Any, pieces: Any, *args: Any, **options: Any) -> Any:
+        if next(again):
+            root.database.execute("truncate t; insert into t values (1, 'new', 0, null)")
+        return real(at, pieces, *args, **options)
+
+    monkeypatch.setattr(run, "compare", compare_late)
+    said: list[str] = []
+
+    def done(result: TableResult) -> None:
+        said.append(result.table)
+
+    found = run.compare_tables(
+        load(WorkerSettings, leaf.config, {"engine": "local"}),
+        context.Asked(timeout=30),
+        say=said.append,
+        done=done,
+    )
+    assert found.equal
+    assert {r.table: r.rows_root for r in found.tables} == {"public.t": 1, "public.other": 0}
+    assert sum(text.startswith("truncated") for text in said) == 2
+    assert (said.count("public.t"), said.count("public.other")) == (1, 1)
+
+
+DAMAGE = [
+    "delete from {t} where id = 20",
+    "insert into {t} values (0, 'new', 1, null)",
+    "update {t} set a = 'x1 ' where id = 1",
+    "update {t} set b = 1.0 where id = 7",
+    "update {t} set \"C c\" = '\\x01' where id = 3",
+    'update {t} set "C c" = null where id = 3',
+    "update {t} set a = '' where id = 4",
+    "update {t} set id = id + 1000 where id = 5",
+    "update {t} set a = case id when 1 then 'x2' else 'x1' end where id in (1, 2)",
+    "insert into {t} select * from {t}; alter table {t} disable trigger all",
+]
+
+
+def test_every_kind_of_difference_is_found_and_nothing_else(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = pair
+    names = [f"d{n}" for n in range(len(DAMAGE) + 1)]
+    for node in (root, leaf):
+        for name in names:
+            # The last kind needs a table that takes a row twice.
+            key = "" if name == f"d{len(DAMAGE) - 1}" else " primary key"
+            node.database.execute(
+                f'create table {name} (id int{key}, a text, b numeric, "C c" bytea)'
+            )
+            node.database.execute(
+                f"insert into {name} select i, 'x' || i, i / 7.0, '\\x00'"
+                " from generate_series(1, 20) i"
+            )
+    line.add(root, *names, insert_only=True)
+    line.add(leaf, *names, insert_only=True)
+    for name, statement in zip(names, DAMAGE, strict=False):
+        damage(leaf, statement.format(t=name))
+    answer = compare(line, leaf, code=3)
+    assert answer["equal"] is False
+    found = {t["table"].removeprefix("public."): t["equal"] for t in answer["tables"]}
+    assert {name for name, equal in found.items() if not equal} == set(names[:-1])
+    assert compare(line, leaf, "oth*", names[-1])["equal"] is True
+
+
+def test_a_worker_goes_on_after_a_comparison(line: Line, pair: tuple[LineNode, LineNode]) -> None:
+    root, leaf = pair
+    tick = compare(line, leaf)["tick"]
+    assert line.position(leaf) == tick
+    root.database.execute("delete from t where id = 1")
+    line.wait_position(leaf, line.tick())
+    assert leaf.database.value("select count(*) from t") == 199
+
+
+def test_without_a_worker_it_ends_in_time_and_says_who_was_waited_for(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    root, leaf = pair
+    assert leaf.worker is not None
+    leaf.worker.kill()
+    done = line.run(leaf, "compare", "--timeout", "0.5")
+    assert done.code == 3
+    assert "error: worker leaf_worker of queue line did not reach tick" in done.err
+    assert "hint: start it" in done.err
+    holds = "select count(*) from pgq_node.consumer_hold"
+    assert leaf.database.value(holds) == 0
+    assert (
+        root.database.value("select count(*) from pg_stat_activity where state like 'idle in%'")
+        == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "error"),
+    [
+        (["nope"], 2, "error: table nope is not replicated here"),
+        (["n*pe"], 2, "error: table n*pe is not replicated here"),
+    ],
+)
+def test_a_wrong_name_is_refused(
+    line: Line, pair: tuple[LineNode, LineNode], args: list[str], code: int, error: str
+) -> None:
+    done = line.run(pair[1], "compare", *args)
+    assert (done.code, done.err.splitlines()[0]) == (code, error)
+
+
+def test_the_root_compares_with_nobody(line: Line, pair: tuple[LineNode, LineNode]) -> None:
+    done = line.run(pair[0], "compare")
+    assert done.code == 3
+    assert f"error: node root is the root of queue {QUEUE}" in done.err
+
+
+def test_a_table_that_is_not_in_step_is_refused(
+    line: Line, pair: tuple[LineNode, LineNode]
+) -> None:
+    _, leaf = pair
+    leaf.database.execute(
+        "update londiste.table_info set merge_state = 'in-copy' where table_name = 'public.t'"
+    )
+    assert leaf.worker is not None
+    leaf.worker.kill()
+    done = line.run(leaf, "compare")
+    assert done.code == 3
+    assert "error: not in step yet: public.t (in-copy)" in done.err
+
+
+def test_a_table_without_columns_is_counted(line: Line, pair: tuple[LineNode, LineNode]) -> None:
+    leaf = pair[1]
+    for node in pair:
+        node.database.execute("create table nothing (a int)")
+        line.add(node, "nothing", insert_only=True, expect_sync=True)
+        node.database.execute("alter table nothing drop a")
+    line.wait_position(leaf, line.tick())
+    damage(leaf, "insert into nothing default values")
+    done = line.run(leaf, "compare", "nothing")
+    assert done.code == 3, str(done)
+    assert "table public.nothing has no column that both sides have" in done.err
+    assert "--count-only" in done.err
+    counted = compare(line, leaf, "nothing", "--count-only", code=3)["tables"][0]
+    assert (counted["rows_root"], counted["rows_here"]) == (0, 1)
+    leaf.database.execute("drop table nothing")
+    done = line.run(leaf, "compare", "nothing")
+    assert done.code == 2
+    assert "does not exist" in done.err

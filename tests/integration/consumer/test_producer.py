@@ -1,0 +1,103 @@
+"""londiste.Producer: in its own transactions and in the program's."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from londiste import Producer
+from londiste.errors import BadOption, UnknownQueue
+from londiste.pgq import delayed, queues
+from tests.fixtures.cluster import Database
+
+
+@pytest.fixture
+def db(pgq_db: Database) -> Database:
+    queues.create_queue(pgq_db.connect(), "q")
+    return pgq_db
+
+
+def count(db: Database) -> int:
+    return queues.event_count(db.connect(), "q")
+
+
+def test_every_call_is_a_transaction_on_a_connection_string(db: Database) -> None:
+    with Producer(db.dsn, "q") as producer:
+        first = producer.send("t", "d", "1", None, "3")
+        assert producer.send_json("t", {"name": "Ärger"}, "1") > first
+        assert producer.send_many([("t", str(n)) for n in range(4500)]) == 4500
+        assert producer.send_many([("t",), ("t", "d", "1", "2", "3", "4")], copy=True) == 2
+        with pytest.raises(BadOption, match="an event of 7 fields"):
+            producer.send_many([("t", "d"), tuple("1234567")])
+        producer.close()
+        producer.send("t", "again")
+    assert count(db) == 4505
+    (data,) = db.execute("select ev_data from pgq.event_1 where ev_data like '{%%'")[0]
+    assert json.loads(data) == {"name": "Ärger"}
+
+
+@pytest.mark.parametrize("rows", [None, dict_row])
+def test_events_belong_to_the_transaction_of_the_program(
+    db: Database, rows: Callable[..., object] | None
+) -> None:
+    with psycopg.connect(db.dsn) as conn:
+        if rows is not None:
+            conn.row_factory = rows  # type: ignore[assignment]
+        producer = Producer(conn, "q")
+        producer.send("t", "lost")
+        producer.send_many([("t", "lost")])
+        conn.rollback()
+        producer.send("t", "kept")
+        producer.send_many([("t", "kept")])
+        producer.close()
+        assert (conn.row_factory is rows) == (rows is not None)
+        conn.commit()
+    assert count(db) == 2
+
+
+def test_an_event_with_a_key_is_sent_once(db: Database) -> None:
+    with Producer(db.dsn, "q") as producer:
+        first = producer.send("t", "d", key="order 7")
+        assert producer.send("t", "d", key="order 7") == first
+        assert producer.send_json("t", {}, key="order 8") != first
+    assert count(db) == 2
+
+
+def test_an_event_for_later_waits(db: Database) -> None:
+    with Producer(db.dsn, "q") as producer:
+        one = producer.send("t", "d", at=timedelta(hours=1))
+        two = producer.send("t", "d", at=datetime(2100, 1, 1, tzinfo=UTC))
+        with pytest.raises(BadOption, match="without a zone"):
+            producer.send("t", "d", at=datetime(2100, 1, 1))
+        with pytest.raises(BadOption, match="a time and a key"):
+            producer.send("t", "d", at=timedelta(1), key="k")
+    assert [e.id for e in delayed.delayed_event_list(db.connect(), "q")] == [one, two]
+    assert count(db) == 0
+
+
+def test_an_unknown_queue_is_named(db: Database) -> None:
+    with pytest.raises(UnknownQueue, match="No such queue"):
+        Producer(db.dsn, "nope").send("t", "d")
+
+
+def test_what_is_no_text_or_no_time_is_refused_by_its_name(db: Database) -> None:
+    with Producer(db.dsn, "q") as producer:
+        with pytest.raises(BadOption, match="data of an event is int, not text"):
+            producer.send("t", 17)  # type: ignore[arg-type]
+        with pytest.raises(BadOption, match="extra1 of an event is dict, not text"):
+            producer.send_many([("t", "d"), ("t", "d", {"a": 1})])  # type: ignore[list-item]
+        with pytest.raises(BadOption, match="not a time: 5"):
+            producer.send("t", "d", at=5)  # type: ignore[arg-type]
+    assert count(db) == 0
+
+
+def test_an_error_that_nobody_catches_prints_its_hint(db: Database) -> None:
+    with pytest.raises(UnknownQueue) as caught, Producer(db.dsn, "missing") as producer:
+        producer.send("t", "d")
+    assert "hint: queues here: q" in "".join(traceback.format_exception(caught.value))

@@ -1,0 +1,192 @@
+"""A switchover whose new root is lost while nobody can write."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+
+import psycopg
+import pytest
+
+from londiste.cascade.model import NodeType
+from londiste.cascade.switching import operation_log, switchover
+from londiste.cascade.switching.operation_log import Kind
+from londiste.cascade.switching.steps.notes import Begin, Cancel, Place, Ticket
+from londiste.cascade.switching.steps.roots import CloseRoot, Promote, ReopenRoot
+from londiste.errors import AccessDenied, LockTimeout, NodeUnreachable
+from londiste.orchestration import steps
+from londiste.orchestration.steps import Sites
+from tests.fixtures.cascade import QUEUE, Node, Nodes
+
+
+@dataclass(frozen=True)
+class LetNobodyIn:
+    """The server of a node is gone for this command."""
+
+    node: Node
+
+    def describe(self) -> str:
+        return "the node is lost"
+
+    def done(self, sites: Sites) -> bool:
+        return False
+
+    def run(self, sites: Sites) -> None:
+        name = self.node.db.name
+        with psycopg.connect(self.node.db.cluster.dsn("postgres"), autocommit=True) as conn:
+            conn.execute(f'alter database "{name}" with allow_connections false')
+            conn.execute(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s",
+                [name],
+            )
+        with sites.transaction(self.node.dsn) as conn:
+            conn.execute("select 1")
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A statement that the server of a node refuses, with an error of the driver."""
+
+    node: Node
+
+    def describe(self) -> str:
+        return "something is not allowed"
+
+    def done(self, sites: Sites) -> bool:
+        return False
+
+    def run(self, sites: Sites) -> None:
+        with sites.transaction(self.node.dsn) as conn:
+            conn.execute("do $$ begin raise insufficient_privilege; end $$")
+
+
+def _write(root: Node) -> str | None:
+    try:
+        root.db.execute("select pgq.insert_event(%s, 'x', 'y')", QUEUE)
+    except psycopg.Error as error:
+        return error.sqlstate
+    return None
+
+
+def test_the_old_root_is_opened_when_the_new_one_is_lost_before_the_promotion(
+    nodes_of: Nodes,
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    old, new, ticket = Place("root", root.dsn), Place("branch", branch.dsn), Ticket()
+    begins = [
+        Begin(at, QUEUE, Kind.SWITCHOVER, "root", "branch", ticket, from_node="root")
+        for at in (old, new)
+    ]
+    switch = switchover.Switchover(
+        before=begins,
+        closing=[CloseRoot(old, QUEUE, ticket), LetNobodyIn(branch)],
+        promoting=Promote(new, QUEUE, ticket, lambda: 1),
+        after=(),
+        undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+        begun=False,
+    )
+    admin = branch.db.cluster.dsn("postgres")
+    with Sites(name="test") as sites:
+        for at in (old, new):
+            sites.alone(at.dsn, at.name, QUEUE)
+        with pytest.raises(NodeUnreachable) as told:
+            switchover.execute(switch, sites)
+        assert "the old root takes events again" in str(told.value.detail)
+        assert _write(root) is None
+        # Under way before: somebody else may be about to promote, so it stays closed.
+        with psycopg.connect(admin, autocommit=True) as conn:
+            conn.execute(f'alter database "{branch.db.name}" with allow_connections true')
+        with pytest.raises(NodeUnreachable) as told:
+            ticket.mine = False
+            switchover.execute(replace(switch, begun=True), sites)
+        assert "could not be opened again" in str(told.value.detail)
+        assert _write(root) == "LD102"
+        with psycopg.connect(admin, autocommit=True) as conn:
+            conn.execute(f'alter database "{branch.db.name}" with allow_connections true')
+        steps.execute(switch.undo, sites)
+        assert _write(root) is None
+        assert operation_log.find(sites.at(branch.dsn), QUEUE) is None
+
+
+@dataclass(frozen=True)
+class CloseAlone(CloseRoot):
+    """The new root is lost while the old one is to be closed."""
+
+    lost: Node
+
+    def run(self, sites: Sites) -> None:
+        with contextlib.suppress(NodeUnreachable):
+            LetNobodyIn(self.lost).run(sites)
+        super().run(sites)
+
+
+def test_a_root_that_could_not_be_closed_is_not_said_to_be(nodes_of: Nodes) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    old, new, ticket = Place("root", root.dsn), Place("branch", branch.dsn), Ticket()
+    begins = [
+        Begin(at, QUEUE, Kind.SWITCHOVER, "root", "branch", ticket, from_node="root")
+        for at in (old, new)
+    ]
+    switch = switchover.Switchover(
+        before=[],
+        closing=[CloseAlone(old, QUEUE, ticket, branch)],
+        promoting=Promote(new, QUEUE, ticket, lambda: 1),
+        after=(),
+        undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+        begun=True,
+    )
+    with Sites(name="test", lock_timeout=0.2) as sites, psycopg.connect(root.dsn) as writer:
+        steps.execute(begins, sites)
+        # It was found under way, so the new root is asked first.
+        ticket.mine = False
+        writer.execute("select pgq.insert_event(%s, 'x', 'open')", [QUEUE])
+        with pytest.raises(LockTimeout) as told:
+            switchover.execute(switch, sites)
+        assert "writes go on at the old root, and the change is still noted" in told.value.detail
+        assert "is closed" not in told.value.detail
+        assert _write(root) is None
+
+
+@pytest.mark.parametrize("when", ["closing", "promoting", "after"])
+def test_what_the_server_refuses_while_nobody_can_write_is_undone(
+    when: str, nodes_of: Nodes
+) -> None:
+    root = nodes_of.root()
+    branch = nodes_of.below(root, "branch", NodeType.BRANCH)
+    old, new, ticket = Place("root", root.dsn), Place("branch", branch.dsn), Ticket()
+    position = "select last_tick_id from pgq_node.local_state where consumer_name = 'w_branch'"
+    begins = [
+        Begin(at, QUEUE, Kind.SWITCHOVER, "root", "branch", ticket, from_node="root")
+        for at in (old, new)
+    ]
+    closing = [CloseRoot(old, QUEUE, ticket)]
+    switch = switchover.Switchover(
+        before=begins,
+        closing=[*closing, Refused(branch)] if when == "closing" else closing,
+        # No worker runs: it is where it was made.
+        promoting=Promote(new, QUEUE, ticket, lambda: int(branch.db.value(position))),
+        after=[Refused(root)],
+        undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
+        begun=False,
+    )
+    if when == "promoting":
+        branch.db.execute(
+            "create function refuse() returns trigger language plpgsql"
+            " as $$ begin raise insufficient_privilege; end $$;"
+            "create trigger refuse before update of node_type on pgq_node.node_info"
+            " for each row execute function refuse()"
+        )
+    with Sites(name="test") as sites:
+        with pytest.raises(AccessDenied) as told:
+            switchover.execute(switch, sites)
+        if when == "after":
+            assert "branch is the root" in str(told.value.detail)
+            assert "give the command again" in str(told.value.hint)
+            assert (_write(root), _write(branch)) == ("LD102", None)
+            return
+        assert "the old root takes events again" in str(told.value.detail)
+        assert (_write(root), _write(branch)) == (None, "LD102")
+        for node in (root, branch):
+            assert operation_log.find(sites.at(node.dsn), QUEUE) is None

@@ -1,0 +1,89 @@
+"""A takeover of a node for lost, where it is not sure that it is, or what it was."""
+
+from __future__ import annotations
+
+from londiste.cascade.switching import failover
+from londiste.cascade.switching.cluster_state import look
+from londiste.orchestration.steps import Sites, execute, remaining
+from tests.fixtures.cascade import QUEUE, CommandLine, Node, silent
+
+NOTES = "select operation, node_name from pgq_node.operation"
+DEAD = "select node_name from pgq_node.node_location where dead order by 1"
+TYPE = "select node_type, (select paused from pgq_node.local_state) from pgq_node.node_info"
+
+
+def test_a_lost_branch_is_not_taken_for_the_root_while_the_root_is_silent(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, one, two = three
+    take = ("takeover", "one", "--dead", "--force", "--timeout", "0")
+    with silent(root, one):
+        refused = londiste(two.db, *take)
+        assert refused.code == 6
+        assert "whether it was one is not known, for root does not answer either" in refused.err
+        assert "londiste tag-dead root, if lost as well" in refused.err
+        assert two.db.execute(DEAD) == two.db.execute(NOTES) == []
+        # Somebody says that it was a branch: then its provider is asked for.
+        refused = londiste(two.db, *take[:2], "--dead-branch", *take[3:])
+        assert refused.code == 6
+        assert "no root of queue q answers" in refused.err
+        # Or that it was the root, by giving the other one up as well.
+        assert londiste(two.db, "tag-dead", "one").code == 0
+        with Sites(name="test") as sites:
+            assert failover.surely_root(sites, look(sites, two.dsn, QUEUE, ""), "root")
+    with silent(one):
+        done = londiste(two.db, *take)
+        assert done.code == 0, done.err
+    assert two.db.execute(TYPE)[0][0] == "branch"
+
+
+def _steps(at: Node, count: int) -> list[str]:
+    """The first steps of taking the place of the lost root; what they are."""
+    with Sites(name="test") as sites:
+        scene = look(sites, at.dsn, QUEUE, "")
+        steps = failover.takeover_root(
+            sites, scene, "root", at.name, accept_loss=False, timeout=0, warn=print
+        )
+        left = remaining(steps, sites)[:count]
+        execute(left, sites)
+        return [step.describe() for step in left]
+
+
+def test_a_takeover_is_undone_when_the_root_comes_back_before_there_is_another_one(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, one, two = three
+    with silent(root):
+        done = _steps(one, 4)
+        assert done[-1] == "one: pause worker w_one"
+    assert one.db.execute(TYPE) == [("branch", True)]
+    refused = londiste(one.db, "takeover", "root", "--dead")
+    assert refused.code == 3
+    assert "node root answers, it is not lost" in refused.err
+    undo = "londiste takeover root --node one --dead --rollback"
+    assert f"hint: undo it: {undo}; or stop the server of root for good\n" in refused.err
+    assert f"or undo it: {undo}" in londiste(two.db, "rename-node", "two", "other").err
+    done_again = londiste(two.db, *undo.split()[1:])
+    assert done_again.code == 0, done_again.err
+    assert one.db.execute(TYPE) == [("branch", False)]
+    for node in three:
+        assert node.db.execute(NOTES) == node.db.execute(DEAD) == []
+    root.db.execute("select pgq.insert_event('q', 'x', 'y')")
+    # Once more there is nothing to undo.
+    assert londiste(two.db, *undo.split()[1:]).code == 3
+
+
+def test_a_takeover_is_finished_when_the_root_comes_back_behind_the_promotion(
+    three: tuple[Node, Node, Node], londiste: CommandLine
+) -> None:
+    root, one, two = three
+    with silent(root):
+        assert _steps(one, 5)[-1] == "one: becomes the root"
+    refused = londiste(one.db, "takeover", "root", "--dead", "--rollback")
+    assert refused.code == 3
+    assert "node one is the root already" in refused.err
+    done = londiste(one.db, "takeover", "root", "--dead", "--timeout", "0")
+    assert done.code == 0, done.err
+    assert [node.db.execute(NOTES) for node in (one, two)] == [[], []]
+    assert one.db.execute(TYPE) == [("root", False)]
+    assert two.db.value("select provider_node from pgq_node.local_state") == "one"

@@ -1,0 +1,164 @@
+"""One table of a leaf's database that is filled from several queues."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
+from londiste.cascade.model import NodeType
+from londiste.orchestration.steps import Sites, execute
+from tests.fixtures.cluster import Database
+from tests.fixtures.line import Line
+from tests.support.scenarios.processes import Done, Process
+
+MADE = "create table t (part text, id int, v text, primary key (part, id))"
+PARTS = ("one", "two", "three")
+
+
+class Merge:
+    """Three roots, each with a queue of its own, and one database with a leaf of each."""
+
+    def __init__(self, line: Line, directory: Path) -> None:
+        self.line = line
+        self.roots: dict[str, Database] = {}
+        self.target = line.make_database(pgq=True)
+        self.target.execute(MADE)
+        self.configs: dict[tuple[str, str], Path] = {}
+        for part in PARTS:
+            root = self.roots[part] = line.make_database(pgq=True)
+            root.execute(MADE)
+            root.execute("insert into t select %s, i, 'old' from generate_series(1, 800) i", part)
+            with Sites(name="test") as sites:
+                new = NewNode(part, NodeType.ROOT, "root", root.dsn, root.dsn, "root_worker")
+                execute(create_root(sites, new), sites)
+                leaf = NewNode(
+                    part, NodeType.LEAF, "leaf", self.target.dsn, self.target.dsn, f"{part}_leaf"
+                )
+                execute(create_leaf(sites, leaf, root.dsn), sites)
+            for kind, database in (("root", root), ("leaf", self.target)):
+                keys = {
+                    "db": database.dsn,
+                    "queue_name": part,
+                    "job_name": f"{part}_{kind}",
+                    "engine": "local",
+                    "loop_delay": 0.1,
+                    "exception_sleep": 0.3,
+                    "copy_chunk_bytes": 1 << 14,
+                }
+                config = directory / f"{part}_{kind}.toml"
+                lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+                config.write_text("[londiste]\n" + "\n".join(lines) + "\n")
+                config.chmod(0o600)
+                self.configs[part, kind] = config
+            assert self.run(part, "root", "add-table", "t").code == 0
+
+    def run(self, part: str, kind: str, *args: str) -> Done:
+        config = str(self.configs[part, kind])
+        return self.line.processes.run(
+            [sys.executable, "-m", "londiste", "-c", config, *args], None
+        )
+
+    def start(self, part: str, **env: str) -> Process:
+        config = str(self.configs[part, "leaf"])
+        argv = [sys.executable, "-m", "londiste", "-c", config, "worker"]
+        return self.line.processes.start(f"{part}_leaf", argv, env)
+
+    def write(self, number: int) -> None:
+        for root, part in zip(self.roots.values(), PARTS, strict=True):
+            root.execute("update t set v = %s where id %% 10 = %s", f"n{number}", number % 10)
+            root.execute("insert into t values (%s, %s, 'fresh')", part, 10_000 + number)
+            root.execute("delete from t where id = %s", number)
+            root.execute("select pgq.force_tick(%s)", part)
+            root.execute("select pgq.ticker(%s)", part)
+
+    def rows(self) -> list[tuple[object, ...]]:
+        found: list[tuple[object, ...]] = []
+        for root in self.roots.values():
+            found += root.execute("select part, id, v from t")
+        return sorted(found, key=repr)
+
+    def states(self) -> list[object]:
+        query = "select merge_state from londiste.table_info where local order by queue_name"
+        return [state for (state,) in self.target.execute(query)]
+
+
+@pytest.fixture
+def merge(line: Line, tmp_path: Path) -> Merge:
+    return Merge(line, tmp_path)
+
+
+def test_three_queues_fill_one_table(merge: Merge, tmp_path: Path) -> None:
+    merge.target.execute("insert into t values ('nobody', 1, 'goes away')")
+    for part in PARTS[1:]:
+        # The node of each part learns which tables there are.
+        merge.target.execute("select londiste.global_add_table(%s, 't')", part)
+    refused = merge.run("one", "leaf", "add-table", "t")
+    assert refused.code != 0
+    assert "merge-all" in refused.err
+    assert merge.states() == []
+    shown = merge.run("one", "leaf", "add-table", "t", "--merge-all", "--explain")
+    assert "empty table public.t and add table public.t" in shown.out
+    both = merge.run("one", "leaf", "add-table", "t", "--merge-all", "--no-merge")
+    assert both.code == 2
+    done = merge.run("one", "leaf", "add-table", "t", "--merge-all", "--max-parallel-copy", "2")
+    assert done.code == 0, str(done)
+    assert merge.states() == [None, None, None]
+    mark = tmp_path / "crashed"
+    workers = [
+        merge.start("one", LONDISTE_CRASH="copy.all-chunks", LONDISTE_CRASH_MARK=str(mark)),
+        merge.start("two"),
+        merge.start("three"),
+    ]
+    number = 0
+
+    def ok() -> bool:
+        nonlocal number
+        number += 1
+        merge.write(number)
+        return merge.states() == ["ok"] * 3
+
+    merge.line.wait(ok, "all parts to be ok", 90)
+    assert mark.exists()
+    merge.write(number + 1)
+
+    def equal() -> bool:
+        here = merge.target.execute("select part, id, v from t")
+        return sorted(here, key=repr) == merge.rows()
+
+    merge.line.wait(equal, "the rows of all parts", 30)
+    keys = "select count(*) from pg_index where indrelid = 't'::regclass and indisprimary"
+    assert merge.target.value(keys) == 1
+    compared = merge.run("one", "leaf", "compare", "t")
+    assert compared.code != 0
+    assert "also filled from" in compared.err
+    for worker in workers:
+        assert worker.stop() == 0
+
+
+def test_a_copy_never_empties_a_table_of_another_queue(merge: Merge) -> None:
+    for part in PARTS[:2]:
+        merge.target.execute("select londiste.global_add_table(%s, 't')", part)
+    assert merge.run("one", "leaf", "add-table", "t", "--no-merge", "--expect-sync").code == 0
+    merge.target.execute(
+        "set session_replication_role = replica; insert into t values ('one', 1, 'mine');"
+        " reset session_replication_role"
+    )
+    assert merge.run("two", "leaf", "add-table", "t", "--no-merge").code == 0
+    worker = merge.start("two")
+
+    number = 0
+
+    def refused() -> bool:
+        nonlocal number
+        number += 1
+        merge.write(number)
+        errors = merge.target.execute("select cur_error from pgq_node.local_state")
+        return any("is also filled from" in (text or "") for (text,) in errors)
+
+    merge.line.wait(refused, "the copy to be refused", 40)
+    assert merge.target.value("select count(*) from t where v = 'mine'") == 1
+    assert worker.stop() == 0

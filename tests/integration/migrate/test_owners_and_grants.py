@@ -1,0 +1,129 @@
+"""``migrate --schema create`` gives functions, views, sequences and schemas to their owners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from psycopg import conninfo
+
+from londiste.migrate import schema_copy
+from londiste.migrate.databases import MigrateSettings, Pair, Side
+from londiste.migrate.rights import PUBLIC, Grant, Rights, restore
+from londiste.orchestration.steps import Sites
+from tests.fixtures.cluster import Database
+
+SCHEMA = """
+create schema app authorization "{owner}";
+grant usage on schema app to "{user}";
+grant usage on schema public to "{user}";
+set role "{owner}";
+create table app.t (id int primary key);
+create sequence app.s;
+grant usage, select on sequence app.s to "{user}" with grant option;
+create function app.f(a int, b text default 'x') returns int language sql security definer
+    as 'select 1';
+revoke all on function app.f from public;
+grant execute on function app.f to "{user}";
+comment on function app.f is 'it''s a \\ "function"';
+create function app.g() returns int language sql as 'select 2';
+create procedure app.p() language sql as '';
+grant execute on procedure app.p to "{user}";
+create view app.v as select * from app.t;
+grant select on app.v to public;
+create materialized view app.m as select * from app.t;
+grant select on app.m to "{user}";
+reset role;
+"""
+#: Of every object: its owner, what others may do, its comment.
+SEEN = """
+select n.nspname, nspowner::regrole::text,
+    array(select a::text from unnest(nspacl) a order by 1), null
+from pg_namespace n where nspname = 'app'
+union all
+select p.oid::regprocedure::text, proowner::regrole::text,
+    array(select a::text from unnest(proacl) a order by 1), obj_description(p.oid, 'pg_proc')
+from pg_proc p where pronamespace = 'app'::regnamespace
+union all
+select c.oid::regclass::text, relowner::regrole::text,
+    array(select a::text from unnest(relacl) a order by 1), null
+from pg_class c where relnamespace = 'app'::regnamespace and relkind in ('r', 'S', 'v', 'm')
+order by 1
+"""
+
+
+@pytest.fixture
+def roles(database: Database) -> Iterator[tuple[str, str]]:
+    names = (f"owner {database.name}", f"user {database.name}")
+    for name in names:
+        database.execute(f'create role "{name}"')
+    yield names
+    for name in names:
+        database.execute(f'drop owned by "{name}"; drop role "{name}"')
+
+
+def _create(old: str, new: str) -> list[str]:
+    settings = MigrateSettings(from_db=old, to_db=new)
+    pair = Pair(settings, Side("old", old, old), Side("new", new, new))
+    with Sites(name="test") as sites:
+        return list(schema_copy.create(sites, pair))
+
+
+def test_everything_belongs_to_whom_it_belonged(
+    database: Database, new_database: Callable[..., Database], roles: tuple[str, str]
+) -> None:
+    owner, user = roles
+    new = new_database()
+    database.execute(SCHEMA.format(owner=owner, user=user))
+    assert _create(database.dsn, new.dsn) == []
+    seen = database.execute(SEEN)
+    assert len(seen) == 8
+    assert new.execute(SEEN) == seen
+    assert new.value("select has_schema_privilege(%s, 'public', 'usage')", user)
+    for name in roles:
+        new.execute(f'drop owned by "{name}"')
+
+
+def test_an_owner_who_is_no_superuser_makes_what_is_his(
+    database: Database, new_database: Callable[..., Database], roles: tuple[str, str]
+) -> None:
+    owner, user = roles
+    new = new_database()
+    database.execute(SCHEMA.format(owner=owner, user=user))
+    database.execute(f'alter role "{owner}" login')
+    database.execute("create view app.not_his as select 1 as a")
+    database.execute(f'grant select on app.not_his to "{owner}"')
+    for one in (database, new):
+        one.execute(f'alter database "{one.name}" owner to "{owner}"')
+    notes = _create(*(conninfo.make_conninfo(d.dsn, user=owner) for d in (database, new)))
+    assert notes == [
+        "view app.not_his is yours: its owner, role postgres, may not be given it by you"
+    ]
+    new.execute("drop view app.not_his")
+    database.execute("drop view app.not_his")
+    assert new.execute(SEEN) == database.execute(SEEN)
+    for one in (database, new):
+        one.execute(f'alter database "{one.name}" owner to postgres')
+    for name in roles:
+        new.execute(f'drop owned by "{name}"')
+
+
+def test_roles_that_are_missing_are_told() -> None:
+    found = [
+        Rights("schema", "public", "pg_database_owner", "standard", False, (Grant(None, "USAGE"),)),
+        Rights("function", "a.f()", "lost", None, True, (Grant("lost", "EXECUTE"),)),
+        Rights("view", "a.v", "mine", None, False, (Grant(None, "MAINTAIN"),)),
+        Rights("sequence", "a.s", "other", None, False),
+        Rights("view", "a.there_before", "mine", None, False),
+    ]
+    made = {PUBLIC, ("function", "a.f()"), ("view", "a.v"), ("sequence", "a.s")}
+    statements, notes = restore(found, made, {"mine": True, "other": False}, 160000)
+    assert statements == [
+        "revoke all on function a.f() from public",
+        'alter view a.v owner to "mine"',
+    ]
+    assert notes == [
+        "nothing is granted to role lost, which is not there",
+        "function a.f() is yours: its owner, role lost, is not there",
+        "sequence a.s is yours: its owner, role other, may not be given it by you",
+    ]

@@ -1,0 +1,23 @@
+"""What pg_dump writes for ``londiste migrate`` is the application's, and nothing of Londiste."""
+
+from __future__ import annotations
+
+from londiste.migrate import schema_copy
+from tests.fixtures.cluster import Database
+
+
+def test_no_schema_of_londiste_is_carried_to_the_new_server(pgq_db: Database) -> None:
+    role = f"owner_of_{pgq_db.name}"
+    pgq_db.execute(f"create role {role}")
+    pgq_db.execute("create table public.kept (id int primary key)")
+    # A worker has written tables of this role here: the function has the role's number of this
+    # server in its name.
+    pgq_db.execute("select londiste._owner_function(%s::regrole)", role)
+    release = pgq_db.value("select current_setting('server_version_num')::int / 10000")
+    dumper = schema_copy.find_dumper(release)
+    assert dumper is not None
+    text = schema_copy.dump(pgq_db.dsn, dumper, roles=False)
+    assert "CREATE TABLE public.kept" in text
+    assert "londiste" not in text
+    assert "pgq" not in text
+    pgq_db.execute(f"drop owned by {role}; drop role {role}")

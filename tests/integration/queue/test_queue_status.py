@@ -1,0 +1,230 @@
+"""``londiste queue status`` and ``queue dead`` against a real database."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+
+from londiste.cli import cli
+from londiste.cli.errors import run
+from londiste.db.connection import Connection
+from londiste.monitor.queues import collect, model, rules
+from londiste.pgq import batches, dead_letters, delayed, pause, producer
+from londiste.pgq import queues as pgq
+from tests.fixtures.cascade import Answer
+from tests.fixtures.cluster import Database
+
+Queue = Callable[..., Answer]
+
+
+@pytest.fixture
+def queue(pgq_db: Database, capsys: pytest.CaptureFixture[str]) -> Queue:
+    def call(*args: str, dsn: str = "") -> Answer:
+        capsys.readouterr()
+        code = run(cli, ["--set", f"db={dsn or pgq_db.dsn}", "queue", *args])
+        printed = capsys.readouterr()
+        return Answer(code, printed.out, printed.err)
+
+    return call
+
+
+@pytest.fixture
+def conn(pgq_db: Database) -> Connection:
+    conn = pgq_db.connect()
+    pgq.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    fill(conn)
+    return conn
+
+
+def fill(conn: Connection, *data: str) -> int:
+    for each in data:
+        producer.insert_event(conn, "q", "t", each)
+    pgq.force_tick(conn, "q")
+    return pgq.ticker(conn, "q") or 0
+
+
+def kinds(conn: Connection) -> list[str]:
+    return [one.kind for one in rules.findings(collect.collect(conn))]
+
+
+def age(conn: Connection, statement: str) -> None:
+    """Moves times into the past, as an administrator could."""
+    conn.execute(statement)  # type: ignore[arg-type]
+
+
+def test_a_fresh_queue_is_fine_and_a_check_says_so(conn: Connection, queue: Queue) -> None:
+    answer = queue("status")
+    assert (answer.code, "nothing is wrong" in answer.err) == (0, True)
+    assert [line.split()[0] for line in answer.out.splitlines() if line] == ["queue", "q"] * 2
+    assert queue("status", "--check").out == "ok\n"
+    document = queue("status", "--json").json
+    assert (document["severity"], document["findings"], document["not_seen"]) == ("ok", [], [])
+    assert document["queues"][0]["name"] == "q"
+
+
+def test_the_exit_code_of_a_check_is_the_worst_finding(conn: Connection, queue: Queue) -> None:
+    pgq.set_queue_config(conn, "q", "ticker_paused", "true")
+    warning = queue("status", "--check")
+    assert (warning.code, warning.out.splitlines()[0]) == (
+        1,
+        "warning: queue q: the ticker is paused, for 0s now",
+    )
+    assert "do:  londiste queue config q ticker_paused=no" in warning.out
+    pgq.set_queue_config(conn, "q", "ticker_paused", "false")
+    age(conn, "update pgq.tick set tick_time = tick_time - interval '1 day'")
+    assert queue("status", "--check").code == 2
+    assert queue("status", "--check", "nope").code == 3
+    assert queue("status", "--check", dsn="host=127.0.0.1 port=1 dbname=x").code == 3
+    assert queue("status").code == 0
+    assert queue("status", "nope").code == 2
+
+
+def test_stopped_ticker_pinned_rotation_and_inactive_consumer_are_found(
+    conn: Connection, queue: Queue
+) -> None:
+    fill(conn, "one")
+    # A rotation that is over; then the consumer does not move.
+    pgq.set_queue_config(conn, "q", "rotation_period", "0")
+    for name, argument in pgq.maint_operations(conn):
+        if name.startswith("pgq.maint_rotate"):
+            conn.execute(
+                f"select {name}({'%s' if argument else ''})", [argument] if argument else []
+            )  # type: ignore[arg-type]
+    pgq.set_queue_config(conn, "q", "rotation_period", "1 hour")
+    fill(conn, "two")
+    age(conn, "update pgq.queue set queue_switch_time = now() - interval '3 hours'")
+    age(conn, "update pgq.subscription set sub_active = now() - interval '3 hours'")
+    found = {one.kind: one for one in rules.findings(collect.collect(conn))}
+    assert set(found) == {"rotation-pinned", "consumer-inactive"}
+    assert found["rotation-pinned"].consumer == "c"
+    age(conn, "update pgq.tick set tick_time = tick_time - interval '3 hours'")
+    assert "ticker-stopped" in kinds(conn)
+    assert "consumer c of queue q pins its tables" in queue("status").out
+
+
+def test_a_lost_position_disabled_inserts_and_a_cached_sequence_are_found(
+    conn: Connection,
+) -> None:
+    pgq.set_queue_config(conn, "q", "disable_insert", "true")
+    conn.execute("alter sequence pgq.event_1_id_seq cache 20")
+    conn.execute("delete from pgq.tick where tick_id = (select min(tick_id) from pgq.tick)")
+    assert kinds(conn) == ["position-lost", "insert-disabled", "sequence-cache"]
+
+
+def test_an_old_transaction_and_a_prepared_one_are_found(
+    pgq_db: Database, conn: Connection
+) -> None:
+    limits = model.Limits(transaction=1e-9)
+    with psycopg.connect(pgq_db.dsn, application_name="old one") as other:
+        other.execute("select txid_current()")
+        found = rules.findings(collect.collect(conn), limits)
+        ours = [one for one in found if "old one" in one.what]
+        assert [one.kind for one in ours] == ["snapshot-held"]
+        assert "no event table" in ours[0].why
+        assert ours[0].do == f"select pg_terminate_backend({other.info.backend_pid})"
+        other.execute("prepare transaction 'it''s'")
+        found = rules.findings(collect.collect(conn), limits)
+        (held,) = [one for one in found if "it's" in one.what]
+        assert held.do == "commit prepared 'it''s', or rollback prepared 'it''s'"
+        other.rollback()
+    conn.execute("rollback prepared 'it''s'")
+
+
+def test_a_user_without_rights_sees_queues_and_is_told_what_it_does_not_see(
+    pgq_db: Database, conn: Connection, queue: Queue
+) -> None:
+    user = f"nobody_{pgq_db.name}"
+    pgq_db.execute(f"create role {user} login")
+    dsn = psycopg.conninfo.make_conninfo(pgq_db.dsn, user=user)
+    try:
+        answer = queue("status", dsn=dsn)
+        assert answer.code == 0, answer.err
+        assert "warning: not seen: transactions of other users" in answer.err
+        assert "q " in answer.out
+    finally:
+        pgq_db.execute(f"drop role {user}")
+
+
+def test_a_paused_consumer_and_a_transaction_that_holds_rotation_are_found(
+    pgq_db: Database, conn: Connection
+) -> None:
+    pause.pause_consumer(conn, "q", "c", "holiday")
+    assert kinds(conn) == ["consumer-paused"]
+    pause.resume_consumer(conn, "q", "c")
+    assert kinds(conn) == []
+    with psycopg.connect(pgq_db.dsn, application_name="slow writer") as writer:
+        writer.execute("select txid_current()")
+        conn.execute("update pgq.queue set queue_switch_step2 = txid_current()")
+        batches.unregister_consumer(conn, "q", "c")
+        fill(conn, "one")
+        age(conn, "update pgq.queue set queue_switch_time = now() - interval '5 hours'")
+        (found,) = rules.findings(collect.collect(conn))
+        assert found.kind == "rotation-held"
+        assert "slow writer" in found.why
+
+
+def test_two_looks_compare_speeds(conn: Connection, queue: Queue) -> None:
+    document = queue("status", "--seconds", "0.1", "--json").json
+    assert document["speed"]["written"] == {"q": 0.0}
+    assert queue("status", "--seconds", "0").code == 2
+
+
+def test_dead_letters_are_listed_delivered_again_and_forgotten(
+    conn: Connection, queue: Queue
+) -> None:
+    fill(conn, "one", "two", "three")
+    while (batch := batches.next_batch(conn, "q", "c")) is not None:
+        for chunk in batches.events(conn, batch):
+            for event in chunk:
+                dead_letters.event_failed(conn, batch.id, event.id, f"cannot do {event.data}")
+        batches.finish_batch(conn, batch.id)
+    assert kinds(conn) == ["dead-letters"]
+    (counted,) = queue("dead", "count", "--json").json
+    assert (counted["consumer"], counted["dead"], counted["retries"]) == ("c", 3, 0)
+    listed = queue("dead", "list", "q", "c", "--json").json
+    assert [one["failed_reason"] for one in listed] == [
+        "cannot do one",
+        "cannot do two",
+        "cannot do three",
+    ]
+    assert "1 of 3" in queue("dead", "list", "q", "c", "--limit", "1").err
+    ids = [str(one["id"]) for one in listed]
+    assert queue("dead", "retry", "q", "c", ids[0], "999").code == 3
+    assert queue("dead", "drop", "q", "c").code == 2
+    assert queue("dead", "drop", "q", "c", ids[1], "--all").code == 2
+    assert queue("dead", "drop", "q", "c", ids[1], "--explain").out.startswith("1. forget event")
+    assert dead_letters.failed_event_count(conn, "q", "c") == 3
+    assert queue("dead", "drop", "q", "c", ids[1]).code == 0
+    assert queue("dead", "retry", "q", "c", "--all").code == 0
+    assert dead_letters.failed_event_count(conn, "q", "c") == 0
+    assert queue("dead", "retry", "q", "c", "--all", "--explain").out == "nothing to do\n"
+    fill(conn)
+    again: list[str | None] = []
+    while (batch := batches.next_batch(conn, "q", "c")) is not None:
+        for chunk in batches.events(conn, batch):
+            again += [event.data for event in chunk]
+        batches.finish_batch(conn, batch.id)
+    assert again == ["one", "three"]
+
+
+def test_delayed_events_are_listed_and_cancelled_all_or_none(
+    conn: Connection, queue: Queue
+) -> None:
+    soon, later = datetime.now(UTC) + timedelta(hours=1), datetime.now(UTC) + timedelta(hours=2)
+    first = delayed.insert_event_at(conn, "q", soon, "t", "first")
+    second = delayed.insert_event_at(conn, "q", later, "t", "second")
+    rows = queue("delayed", "list", "q", "--json").json
+    assert [(row["id"], row["data"]) for row in rows] == [(first, "first"), (second, "second")]
+    assert "1 of 2" in queue("delayed", "list", "q", "--limit", "1").err
+    refused = queue("delayed", "cancel", "q", str(first), "999")
+    assert (refused.code, "does not wait" in refused.err) == (3, True)
+    assert len(queue("delayed", "list", "q", "--json").json) == 2
+    assert queue("delayed", "cancel", "q", str(first), "--explain").out.startswith("1. cancel")
+    assert queue("delayed", "cancel", "q", str(first)).code == 0
+    assert [row["id"] for row in queue("delayed", "list", "q", "--json").json] == [second]
+    conn.execute("update pgq.delayed_event set ev_send_at = now() - interval '10 minutes'")
+    assert kinds(conn) == ["delayed-overdue"]

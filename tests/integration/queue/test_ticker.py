@@ -1,0 +1,499 @@
+"""The ticker daemon with real databases, restarts and kills."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from londiste.cli import cli
+from londiste.cli.errors import run
+from londiste.db.connection import Connection
+from londiste.install import apply
+from londiste.pgq import batches, producer, queues
+from londiste.ticker import tick
+from londiste.ticker.database import DatabaseTicker, Periods
+from tests.fixtures.cluster import Database
+from tests.fixtures.process import Program
+from tests.support.waiting import wait_for
+
+Start = Callable[..., Program]
+FAST = ["--set", "ticker_period=0.05", "--set", "retry_period=0.05", "--set", "maint_period=0.05"]
+
+
+def queue_in(database: Database, name: str = "q") -> Connection:
+    """A queue that ticks with every event, with a consumer ``c``."""
+    conn = database.connect()
+    queues.create_queue(conn, name)
+    queues.set_queue_config(conn, name, "ticker_max_count", "1")
+    queues.set_queue_config(conn, name, "ticker_max_lag", "0")
+    batches.register_consumer(conn, name, "c")
+    return conn
+
+
+def last_tick(conn: Connection, name: str = "q") -> int:
+    (info,) = queues.get_queue_info(conn, name)
+    return info.last_tick_id or 0
+
+
+def wait_for_tick(conn: Connection, name: str = "q", *, timeout: float = 30.0) -> None:
+    before = last_tick(conn, name)
+    producer.insert_event(conn, name, "t", "x")
+    wait_for(lambda: last_tick(conn, name) > before, timeout=timeout, what=f"a tick in {name}")
+
+
+def read_all(conn: Connection, name: str = "q") -> list[str | None]:
+    """The data of all events up to the newest tick, in order."""
+    seen: list[str | None] = []
+    while (batch := batches.next_batch(conn, name, "c")) is not None:
+        for chunk in batches.events(conn, batch):
+            seen += [event.data for event in chunk]
+        batches.finish_batch(conn, batch.id)
+    return seen
+
+
+def test_one_daemon_ticks_several_databases_and_one_that_is_missing_stops_none(
+    new_database: Callable[..., Database], program: Start
+) -> None:
+    one, two = new_database(pgq=True), new_database(pgq=True)
+    empty = new_database()
+    missing = one.dsn.replace(one.name, "no_such_database")
+    conns = [queue_in(one), queue_in(two)]
+    databases = ["--db", missing, "--db", empty.dsn, "--db", one.dsn, "--db", two.dsn]
+    daemon = program(*FAST, "ticker", *databases)
+    for conn in conns:
+        wait_for_tick(conn)
+    daemon.says("no_such_database")
+    daemon.says("hint: run: londiste install")
+    assert "Traceback" not in daemon.text
+
+
+def test_it_finds_the_databases_of_a_server_by_itself(
+    new_database: Callable[..., Database], program: Start
+) -> None:
+    one, two = new_database(pgq=True), new_database(pgq=True)
+    conns = [queue_in(one), queue_in(two)]
+    program(*FAST, "ticker", "--discover", "--db", one.dsn)
+    for conn in conns:
+        wait_for_tick(conn)
+
+
+def test_force_tick_wakes_it(pgq_db: Database, program: Start) -> None:
+    conn = queue_in(pgq_db)
+    daemon = program("--set", "ticker_period=3600", "-v", "ticker", "--db", pgq_db.dsn)
+    daemon.says("ticks: connected")
+    idle = (
+        "select count(*) from pg_stat_activity where state = 'idle' and query ~ 'ticker'"
+        " and application_name = 'londiste ticker: ticks' and datname = current_database()"
+    )
+    wait_for(lambda: pgq_db.value(idle), what="the first round to be over")
+    before = last_tick(conn)
+    started = time.monotonic()
+    queues.force_tick(conn, "q")
+    wait_for(lambda: last_tick(conn) > before, what="the tick that was asked for")
+    assert time.monotonic() - started < 5
+
+
+def test_it_survives_a_server_that_crashes(new_cluster: Callable[..., Any], program: Start) -> None:
+    server = new_cluster("crashing")
+    server.create_database("one")
+    database = Database(server, "one")
+    apply.install(database.connect())
+    conn = queue_in(database)
+    daemon = program(*FAST, "ticker", "--db", database.dsn)
+    wait_for_tick(conn)
+    server.stop("immediate")
+    daemon.says("one@")
+    server.up()
+    conn = database.connect()
+    wait_for_tick(conn)
+    assert daemon.process.poll() is None
+    assert "Traceback" not in daemon.text
+    daemon.signal(signal.SIGTERM)
+    assert daemon.end() == 0
+
+
+def test_an_event_that_is_due_does_not_wait_for_the_next_round_of_retries(
+    pgq_db: Database, program: Start
+) -> None:
+    conn = queue_in(pgq_db)
+    rare = ["--set", "retry_period=3600", "--set", "maint_period=3600"]
+    daemon = program(*rare, "--set", "ticker_period=0.05", "-v", "ticker", "--db", pgq_db.dsn)
+    daemon.says("housekeeping: connected")
+    for seconds in ("0", "0.5"):
+        conn.execute(
+            "select pgq.insert_event_at('q', now() + make_interval(secs => %s), 't', %s)",
+            [seconds, seconds],
+        )
+    seen: list[str | None] = []
+
+    def both() -> bool:
+        seen.extend(read_all(conn))
+        return len(seen) == 2
+
+    wait_for(both, what="the delayed events")
+    assert seen == ["0", "0.5"]
+
+
+def test_it_retries_and_rotates(pgq_db: Database, program: Start) -> None:
+    conn = queue_in(pgq_db)
+    queues.set_queue_config(conn, "q", "rotation_period", "0")
+    program(*FAST, "ticker", "--db", pgq_db.dsn)
+    wait_for_tick(conn)
+    batch = wait_for(lambda: batches.next_batch(conn, "q", "c"), what="a batch")
+    (event,) = [e for chunk in batches.events(conn, batch) for e in chunk]
+    batches.event_retry(conn, batch.id, event.id, 0)
+    batches.finish_batch(conn, batch.id)
+    wait_for(lambda: read_all(conn) == ["x"], what="the event to come back")
+    tables = set()
+
+    def rotated() -> bool:
+        read_all(conn)
+        (info,) = queues.get_queue_info(conn, "q")
+        tables.add(info.queue_cur_table)
+        wait_for_tick(conn)
+        return len(tables) == info.queue_ntables
+
+    wait_for(rotated, what="every table to have its turn")
+
+
+@pytest.mark.parametrize(
+    "point", ["ticker.before-tick", "ticker.after-tick:3", "ticker.mid-rotation"]
+)
+def test_killed_at_any_point_it_goes_on_and_no_event_is_lost(
+    pgq_db: Database, program: Start, point: str
+) -> None:
+    conn = queue_in(pgq_db)
+    queues.set_queue_config(conn, "q", "rotation_period", "0")
+    crashing = program(*FAST, "ticker", "--db", pgq_db.dsn, crash=point)
+    sent, seen = 0, list[str | None]()
+
+    def write_and_read() -> None:
+        nonlocal sent
+        producer.insert_event(conn, "q", "t", str(sent))
+        sent += 1
+        seen.extend(read_all(conn))
+
+    def crashed() -> bool:
+        write_and_read()
+        return crashing.process.poll() is not None
+
+    wait_for(crashed, what=f"the kill at {point}")
+    assert crashing.end() == -signal.SIGKILL
+    program(*FAST, "ticker", "--db", pgq_db.dsn)
+    for _ in range(10):
+        write_and_read()
+
+    def complete() -> bool:
+        seen.extend(read_all(conn))
+        return len(seen) >= sent
+
+    wait_for(complete, what="all events")
+    assert seen == [str(number) for number in range(sent)]
+    state = "select queue_switch_step2 is not null from pgq.queue"
+    wait_for(lambda: pgq_db.value(state), what="the rotation to be completed")
+
+
+def test_a_queue_in_trouble_stops_no_other(pgq_db: Database, program: Start) -> None:
+    conn = queue_in(pgq_db, "good")
+    queue_in(pgq_db, "aaa_bad")
+    # A tick from the future: what a database looks like that was restored into a young server.
+    conn.execute(
+        "update pgq.tick set tick_snapshot = '900000000000:900000000000:'"
+        " where tick_queue = (select queue_id from pgq.queue where queue_name = 'aaa_bad')"
+    )
+    daemon = program(*FAST, "ticker", "--db", pgq_db.dsn)
+    wait_for_tick(conn, "good")
+    daemon.says("Invalid PgQ state: old xmin=")
+
+
+def test_a_schema_that_the_original_made_is_looked_after_as_well(
+    pgq_db: Database, program: Start
+) -> None:
+    conn = queue_in(pgq_db)
+    # Without our ledger it is like any other schema with these functions.
+    conn.execute("drop table pgq.installed_file")
+    daemon = program(*FAST, "-v", "ticker", "--db", pgq_db.dsn)
+    wait_for_tick(conn)
+    daemon.says("schema pgq is not ours, but will do")
+
+
+def test_sigterm_ends_it_within_seconds_and_leaves_no_session(
+    pgq_db: Database, program: Start
+) -> None:
+    conn = queue_in(pgq_db)
+    daemon = program("ticker", "--db", pgq_db.dsn)
+    wait_for_tick(conn)
+    started = time.monotonic()
+    daemon.signal(signal.SIGTERM)
+    assert daemon.end() == 0
+    assert time.monotonic() - started < 5
+    sessions = (
+        "select count(*) from pg_stat_activity"
+        " where datname = current_database() and application_name like 'londiste ticker%'"
+    )
+    wait_for(lambda: pgq_db.value(sessions) == 0, what="its sessions to be gone")
+
+
+def test_sighup_reads_the_settings_again(
+    new_database: Callable[..., Database], program: Start, tmp_path: Path
+) -> None:
+    one, two = new_database(pgq=True), new_database(pgq=True)
+    conns = [queue_in(one), queue_in(two)]
+    file = tmp_path / "ticker.toml"
+
+    def write(*databases: str, period: float = 0.05) -> None:
+        file.write_text(
+            f"[ticker]\nticker_period = {period}\ndatabases = {json.dumps(databases)}\n"
+        )
+
+    write(one.dsn)
+    daemon = program("-c", str(file), "ticker")
+    wait_for_tick(conns[0])
+    write(one.dsn, two.dsn, period=0.04)
+    daemon.signal(signal.SIGHUP)
+    for conn in conns:
+        wait_for_tick(conn)
+    file.write_text("[ticker]\nticker_perod = 1\n")
+    daemon.signal(signal.SIGHUP)
+    daemon.says("the old ones stay")
+    assert "ticker.toml:2: unknown setting ticker_perod" in daemon.text
+    for conn in conns:
+        wait_for_tick(conn)
+
+
+def test_once_does_one_round_and_says_what(
+    pgq_db: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    conn = queue_in(pgq_db)
+    producer.insert_event(conn, "q", "t", "1")
+    producer.insert_event(conn, "q", "t", "2")
+    assert run(cli, ["ticker", "--once", "--json", "--db", pgq_db.dsn]) == 0
+    assert json.loads(capsys.readouterr().out)["ticks"] == 1
+    assert read_all(conn) == ["1", "2"]
+
+
+def test_tick_now_ticks_now(pgq_db: Database, capsys: pytest.CaptureFixture[str]) -> None:
+    conn = queue_in(pgq_db)
+    before = last_tick(conn)
+    assert run(cli, ["tick", "--json", "--db", pgq_db.dsn]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"queue": "q", "tick": last_tick(conn)}]
+    assert last_tick(conn) > before
+    assert run(cli, ["tick", "wrong", "--db", pgq_db.dsn]) == 2
+    assert "hint:" in capsys.readouterr().err
+
+
+def test_without_a_database_it_says_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(cli, ["ticker", "--once"]) == 2
+    assert "--db DSN" in capsys.readouterr().err
+
+
+def test_its_commits_are_durable_whatever_the_database_says(
+    pgq_db: Database, program: Start
+) -> None:
+    conn = queue_in(pgq_db)
+    pgq_db.execute(f'alter database "{pgq_db.name}" set synchronous_commit = off')
+    # The trigger runs in the ticker's transaction and notes what it commits with.
+    pgq_db.execute(
+        "create table public.noted (setting text);"
+        "create function public.note() returns trigger language plpgsql as $$ begin"
+        " insert into public.noted values (current_setting('synchronous_commit')); return new;"
+        " end $$;"
+        "create trigger note before insert on pgq.tick for each row execute function public.note()"
+    )
+    program(*FAST, "ticker", "--db", pgq_db.dsn)
+    wait_for_tick(conn)
+    assert pgq_db.execute("select distinct setting from public.noted") == [("on",)]
+
+
+def pgqd_file(home: Path, text: str) -> str:
+    file = home / "pgqd.ini"
+    file.write_text(
+        f"[pgqd]\nticker_period = 0.05\nretry_period = 0.05\nmaint_period = 0.05\n{text}"
+    )
+    return str(file)
+
+
+def without_database(dsn: str) -> str:
+    parts = {k: v for k, v in conninfo_to_dict(dsn).items() if k != "dbname"}
+    return make_conninfo("", **parts)
+
+
+def test_a_file_of_pgqd_looks_after_all_databases_of_a_server_also_new_ones(
+    new_database: Callable[..., Database], program: Start, tmp_path: Path
+) -> None:
+    one, two, bad, none = new_database(pgq=True), new_database(), new_database(), new_database()
+    bad.execute("create schema pgq")
+    bad.execute("create function pgq.version() returns text language sql as 'select null::text'")
+    conn = queue_in(one)
+    base = without_database(one.dsn)
+    daemon = program(
+        pgqd_file(tmp_path, f"base_connstr = {base}\ncheck_period = 0.2\nlogfile =\n"), "ticker"
+    )
+    wait_for_tick(conn)
+    daemon.says("does not say its version")
+    apply.install(two.connect())
+    wait_for_tick(queue_in(two))
+    assert none.name not in daemon.text
+    assert daemon.text.count("does not say its version") == 1
+    assert "Traceback" not in daemon.text
+
+
+def test_database_list_restricts_to_the_databases_it_names(
+    new_database: Callable[..., Database], program: Start, tmp_path: Path
+) -> None:
+    one, other = new_database(pgq=True), new_database(pgq=True)
+    conn, untouched = queue_in(one), queue_in(other)
+    base = without_database(one.dsn)
+    before = last_tick(untouched)
+    daemon = program(
+        pgqd_file(tmp_path, f"base_connstr = {base}\ndatabase_list = {one.name}\n"), "ticker"
+    )
+    wait_for_tick(conn)
+    assert last_tick(untouched) == before
+    assert other.name not in daemon.text
+
+
+def test_a_schema_of_the_original_is_served_also_an_old_one(
+    pgq_db: Database, program: Start
+) -> None:
+    conn = queue_in(pgq_db)
+    # What the original of version 3.0 lacks; and it has no ledger of ours.
+    conn.execute("drop table pgq.installed_file")
+    conn.execute("drop function pgq.maint_operations()")
+    conn.execute("drop function pgq.next_due()")
+    conn.execute("create or replace function pgq.version() returns text language sql return '3.0'")
+    queues.set_queue_config(conn, "q", "rotation_period", "0")
+    program(*FAST, "ticker", "--db", pgq_db.dsn)
+    wait_for_tick(conn)
+    tables = set()
+
+    def rotated() -> bool:
+        read_all(conn)
+        tables.add(queues.get_queue_info(conn, "q")[0].queue_cur_table)
+        producer.insert_event(conn, "q", "t", "x")
+        return len(tables) == 3
+
+    wait_for(rotated, what="all tables to have been current")
+    batch = wait_for(lambda: batches.next_batch(conn, "q", "c"), what="a batch")
+    batches.batch_retry(conn, batch.id, 0)
+    batches.finish_batch(conn, batch.id)
+    waiting = "select count(*) from pgq.retry_queue"
+    wait_for(lambda: pgq_db.value(waiting) == 0, what="the retries to be put back")
+
+
+@pytest.mark.parametrize("ending", [SystemExit("boom"), MemoryError("boom")])
+def test_a_thread_that_ends_is_noticed_and_goes_on(
+    pgq_db: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    ending: BaseException,
+) -> None:
+    conn = queue_in(pgq_db)
+    real = tick.run_once
+    calls: list[int] = []
+
+    def dying(*args: Any) -> int:
+        calls.append(1)
+        if len(calls) == 2:
+            raise ending
+        return real(*args)
+
+    monkeypatch.setattr(tick, "run_once", dying)
+    ticker = DatabaseTicker(pgq_db.dsn, Periods(tick=0.05, longest_pause=0.1))
+    ticker.start()
+    try:
+        wait_for(lambda: len(calls) > 2, what="the round after the end")
+        wait_for_tick(conn)
+        assert "boom" in caplog.text
+        assert ticker.revive() == 0
+    finally:
+        ticker.stop()
+        assert ticker.join(time.monotonic() + 30)
+
+
+def test_a_dead_thread_is_started_again(
+    pgq_db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    conn = queue_in(pgq_db)
+    with monkeypatch.context() as broken:
+        broken.setattr("londiste.ticker.database._Ticks.run", lambda self: None, raising=False)
+        ticker = DatabaseTicker(pgq_db.dsn, Periods(tick=0.05))
+        ticker.start()
+        wait_for(lambda: not ticker._threads[0].is_alive(), what="its end")
+    try:
+        assert ticker.revive() == 1
+        wait_for_tick(conn)
+        assert "the thread for ticks has died" in caplog.text
+    finally:
+        ticker.stop()
+        assert ticker.join(time.monotonic() + 30)
+
+
+def test_a_connection_is_replaced_when_it_is_old(pgq_db: Database) -> None:
+    conn = queue_in(pgq_db)
+    ticker = DatabaseTicker(pgq_db.dsn, Periods(tick=0.02, lifetime=0.05))
+    pids: set[int] = set()
+    own = (
+        "select pid from pg_stat_activity where application_name = 'londiste ticker: ticks'"
+        " and datname = current_database()"
+    )
+
+    def several() -> bool:
+        pids.update(pid for (pid,) in pgq_db.execute(own))
+        return len(pids) > 2
+
+    ticker.start()
+    try:
+        wait_for(several, what="connections to be replaced")
+        wait_for_tick(conn)
+    finally:
+        ticker.stop()
+        assert ticker.join(time.monotonic() + 30)
+
+
+@pytest.mark.slow
+def test_a_queue_whose_consumer_falls_back_ticks_less_often_until_it_has_come_up(
+    pgq_db: Database,
+) -> None:
+    conn = queue_in(pgq_db)
+    queues.set_queue_config(conn, "q", "ticker_max_lag", "5 ms")
+    queues.set_queue_config(conn, "q", "ticker_max_count", "1000000")
+    ticker = DatabaseTicker(pgq_db.dsn, Periods())
+    pace = ticker._rounds[0].pace  # type: ignore[attr-defined]
+    taken = 0
+
+    def take() -> bool:
+        batch = batches.next_batch(conn, "q", "c")
+        if batch is not None:
+            batches.finish_batch(conn, batch.id)
+        return batch is not None
+
+    def falls_back() -> bool:
+        """Every third tick is taken."""
+        nonlocal taken
+        producer.insert_event(conn, "q", "t", "x")
+        if last_tick(conn) > 3 * taken:
+            taken += take()
+        return "q" in ticker._rounds[0].pace.slowed  # type: ignore[attr-defined]
+
+    def comes_up() -> bool:
+        producer.insert_event(conn, "q", "t", "x")
+        while take():
+            pass
+        return "q" not in ticker._rounds[0].pace.slowed  # type: ignore[attr-defined]
+
+    ticker.start()
+    try:
+        wait_for(falls_back, timeout=120, what="fewer ticks")
+        assert pace.slowed["q"] > pace.lags["q"] / 2 > 0
+        wait_for(comes_up, timeout=120, what="as many ticks as before")
+    finally:
+        ticker.stop()
+        ticker.join(time.monotonic() + 30)

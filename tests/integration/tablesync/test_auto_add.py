@@ -1,0 +1,89 @@
+"""A node that follows: tables added on the root appear on it, and go with those of the root."""
+
+from __future__ import annotations
+
+from londiste.cascade.model import NodeType
+from tests.fixtures.line import Command, Line
+
+
+def test_tables_added_on_the_root_appear_where_they_are_followed(
+    line: Line, command: Command
+) -> None:
+    root = line.node("root", NodeType.ROOT)
+    leaf = line.node(
+        "leaf",
+        NodeType.LEAF,
+        root,
+        follow_tables=["*", "sales.*"],
+        follow_skip_tables=["*_log"],
+        follow_create="columns",
+    )
+    root.database.execute(
+        "create schema sales; create type mood as enum ('good');"
+        "create table a (id serial primary key, v text); insert into a values (1, 'there');"
+        'create table sales."B b" (id int primary key);'
+        "create table odd (id int primary key, m mood);"
+        "create table a_log (id int primary key)"
+    )
+    line.start(leaf)
+    line.add(root, "a", "sales.*", "odd", "a_log")
+    root.database.execute("insert into a values (2, 'meanwhile')")
+
+    def kept() -> set[str]:
+        line.tick()
+        rows = leaf.database.execute(
+            "select table_name from londiste.table_info where local and merge_state = 'ok'"
+        )
+        return {name for (name,) in rows}
+
+    # What cannot be made holds nothing else up.
+    line.wait(lambda: kept() == {"public.a", "sales.B b"}, "the followed tables", 60)
+    assert leaf.worker is not None
+    line.wait(
+        lambda: "table public.odd is followed and cannot be added" in line.processes.report(),
+        "the reason",
+    )
+    shown = command(leaf, "status").out
+    assert "ERR: follow: public.odd cannot be added:" in shown
+    assert "mood" in shown
+    answer = command(leaf, "check", "--json")
+    (found,) = [f for f in answer.json["findings"] if f["kind"] == "not-followed"]
+    assert found["what"] == "node leaf: public.odd is followed and cannot be added"
+    assert "mood" in found["why"] and "follow_skip_tables" in found["do"]
+    missing = line.run(leaf, "missing")
+    assert "public.odd" in missing.out and "public.a_log" in missing.out
+    # Nobody hears of it again when its worker dies.
+    leaf.worker.kill()
+    leaf.database.execute("create type mood as enum ('good')")
+    line.start(leaf)
+    line.wait(lambda: "public.odd" in kept(), "the table whose type is there now", 60)
+    line.wait(lambda: "follow:" not in command(leaf, "status").out, "the reason to be gone")
+    sequences = "select seq_name from londiste.seq_info where local"
+    refused = line.run(leaf, "remove-table", "a")
+    assert refused.code == 2
+    assert "follow_skip_tables" in refused.err
+    line.wait_position(leaf, line.tick())
+    assert leaf.database.execute("select * from a order by id") == [
+        (1, "there"),
+        (2, "meanwhile"),
+    ]
+    assert root.database.execute(sequences) == [("public.a_id_seq",)]
+    assert line.run(root, "remove-table", "a").code == 0
+    line.wait(lambda: "public.a" not in kept(), "the table to be gone", 60)
+    assert leaf.database.value("select count(*) from a") == 2
+    assert leaf.worker.stop() == 0
+
+
+def test_sequences_are_followed_where_they_exist(line: Line) -> None:
+    root = line.node("root", NodeType.ROOT, schema="create sequence s; create sequence only_here")
+    leaf = line.node("leaf", NodeType.LEAF, root, schema="create sequence s", follow_tables=["*"])
+    done = line.run(root, "add-seq", "s", "only_here")
+    assert done.code == 0, str(done)
+    line.start(leaf)
+
+    def followed() -> bool:
+        line.tick()
+        return bool(leaf.database.value("select last_value from s") == 30001)
+
+    line.wait(followed, "the sequence to be followed", 40)
+    assert leaf.worker is not None and leaf.worker.stop() == 0

@@ -1,0 +1,141 @@
+"""``londiste fkeys`` shows which foreign keys are off and why, and mends them on request."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+
+from londiste.replication.commands.fkeys import KeyFacts, judge
+from tests.fixtures.cascade import CommandLine, Node, Nodes
+from tests.support.waiting import wait_for
+
+SCHEMA = """
+create table a (id int primary key, "n n" int unique);
+create table b (id int primary key, a int, constraint "B's a" foreign key (a) references a ("n n"));
+create table other (id int primary key, b int references b);
+"""
+
+
+@pytest.fixture
+def leaf(nodes_of: Nodes, londiste: CommandLine) -> Node:
+    """Two tables in step, a third that is not replicated."""
+    root = nodes_of.root()
+    leaf = nodes_of.below(root, "leaf")
+    for node in (root, leaf):
+        node.db.execute(SCHEMA)
+    assert londiste(root.db, "add-table", "a", "b").code == 0
+    assert londiste(leaf.db, "add-table", "a", "b", "--expect-sync").code == 0
+    return leaf
+
+
+def take_off(leaf: Node, table: str, key: str) -> None:
+    assert leaf.db.value("select londiste.drop_table_fkey(%s, %s)", table, key) == 1
+
+
+def states(leaf: Node, londiste: CommandLine, *names: str) -> dict[str, dict[str, Any]]:
+    answer = londiste(leaf.db, "fkeys", "--json", *names)
+    assert answer.code == 0, answer.err
+    return {row["key"]: row for row in answer.json}
+
+
+def test_active_keys_and_those_that_wait_are_shown(leaf: Node, londiste: CommandLine) -> None:
+    assert {key: row["state"] for key, row in states(leaf, londiste).items()} == {
+        "B's a": "active",
+        "other_b_fkey": "active",
+    }
+    take_off(leaf, "public.b", "B's a")
+    row = states(leaf, londiste, "a")["B's a"]
+    assert (row["state"], row["why"]) == ("pending", "the worker makes it next")
+    leaf.db.execute(
+        "update londiste.table_info set merge_state = 'in-copy' where table_name ~ 'a$'"
+    )
+    row = states(leaf, londiste)["B's a"]
+    assert row["why"] == "table public.a is in-copy"
+    answer = londiste(leaf.db, "fkeys", "--restore")
+    assert answer.code == 0
+    assert "table public.a is in-copy, skipped" in answer.err
+    assert states(leaf, londiste)["B's a"]["state"] == "pending"
+    assert londiste(leaf.db, "fkeys", "nope").code == 2
+
+
+def test_a_key_without_replication_is_named_kept_and_made_on_request(
+    leaf: Node, londiste: CommandLine
+) -> None:
+    take_off(leaf, "public.b", "B's a")
+    answer = londiste(leaf.db, "remove-table", "a")
+    assert answer.code == 0
+    assert "foreign key B's a of table public.b is off since a copy" in answer.err
+    assert "londiste fkeys --restore public.b" in answer.err
+    row = states(leaf, londiste)["B's a"]
+    assert "public.a not replicated here" in row["why"]
+    leaf.db.execute(
+        "set session_replication_role = replica; insert into b values (1, 7), (2, null)"
+    )
+
+    answer = londiste(leaf.db, "fkeys", "--restore", "--explain")
+    assert answer.code == 0
+    assert "check the rows of foreign key B's a" in answer.out
+    assert states(leaf, londiste)["B's a"]["state"] == "pending"
+
+    answer = londiste(leaf.db, "fkeys", "--restore")
+    assert answer.code == 3
+    assert '{"a": 7}' in answer.err
+    assert states(leaf, londiste)["B's a"]["state"] == "unchecked"
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        leaf.db.execute("alter table b disable trigger user; insert into b values (3, 8)")
+
+    leaf.db.execute("insert into a values (1, 7)")
+    assert londiste(leaf.db, "fkeys", "--restore").code == 0
+    assert states(leaf, londiste)["B's a"]["state"] == "active"
+    assert leaf.db.value("select count(*) from londiste.pending_fkeys") == 0
+    assert londiste(leaf.db, "fkeys", "--restore", "--explain").out == "nothing to do\n"
+
+
+def test_a_locked_table_is_waited_for_within_the_limit(leaf: Node, londiste: CommandLine) -> None:
+    take_off(leaf, "public.b", "B's a")
+    with psycopg.connect(leaf.dsn) as writer:
+        writer.execute("lock table a in row exclusive mode")
+        answer = londiste(leaf.db, "--set", "lock_timeout=0.2", "fkeys", "--restore")
+        assert answer.code == 6
+        assert "stays locked" in answer.err
+    assert londiste(leaf.db, "fkeys", "--restore").code == 0
+    assert states(leaf, londiste)["B's a"]["state"] == "active"
+
+
+def test_a_check_that_runs_is_shown_with_its_time(leaf: Node, londiste: CommandLine) -> None:
+    take_off(leaf, "public.b", "B's a")
+    leaf.db.execute(
+        str(leaf.db.value("select londiste.restore_table_fkey('public.b', 'B''s a', true)"))
+    )
+    assert states(leaf, londiste)["B's a"]["state"] == "unchecked"
+    with psycopg.connect(leaf.dsn) as holder, leaf.connect() as checker:
+        holder.execute("lock table b in share mode")
+        with checker.pipeline():
+            checker.execute('alter table public.b validate constraint "B\'s a"')
+            checker.pgconn.send_flush_request()
+            checker.pgconn.flush()
+            wait_for(
+                lambda: states(leaf, londiste)["B's a"]["state"] == "checking",
+                what="the check is seen",
+            )
+            assert states(leaf, londiste)["B's a"]["since"] is not None
+            holder.rollback()
+
+
+def test_every_state_says_why_and_what_helps() -> None:
+    fact = KeyFacts("s.a", "s.b", "k")
+    assert judge(fact).state == "active"
+    late = KeyFacts("s.a", "s.b", "k", valid=False, checking_since=datetime(2025, 1, 1, tzinfo=UTC))
+    assert judge(late).state == "checking"
+    assert judge(KeyFacts("s.a", "s.b", "k", valid=False)).state == "not valid"
+    assert judge(KeyFacts("s.a", "s.b", "k", valid=False, enforced=False)).state == "not enforced"
+    gone = judge(KeyFacts("s.a", "s.b", "k", there=False, valid=False, pending=True,
+                          to_exists=False, to_replicated=False))  # fmt: skip
+    assert (gone.why, gone.by_hand) == ("table s.b is not there", False)
+    alone = judge(KeyFacts("s.a", "s.b", "k", there=False, valid=False, pending=True,
+                           to_replicated=False))  # fmt: skip
+    assert alone.by_hand
+    assert alone.do == "londiste fkeys --restore s.a"

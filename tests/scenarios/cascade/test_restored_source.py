@@ -1,0 +1,175 @@
+"""Servers whose files are put back, or copied: no row is missing behind a green status."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from londiste.cascade.model import NodeType
+from londiste.embedded.postgres import Cluster
+from tests.fixtures.cluster import Database
+from tests.fixtures.line import Line, LineNode
+
+SCHEMA = "create table a (id int primary key)"
+CONTENTS = "select id from a order by id"
+New = Callable[..., Cluster]
+
+pytestmark = pytest.mark.timeout(300)
+
+
+class Files:
+    """The files of a stopped server, kept aside."""
+
+    def __init__(self, server: Cluster, directory: Path) -> None:
+        self.server = server
+        self.kept = directory / f"{server.name}.kept"
+        server.stop()
+        self._copy(server.data, self.kept)
+        server.up()
+
+    def put_back(self, into: Cluster | None = None) -> None:
+        """The server, or another one, goes on from these files."""
+        server = into or self.server
+        server.stop()
+        shutil.rmtree(server.data)
+        self._copy(self.kept, server.data)
+        server.up()
+
+    @staticmethod
+    def _copy(source: Path, target: Path) -> None:
+        # Owners and modes as well: a server is particular about them.
+        subprocess.run(["cp", "-a", source, target], check=True)
+
+
+def pair(line: Line, new_cluster: New) -> tuple[LineNode, LineNode]:
+    root = line.node("root", NodeType.ROOT, schema=SCHEMA, on=new_cluster("root"))
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, on=new_cluster("leaf"))
+    line.add(root, "public.a")
+    line.tick()
+    line.once(leaf)
+    line.add(leaf, "public.a")
+    write(line, root, leaf, 1)
+    return root, leaf
+
+
+def write(line: Line, root: LineNode, leaf: LineNode | None, *rows: int) -> int:
+    """Rows in a batch of their own, which the leaf takes."""
+    tick = 0
+    for row in rows:
+        root.database.execute("insert into a values (%s)", row)
+        tick = line.tick()
+    if leaf is not None:
+        line.once(leaf)
+    return tick
+
+
+def server_of(node: LineNode) -> Cluster:
+    server = node.database.cluster
+    assert isinstance(server, Cluster)
+    return server
+
+
+def test_a_restored_source_is_not_taken_for_the_one_of_before(
+    new_cluster: New, line: Line, tmp_path: Path
+) -> None:
+    root, leaf = pair(line, new_cluster)
+    backup = Files(server_of(root), tmp_path)
+    write(line, root, leaf, 2, 3)
+    backup.put_back()
+    # Past the number at which the leaf stands, with other rows.
+    newest = write(line, root, None, 4, 5, 6)
+    assert newest > line.position(leaf)
+    done = line.run(leaf, "worker", "--once")
+    assert done.code == 3 and "--rewind" in done.err, str(done)
+
+    before = leaf.database.execute("select * from pgq.known_source")
+    for _ in range(2):
+        done = line.run(leaf, "worker", "--rewind")
+        assert done.code == 3, str(done)
+        assert "is another one" in done.err and "worker --rewind --force-resync" in done.err
+        assert "Traceback" not in done.err
+    assert leaf.database.execute("select * from pgq.known_source") == before
+    assert line.run(leaf, "worker", "--once").code == 3
+    assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,)]
+
+    done = line.run(leaf, "worker", "--rewind", "--force-resync")
+    assert done.code == 0, str(done)
+    line.start(leaf)
+    line.wait_position(leaf, line.tick())
+    line.wait(lambda: in_step(line, leaf), "the copy", 60)
+    root.database.execute("insert into a values (7)")
+    line.wait_position(leaf, line.tick())
+    assert leaf.database.execute(CONTENTS) == root.database.execute(CONTENTS)
+    assert line.error(leaf) is None
+
+
+def in_step(line: Line, leaf: LineNode) -> bool:
+    line.tick()
+    return (
+        leaf.database.value("select merge_state from londiste.table_info where table_name ~ 'a$'")
+        == "ok"
+    )
+
+
+def test_a_restored_node_says_so_while_nothing_happens_and_goes_on_by_a_decision(
+    new_cluster: New, line: Line, tmp_path: Path
+) -> None:
+    root, leaf = pair(line, new_cluster)
+    backup = Files(server_of(leaf), tmp_path)
+    write(line, root, leaf, 2, 3)
+    # With the next look the provider is told of the last batch.
+    line.once(leaf)
+    backup.put_back()
+    done = line.run(leaf, "worker", "--once")
+    assert done.code == 3 and "has given out everything up to tick" in done.err, str(done)
+    assert "has lost its position" in line.run(leaf, "worker", "--once").err
+    assert "has lost its position" in line.run(leaf, "status").out
+    done = line.run(leaf, "worker", "--rewind")
+    assert done.code == 0, str(done)
+    line.once(leaf)
+    assert leaf.database.execute(CONTENTS) == root.database.execute(CONTENTS)
+    assert line.error(leaf) is None
+
+
+def test_two_nodes_with_one_name_are_noticed_at_once(
+    new_cluster: New, line: Line, tmp_path: Path
+) -> None:
+    root, leaf = pair(line, new_cluster)
+    server = new_cluster("copy")
+    Files(server_of(leaf), tmp_path).put_back(into=server)
+    copy = LineNode("leaf", Database(server, leaf.database.name), tmp_path / "copy.toml")
+    line.configure(copy)
+    worker = line.start(leaf)
+    write(line, root, None, 2)
+    line.wait_position(leaf, line.tick())
+    line.wait(
+        lambda: root.database.value(
+            "select count(*) from pg_stat_activity where application_name like 'londiste worker%'"
+        ),
+        "the session on the provider",
+    )
+    done = line.run(copy, "worker", "--once")
+    assert done.code == 3, str(done)
+    assert "another worker reads queue line from node root for node leaf" in done.err
+    assert "it is a copy of this node" in done.err
+    assert copy.database.execute(CONTENTS) == [(1,)]
+    assert "another worker reads" in (line.error(copy) or "")
+    worker.stop()
+
+    # The other one has gone; what it has taken is missing here, and stays so.
+    for _ in range(2):
+        done = line.run(copy, "worker", "--once")
+        assert done.code == 3, str(done)
+        assert "has given out everything up to tick" in done.err
+    other = line.start(copy)
+    write(line, root, None, 3)
+    line.wait(lambda: "has lost its position" in other.said(), "the error")
+    assert "works again" not in other.said()
+    assert "has given out everything up to tick" in (line.error(copy) or "")
+    other.stop()
+    line.once(leaf)
+    assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,)]

@@ -1,0 +1,87 @@
+"""The demo does what it promises, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.scenarios.harness import Cascade
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
+def test_the_demo_ends_with_equal_tables_and_no_process_left(
+    engine: str, cascade: Cascade, temporary: Path
+) -> None:
+    started = time.monotonic()
+    done = cascade.londiste(
+        None, "demo", "--json", "--engine", engine, seconds=300, TMPDIR=str(temporary)
+    )
+    seconds = time.monotonic() - started
+    summary = json.loads(done.out)
+    assert summary["equal"] is True
+    assert summary["tables"] > 3
+    assert summary["rows"] > 1000
+    assert summary["events"] > 100
+    assert summary["seconds"] <= seconds
+    assert cascade.processes.living() == {}
+    assert [path.name for path in temporary.iterdir() if path.name.startswith("londiste-")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_kept_servers_are_reached_and_stopped_as_it_says(cascade: Cascade, temporary: Path) -> None:
+    done = cascade.londiste(
+        None, "demo", "--keep", "--engine", "local", seconds=300, TMPDIR=str(temporary)
+    )
+    ways = re.findall(r"^(?:root|leaf):  (.+)$", done.err, re.MULTILINE)
+    stops = re.findall(r"^stop it: (.+)$", done.err, re.MULTILINE)
+    try:
+        assert len(ways) == len(stops) == 2
+        counts = [
+            cascade.processes.run(["sh", "-c", f"{way} -Atc 'select count(*) from shop.audit'"])
+            for way in ways
+        ]
+        assert counts[0].out == counts[1].out and int(counts[0].out) > 0
+        (settings,) = re.findall(r"^settings:  (.+)/root.toml, ", done.err, re.MULTILINE)
+        cascade.londiste(Path(settings) / "leaf.toml", "tables")
+    finally:
+        for stop in stops:
+            assert cascade.processes.run(["sh", "-c", stop]).code == 0
+    cascade.wait(lambda: not list(temporary.glob("*/*/data/postmaster.pid")), "their end")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_demo_that_is_stopped_leaves_nothing(
+    number: signal.Signals, cascade: Cascade, temporary: Path
+) -> None:
+    demo = cascade.processes.start(
+        "demo",
+        cascade.command(None, "demo", "--engine", "local"),
+        {"TMPDIR": str(temporary)},
+    )
+    cascade.wait(lambda: "londiste -c leaf.toml worker" in demo.said(), "its worker")
+    demo.send(number)
+    assert demo.wait(30) == (130 if number == signal.SIGINT else -number)
+    cascade.wait(lambda: cascade.processes.living() == {}, "the end of its processes")
+    cascade.wait(
+        lambda: not [path for path in temporary.iterdir() if path.name.startswith("londiste-")],
+        "the end of its files",
+    )
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """A directory that the account of the servers can enter, other than pytest's own."""
+    with tempfile.TemporaryDirectory(prefix="ld") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        yield directory

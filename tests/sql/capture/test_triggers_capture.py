@@ -1,0 +1,551 @@
+"""Our own capture: generated functions that refuse no change and lose none."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from londiste.changes.decode import decode
+from londiste.changes.types import Op, RowChange
+from tests.fixtures.cluster import Database
+from tests.support.queue_events import Fields, as_event, take_events, writer
+
+Session = psycopg.Connection[tuple[object, ...]]
+
+
+@pytest.fixture
+def app(pgq_db: Database) -> Iterator[Session]:
+    """A session of an application on a database with a queue."""
+    with writer(pgq_db.dsn) as conn:
+        conn.execute("select pgq.create_queue('q')")
+        yield conn
+
+
+def changes(conn: Session) -> list[RowChange]:
+    found = [decode(as_event(event)) for event in take_events(conn)]
+    assert all(isinstance(change, RowChange) for change in found)
+    return found  # type: ignore[return-value]
+
+
+def told(conn: Session) -> list[tuple[str, dict[str, str | None]]]:
+    """Operation and image; an event about the state of a key has a star."""
+    return [(change.op.value + "*" * change.state, change.image) for change in changes(conn)]
+
+
+def stale(conn: Session) -> list[tuple[object, ...]]:
+    return conn.execute("select table_name from londiste.stale_captures('q')").fetchall()
+
+
+def test_the_wire_format_is_that_of_jsontriga_with_the_columns_and_the_key_named(
+    app: Session,
+) -> None:
+    app.execute(
+        "create table t (id int8 primary key, ok bool, n numeric, f float8, j json, a int4[],"
+        " made timestamptz, b bytea, twice int8 generated always as (id * 2) stored)"
+    )
+    app.execute("select londiste.create_capture('q', 't')")
+    app.execute(
+        "insert into t values (1, true, 1.50, 0.1, '{\"a\": 1}', '{1,2}',"
+        " '2024-02-03 04:05:06+00', '\\x00ff')"
+    )
+    app.execute("truncate t")
+    names = "id,ok,n,f,j,a,made,b"
+    row = hashlib.md5(names.encode()).hexdigest()[:8]
+    key = '"table":["public","t"],"pkey":["id"]'
+    assert take_events(app) == [
+        Fields(
+            '{"op":"INSERT",' + key + f',"row":"{row}"}}',
+            '{"id":1,"ok":true,"n":"1.50","f":"0.1","j":"{\\"a\\": 1}","a":"{1,2}",'
+            '"made":"2024-02-03T04:05:06+00:00","b":"\\\\x00ff"}',
+            "public.t",
+            extra3="1",
+        ),
+        Fields('{"op":"TRUNCATE",' + key + "}", "{}", "public.t"),
+    ]
+
+
+def test_a_changed_key_becomes_a_delete_and_an_insert(app: Session) -> None:
+    app.execute("create table t (id numeric primary key, name text)")
+    app.execute("select londiste.create_capture('q', 't')")
+    app.execute("insert into t values (1, 'a')")
+    app.execute("update t set name = 'b'")
+    app.execute("update t set id = 2, name = 'c'")
+    # Equal as numbers, not as texts: the other side has to get the new text.
+    app.execute("update t set id = 2.0")
+    assert told(app) == [
+        ("I", {"id": "1", "name": "a"}),
+        ("U", {"id": "1", "name": "b"}),
+        # The row of an equal key may have it in another text, so the key that was goes first.
+        ("D*", {"id": "1"}),
+        ("D*", {"id": "2"}),
+        ("I*", {"id": "2", "name": "c"}),
+        ("D*", {"id": "2"}),
+        ("I*", {"id": "2.0", "name": "c"}),
+        ("D*", {"id": "2.0"}),
+        ("I*", {"id": "2.0", "name": "c"}),
+    ]
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "update t set id = 10 - id",
+                "update t set id = id + 1",
+                "update t set id = id % 3 where id % 3 not in (select id from t)",
+                "update t set id = case id when 1 then 5 when 5 then 9 when 9 then 1 else id end",
+                "delete from t where id % 4 = 0",
+                "insert into t select g, 'new' from generate_series(3, 7) as g"
+                " where g not in (select id from t)",
+                "update t set name = name || id",
+                "update t set id = id",
+            ]
+        ),
+        max_size=8,
+    )
+)
+def test_swapped_keys_of_a_deferrable_key_replay_to_the_same_rows(
+    app: Session, statements: list[str]
+) -> None:
+    app.execute("drop table if exists t")
+    app.execute("create table t (id int4 primary key deferrable initially immediate, name text)")
+    app.execute("select londiste.create_capture('q', 't')")
+    app.execute("insert into t select g, 'row ' || g from generate_series(1, 9) as g")
+    for statement in statements:
+        try:
+            app.execute(statement)
+        except psycopg.errors.UniqueViolation:
+            continue
+    copy: dict[str | None, dict[str, str | None]] = {}
+    for change in changes(app):
+        key = change.image["id"]
+        assert change.state
+        if change.op is Op.DELETE:
+            copy.pop(key, None)
+        else:
+            copy[key] = change.image
+    rows = app.execute("select id::text, name from t").fetchall()
+    assert {key: {"id": key, "name": name} for key, name in rows} == copy
+
+
+def test_a_table_without_key_takes_inserts_and_refuses_what_nobody_could_apply(
+    app: Session,
+) -> None:
+    app.execute("create table t (a int4, b text)")
+    app.execute("select londiste.create_capture('q', 't')")
+    app.execute("insert into t values (1, 'x')")
+    for statement in ("update t set b = 'y'", "delete from t"):
+        with pytest.raises(
+            psycopg.Error, match=r"^Update/Delete on table without pkey\n"
+        ) as caught:
+            app.execute(statement)
+        assert "pkey=" in str(caught.value.diag.message_hint)
+    app.execute("select londiste.create_capture('q', 't', '{pkey=a}')")
+    app.execute("update t set b = 'y'")
+    app.execute("update t set a = 2")
+    assert [(change.op.value, change.key) for change in changes(app)] == [
+        ("I", ()),
+        ("U", ("a",)),
+        ("D", ("a",)),
+        ("I", ("a",)),
+    ]
+
+
+def test_options_of_capture(app: Session) -> None:
+    app.execute("create table t (id int4 primary key, name text, qty int4, note text)")
+    app.execute(
+        "select londiste.create_capture('q', 't',"
+        " array['ignore=note', 'when=qty > 1', 'backup', 'ev_extra3=upper(name)', 'ops=IU'],"
+        " 'sales.t')"
+    )
+    app.execute("insert into t values (1, 'a', 1, 'x'), (2, 'b', 2, 'x'), (3, 'c', null, 'x')")
+    app.execute("update t set note = 'y'")
+    app.execute("update t set qty = 3 where id = 2")
+    app.execute("delete from t")
+    assert [(event.data, *event[2:]) for event in take_events(app)] == [
+        ('{"id":2,"name":"b","qty":2}', "sales.t", None, "B", None),
+        (
+            '{"id":2,"name":"b","qty":3}',
+            "sales.t",
+            '{"id":2,"name":"b","qty":2}',
+            "B",
+            None,
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    "option", ["SKIP", "ev_type=1", "ev_data=1", "ev_extra1=1", "x=1", "ops=X", "ops=", "pkey=zz"]
+)
+def test_capture_refuses_options_it_does_not_have(app: Session, option: str) -> None:
+    app.execute("create table t (id int4 primary key)")
+    with pytest.raises(psycopg.Error) as caught:
+        app.execute("select londiste.create_capture('q', 't', array[%s])", [option])
+    assert caught.value.sqlstate == "LD005"
+    assert caught.value.diag.message_hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "state", "message"),
+    [
+        ("'nope', 't'", "LD001", "No such queue"),
+        ("'q', 'nope'", "LD004", "Table does not exist: public.nope"),
+        ("'q', 'pg_catalog.pg_tables'", "LD004", "Table does not exist: pg_catalog.pg_tables"),
+    ],
+)
+def test_capture_of_what_is_not_there(
+    app: Session, arguments: str, state: str, message: str
+) -> None:
+    app.execute("create table t (id int4 primary key)")
+    with pytest.raises(psycopg.Error) as caught:
+        app.execute(f"select londiste.create_capture({arguments})")
+    assert (caught.value.sqlstate, caught.value.diag.message_primary) == (state, message)
+
+
+def test_deny_refuses_writes_but_not_those_of_replication(app: Session) -> None:
+    app.execute("create table t (id int4 primary key)")
+    app.execute("select londiste.create_capture('no queue here', 't', '{deny}')")
+    app.execute("create role fix_writer")
+    try:
+        app.execute("grant insert on t to fix_writer")
+        app.execute("set role fix_writer")
+        with pytest.raises(psycopg.Error, match="change not allowed"):
+            app.execute("insert into t values (1)")
+    finally:
+        app.execute("reset role")
+        app.execute("drop owned by fix_writer")
+        app.execute("drop role fix_writer")
+    for statement in ("insert into t values (1)", "truncate t"):
+        with pytest.raises(psycopg.Error, match="change not allowed"):
+            app.execute(statement)
+    app.execute("set session_replication_role = replica")
+    app.execute("insert into t values (1)")
+    app.execute("set session_replication_role = origin")
+    app.execute("select londiste.drop_capture('no queue here', 't')")
+    app.execute("truncate t")
+
+
+def test_a_changed_table_is_captured_in_full_before_and_after_the_refresh(app: Session) -> None:
+    app.execute("create table t (id int4 primary key, a text, b text)")
+    app.execute("select londiste.create_capture('q', 't')")
+    app.execute("insert into t values (1, 'a', 'b')")
+    app.execute("alter table t add column c inet default '10.0.0.1'")
+    app.execute("insert into t values (2, 'a', 'b')")
+    app.execute("alter table t drop column a")
+    app.execute("update t set id = 3 where id = 2")
+    app.execute("alter table t rename column b to bb")
+    app.execute("alter table t alter column bb type numeric using 1.0")
+    app.execute("update t set bb = 2.50 where id = 3")
+    expected = [
+        ("I", {"id": "1", "a": "a", "b": "b"}),
+        ("I", {"id": "2", "a": "a", "b": "b", "c": "10.0.0.1"}),
+        ("D*", {"id": "2"}),
+        ("I*", {"id": "3", "b": "b", "c": "10.0.0.1"}),
+        ("U", {"id": "3", "bb": "2.50", "c": "10.0.0.1"}),
+    ]
+    assert told(app) == expected
+    assert stale(app) == [("public.t",)]
+    assert app.execute("select londiste.refresh_capture('q', 't')").fetchone() == (True,)
+    assert app.execute("select londiste.refresh_capture('q', 't')").fetchone() == (False,)
+    assert stale(app) == []
+    app.execute("delete from t where id = 3")
+    assert told(app) == [("D", {"id": "3"})]
+
+
+def test_a_column_added_by_another_session_is_captured_in_running_ones(
+    app: Session, pgq_db: Database
+) -> None:
+    app.execute("create table t (id int4 primary key)")
+    app.execute("select londiste.create_capture('q', 't')")
+    app.execute("insert into t values (1)")
+    pgq_db.execute("alter table t add column name text default 'x'")
+    app.execute("insert into t values (2)")
+    assert told(app)[1] == ("I", {"id": "2", "name": "x"})
+
+
+def test_a_column_added_after_the_snapshot_of_a_repeatable_read_writer_is_captured(
+    app: Session, pgq_db: Database
+) -> None:
+    app.execute("create table t (id int4 primary key)")
+    app.execute("select londiste.create_capture('q', 't')")
+    app.execute("begin isolation level repeatable read")
+    app.execute("select 1")
+    pgq_db.execute("alter table t add column name text default 'x'")
+    app.execute("insert into t values (2)")
+    app.execute("commit")
+    app.execute("insert into t values (3)")
+    assert told(app)[1] == ("I", {"id": "3", "name": "x"})
+
+
+def test_options_and_event_name_survive_the_refresh(app: Session) -> None:
+    app.execute("create table t (id int4, a text, b text)")
+    app.execute(
+        "select londiste.create_capture('q', 't', array['pkey=id', 'ignore=b', 'backup'], 'o.t')"
+    )
+    app.execute("alter table t add column c text")
+    app.execute("select londiste.refresh_capture('q', 't')")
+    app.execute("insert into t values (1, 'a', 'b', 'c')")
+    app.execute("update t set c = 'd'")
+    events = take_events(app)
+    assert [event.extra1 for event in events] == ["o.t", "o.t"]
+    assert events[1].data == '{"id":1,"a":"a","c":"d"}'
+    assert events[1].extra2 == '{"id":1,"a":"a","c":"c"}'
+
+
+def test_a_key_that_becomes_deferrable_makes_the_capture_stale(app: Session) -> None:
+    app.execute("create table t (id int4 primary key)")
+    app.execute("select londiste.create_capture('q', 't')")
+    app.execute("alter table t drop constraint t_pkey, add primary key (id) deferrable")
+    assert stale(app) == [("public.t",)]
+    app.execute("select londiste.refresh_capture('q', 't')")
+    assert stale(app) == []
+    app.execute("insert into t values (1), (2)")
+    take_events(app)
+    app.execute("update t set id = 3 - id")
+    swapped = [
+        ("I*", {"id": "1"}),
+        ("I*", {"id": "2"}),
+        ("I*", {"id": "2"}),
+        ("I*", {"id": "1"}),
+    ]
+    # Once more at commit.
+    assert told(app) == 2 * swapped
+
+
+def test_a_deferrable_key_without_its_trigger_at_commit_is_stale(app: Session) -> None:
+    app.execute("create table t (id int4 primary key deferrable)")
+    app.execute("select londiste.create_capture('q', 't')")
+    assert stale(app) == []
+    app.execute("drop trigger _londiste_q_commit on t")
+    assert stale(app) == [("public.t",)]
+    app.execute("select londiste.refresh_capture('q', 't')")
+    assert stale(app) == []
+
+
+def test_what_is_left_of_a_dropped_table_is_reported_and_can_be_dropped(app: Session) -> None:
+    app.execute("create table t (id int4 primary key)")
+    app.execute("select londiste.create_capture('q', 't')")
+    app.execute("drop table t")
+    assert stale(app) == [("public.t",)]
+    app.execute("select londiste.drop_capture('q', 't')")
+    assert stale(app) == []
+
+
+def test_dropping_a_capture_leaves_nothing(app: Session) -> None:
+    app.execute("create table t (id int4 primary key deferrable)")
+    app.execute(
+        "create trigger mine before insert on t for each row execute function pgq.logutriga('q')"
+    )
+    app.execute("select londiste.create_capture('q', 't')")
+    assert app.execute("select londiste.drop_capture('q', 't')").fetchone() == (3,)
+    assert app.execute("select londiste.drop_capture('q', 't')").fetchone() == (0,)
+    triggers = app.execute(
+        "select tgname from pg_trigger where not tgisinternal and tgrelid = 't'::regclass"
+    ).fetchall()
+    assert triggers == [("mine",)]
+    assert app.execute(
+        "select count(*) from pg_proc where prorettype = 'trigger'::regtype"
+        " and proname like '\\_capture\\_%%'"
+    ).fetchone() == (0,)
+
+
+ODD_NAMES = [
+    'x"; drop table t; --',
+    "$$ $capture$ ' \\",
+    "new\nline",
+    "%s %% {} %I",
+    "é" * 31,
+    "r",
+    "new",
+    "tg_op",
+    "v_parts",
+    "select",
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("key", ["primary key", "primary key deferrable"])
+def test_odd_names_of_queues_tables_and_columns(app: Session, name: str, key: str) -> None:
+    quoted = '"' + name.replace('"', '""') + '"'
+    doubled = quoted.replace("%", "%%")
+    queue = (name * 3)[:60]
+    app.execute("select pgq.create_queue(%s)", [queue])
+    app.execute(f"create schema {quoted.replace('.', '_')}".replace("%", "%%"), [])
+    app.execute(f"create table {doubled}.{doubled} ({doubled} int4 {key}, v text)", [])
+    app.execute("select londiste.create_capture(%s, %s)", [queue, f"{name}.{name}"])
+    app.execute(f"insert into {doubled}.{doubled} values (1, 'x')", [])
+    app.execute(f"update {doubled}.{doubled} set {doubled} = 2", [])
+    app.execute(f"alter table {doubled}.{doubled} add column added int4", [])
+    app.execute(f"update {doubled}.{doubled} set {doubled} = 3", [])
+    app.execute(f"truncate {doubled}.{doubled}", [])
+    events = [decode(as_event(event)) for event in take_events(app)]
+    assert {str(change.table) for change in events if hasattr(change, "table")} == {
+        f"{name}.{name}"
+    }
+    late = key.endswith("deferrable")
+    assert [change.image for change in events if isinstance(change, RowChange)] == [
+        image
+        for statement in (
+            [{name: "1", "v": "x"}],
+            [{name: "1"}, {name: "2", "v": "x"}],
+            [{name: "2"}, {name: "3", "v": "x", "added": None}],
+        )
+        # Once more at commit.
+        for image in (1 + late) * statement
+    ]
+    assert len(events) == 5 * (1 + late) + 1
+    app.execute("select londiste.refresh_capture(%s, %s)", [queue, f"{name}.{name}"])
+    assert app.execute(
+        "select londiste.drop_capture(%s, %s)", [queue, f"{name}.{name}"]
+    ).fetchone() == (3 if late else 5,)
+
+
+def test_columns_named_like_words_of_sql_or_plpgsql(app: Session) -> None:
+    # Words that quote_ident() leaves bare are words of PL/pgSQL nevertheless: new.by.
+    words = [word for (word,) in app.execute("select word from pg_get_keywords()").fetchall()]
+    words += ["foreach", "while", "loop", "exit", "new", "old", "found", "sqlerrm", "tg_op"]
+    names = [f'"{word}"' for word in sorted(set(words))]
+    app.execute(f'create table t ({" int, ".join(names)} int, primary key ("by", "if"))')
+    app.execute(
+        "select londiste.create_capture('q', 't',"
+        " array['ignore=loop', 'when=coalesce(\"begin\", 0) = 0'])"
+    )
+    app.execute('insert into t ("by", "if") values (1, 1)')
+    app.execute('update t set "declare" = 1')
+    app.execute('update t set "by" = 2')
+    app.execute("delete from t")
+    assert [(op, row["by"], row.get("declare")) for op, row in told(app)] == [
+        ("I", "1", None),
+        ("U", "1", "1"),
+        ("D*", "1", None),
+        ("I*", "2", "1"),
+        ("D", "2", "1"),
+    ]
+
+
+def test_long_names_do_not_collide(app: Session) -> None:
+    for suffix in ("a", "b"):
+        app.execute("select pgq.create_queue(%s)", ["queue" * 12 + suffix])
+    app.execute("create table t (id int4 primary key)")
+    for suffix in ("a", "b"):
+        app.execute("select londiste.create_capture(%s, 't')", ["queue" * 12 + suffix])
+    app.execute("insert into t values (1)")
+    assert len(take_events(app)) == 2
+    lengths = app.execute(
+        "select octet_length(londiste.trigger_name(%s, 'truncate'))", ["é" * 60]
+    ).fetchone()
+    assert lengths is not None
+    assert isinstance(lengths[0], int)
+    assert lengths[0] <= 63
+
+
+def test_captures_of_lookalike_names_have_functions_of_their_own(app: Session) -> None:
+    app.execute("select pgq.create_queue('q_a')")
+    app.execute("create schema a_b")
+    app.execute("create schema b")
+    app.execute("create table a_b.t (id int4 primary key)")
+    app.execute("create table b.t (id int4 primary key)")
+    app.execute("select londiste.create_capture('q', 'a_b.t')")
+    app.execute("select londiste.create_capture('q_a', 'b.t')")
+    app.execute("insert into a_b.t values (1)")
+    app.execute("insert into b.t values (1)")
+    assert [event.extra1 for event in take_events(app)] == ["a_b.t", "b.t"]
+
+
+def test_writers_need_no_rights_on_the_queue(app: Session) -> None:
+    app.execute("create table t (id int4 primary key)")
+    app.execute("select londiste.create_capture('q', 't')")
+    app.execute("create role fix_writer")
+    try:
+        app.execute("grant insert on t to fix_writer")
+        app.execute("set role fix_writer")
+        app.execute("insert into t values (1)")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            app.execute("select pgq.insert_event('q', 'forged', 'x')")
+        app.execute("create temp table mine (id int4)")
+        function = app.execute(
+            "select proname from pg_proc where prorettype = 'trigger'::regtype"
+            " and proname like '\\_capture\\_%%'"
+        ).fetchone()
+        assert function is not None
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            app.execute(
+                "create trigger forge after insert on mine"
+                f" for each row execute function londiste_capture.{function[0]}('q', 'public.t')"
+            )
+        app.execute("reset role")
+        assert len(take_events(app)) == 1
+    finally:
+        app.execute("reset role")
+        app.execute("drop owned by fix_writer")
+        app.execute("drop role fix_writer")
+
+
+def test_expressions_run_with_the_rights_of_the_writer(app: Session) -> None:
+    app.execute("create table t (id int4 primary key)")
+    app.execute("select londiste.create_capture('q', 't', '{ev_extra2=current_user}')")
+    app.execute("create role fix_writer")
+    try:
+        app.execute("grant insert on t to fix_writer")
+        app.execute("grant pgq_writer to fix_writer")
+        app.execute("set role fix_writer")
+        app.execute("insert into t values (1)")
+        app.execute("reset role")
+        app.execute("alter table t add column v int4")
+        app.execute("set role fix_writer")
+        app.execute("insert into t values (2)")
+        app.execute("reset role")
+        assert [event.extra2 for event in take_events(app)] == ["fix_writer"] * 2
+    finally:
+        app.execute("reset role")
+        app.execute("drop owned by fix_writer")
+        app.execute("drop role fix_writer")
+
+
+def test_partitions_tell_the_name_of_the_registered_root(app: Session) -> None:
+    app.execute("create table m (id int4 primary key, v text) partition by range (id)")
+    app.execute("create table m1 partition of m for values from (0) to (10)")
+    app.execute("create table m2 (v text, id int4 not null)")
+    app.execute("alter table m attach partition m2 for values from (10) to (20)")
+    app.execute("select londiste.create_capture('q', 'm')")
+    app.execute("insert into m values (1, 'a'), (11, 'b')")
+    app.execute("update m set id = 12 where id = 1")
+    app.execute("alter table m add column w int4")
+    app.execute("update m set w = 1 where id = 11")
+    found = changes(app)
+    assert {str(change.table) for change in found} == {"public.m"}
+    assert [(change.op.value, change.image) for change in found] == [
+        ("I", {"id": "1", "v": "a"}),
+        ("I", {"id": "11", "v": "b"}),
+        ("D", {"id": "1", "v": "a"}),
+        ("I", {"id": "12", "v": "a"}),
+        ("U", {"id": "11", "v": "b", "w": "1"}),
+    ]
+
+
+def test_foreign_key_cascades_and_upserts_are_captured(app: Session) -> None:
+    app.execute("create table p (id int4 primary key, v int4)")
+    app.execute(
+        "create table c (id int4 primary key, p int4 references p"
+        " on update cascade on delete cascade)"
+    )
+    app.execute("select londiste.create_capture('q', 'p'), londiste.create_capture('q', 'c')")
+    app.execute("insert into p values (1, 1)")
+    app.execute("insert into c values (7, 1)")
+    app.execute("insert into p values (1, 2), (2, 2) on conflict (id) do update set v = 3")
+    app.execute("update p set id = 5 where id = 1")
+    app.execute("delete from p where id = 5")
+    found = [(change.table.name, change.op.value, change.image) for change in changes(app)]
+    assert found[2:4] == [("p", "U", {"id": "1", "v": "3"}), ("p", "I", {"id": "2", "v": "2"})]
+    assert [change for change in found if change[0] == "c"] == [
+        ("c", "I", {"id": "7", "p": "1"}),
+        ("c", "U", {"id": "7", "p": "5"}),
+        # a table that a cascade writes to has the row form, whose deletes hold the old row
+        ("c", "D", {"id": "7", "p": "5"}),
+    ]

@@ -1,0 +1,529 @@
+"""Every option, magic column and refusal of the three change-log triggers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from londiste.changes.decode import decode
+from londiste.changes.types import Op, RowChange
+from tests.fixtures.cluster import Database
+from tests.support.queue_events import Fields, as_event, take_events, writer
+
+Session = psycopg.Connection[tuple[object, ...]]
+TRIGGERS = ("sqltriga", "logutriga", "jsontriga")
+
+
+@pytest.fixture
+def app(pgq_db: Database) -> Iterator[Session]:
+    """A session of an application on a database with a queue and an empty table."""
+    with writer(pgq_db.dsn) as conn:
+        conn.execute("select pgq.create_queue('q')")
+        conn.execute("create table t (id int4 primary key, name text, qty int4)")
+        yield conn
+
+
+def attach(
+    conn: Session, trigger: str, *options: str, when: str = "after", table: str = "t"
+) -> None:
+    arguments = ", ".join("'" + text.replace("'", "''") + "'" for text in ("q", *options))
+    conn.execute(f"drop trigger if exists x on {table}")
+    conn.execute(
+        f"create trigger x {when} insert or update or delete on {table}"
+        f" for each row execute function pgq.{trigger}({arguments})"
+    )
+
+
+def refused(conn: Session, statement: str) -> psycopg.errors.Diagnostic:
+    with pytest.raises(psycopg.Error) as caught:
+        conn.execute(statement)
+    assert caught.value.diag.message_hint
+    assert (caught.value.sqlstate or "").startswith("LD")
+    return caught.value.diag
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_skip_logs_the_change_and_suppresses_it(app: Session, trigger: str) -> None:
+    attach(app, trigger, "SKIP", when="before")
+    assert app.execute("insert into t values (1, 'a', 1)").rowcount == 0
+    assert app.execute("select count(*) from t").fetchone() == (0,)
+    assert len(take_events(app)) == 1
+
+
+def test_without_skip_a_before_trigger_lets_the_change_through(app: Session) -> None:
+    attach(app, "logutriga", when="before")
+    app.execute("insert into t values (1, 'a', 1)")
+    app.execute("update t set qty = 2")
+    assert app.execute("select * from t").fetchall() == [(1, "a", 2)]
+    app.execute("delete from t")
+    assert app.execute("select count(*) from t").fetchone() == (0,)
+    assert [event.type for event in take_events(app)] == ["I:id", "U:id", "D:id"]
+
+
+def test_skip_in_an_after_trigger_is_an_error(app: Session) -> None:
+    attach(app, "logutriga", "SKIP")
+    diag = refused(app, "insert into t values (1)")
+    assert diag.message_primary == "SKIP does not work in AFTER trigger."
+
+
+@pytest.mark.parametrize(
+    "option", ["skip", "Deny", "ignore", "pkey", "ev_extra5=1", "ev_id=1", "x=1", "", "backup=1"]
+)
+def test_an_unknown_argument_is_an_error(app: Session, option: str) -> None:
+    attach(app, "logutriga", option)
+    assert refused(app, "insert into t values (1)").message_primary == "bad param to pgq trigger"
+
+
+def test_a_trigger_needs_a_queue(app: Session) -> None:
+    app.execute("create trigger x after insert on t for each row execute function pgq.sqltriga()")
+    assert "queue" in str(refused(app, "insert into t values (1)").message_primary)
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_ignored_columns_are_in_no_event_and_cause_none(app: Session, trigger: str) -> None:
+    attach(app, trigger, "ignore=qty,name")
+    app.execute("insert into t values (1, 'secret', 42)")
+    app.execute("update t set qty = 43, name = 'hidden'")
+    app.execute("update t set qty = qty")
+    app.execute("delete from t")
+    events = take_events(app)
+    assert len(events) == 3, "the second update changes nothing, and that is logged"
+    for word in ("secret", "hidden", "42", "43", "qty"):
+        assert all(word not in (event.data or "") for event in events)
+
+
+BLANKS = ["a, b", " a b ", "a ,\tb", "a\nb", ",a,,b,"]
+
+
+@pytest.mark.parametrize("columns", BLANKS)
+@pytest.mark.parametrize("trigger", [*TRIGGERS, "own capture"])
+def test_blanks_separate_the_names_of_columns(app: Session, trigger: str, columns: str) -> None:
+    app.execute("create table pair (b text, a text, c int4, d text)")
+    for option in ("ignore", "pkey"):
+        options = [f"{option}={columns}"] + ["pkey=c"] * (option == "ignore")
+        if trigger == "own capture":
+            app.execute("drop trigger if exists x on pair")
+            app.execute("select londiste.create_capture('q', 'pair', %s)", [options])
+        else:
+            attach(app, trigger, *options, table="pair")
+        app.execute("insert into pair values ('secret', 'hidden', 1, 'seen')")
+        app.execute("update pair set d = 'changed'")
+        app.execute("delete from pair")
+        for event in take_events(app):
+            change = decode(as_event(event))
+            assert isinstance(change, RowChange)
+            if option == "ignore":
+                assert not {"a", "b"} & set(change.image)
+                assert "secret" not in str(event)
+            elif trigger != "sqltriga" or change.op is not Op.INSERT:
+                assert sorted(change.key) == ["a", "b"]
+
+
+def test_a_name_with_a_blank_is_one_name(app: Session) -> None:
+    app.execute('create table odd ("my key" int4, "my note" text, my int4, v int4)')
+    attach(app, "logutriga", "pkey=my key", "ignore=v, my note", table="odd")
+    app.execute("insert into odd values (1, 'secret', 2, 3)")
+    (event,) = take_events(app)
+    # A name that could be two is left out as one and as two.
+    assert (event.type, event.data) == ("I:my key", "my+key=1")
+
+
+def test_pkey_replaces_the_key(app: Session) -> None:
+    app.execute("create table nokey (a int4, b text, c int4)")
+    attach(app, "logutriga", "pkey=b,a", table="nokey")
+    app.execute("insert into nokey values (1, 'x', 2)")
+    app.execute("update nokey set c = 3")
+    attach(app, "sqltriga", "pkey=b,a", table="nokey")
+    app.execute("delete from nokey")
+    assert [(event.type, event.data) for event in take_events(app)] == [
+        ("I:b,a", "a=1&b=x&c=2"),
+        ("U:b,a", "a=1&b=x&c=3"),
+        ("D", "a='1' and b='x'"),
+    ]
+
+
+def test_pkey_of_a_column_that_is_not_there_is_an_error(app: Session) -> None:
+    attach(app, "logutriga", "pkey=nope")
+    assert refused(app, "insert into t values (1)").message_primary == "bad param to pgq trigger"
+
+
+@pytest.mark.parametrize("options", [[], ["pkey=name"]])
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_a_changed_key_is_refused(app: Session, trigger: str, options: list[str]) -> None:
+    attach(app, trigger, *options)
+    app.execute("insert into t values (1, 'a')")
+    diag = refused(app, "update t set id = 2, name = 'b'")
+    assert diag.message_primary == "primary key update not allowed"
+
+
+@pytest.mark.parametrize(
+    ("type_", "old", "new", "other"),
+    [
+        ("numrange", "[1.0,2)", "[1.00,2)", "[2,3)"),
+        ("numeric", "1.0", "1.00", "2"),
+        ("numeric[]", "{1.0}", "{1.00}", "{2}"),
+        ("varchar", "a", "a", "b"),
+        ("scale", "1.0", "1.00", "2"),
+        ("float8", "0", "-0", "1"),
+        ("interval", "1 day", "24:00", "2 days"),
+    ],
+)
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_a_key_that_is_equal_with_another_text_is_not_changed(
+    app: Session, trigger: str, type_: str, old: str, new: str, other: str
+) -> None:
+    app.execute("create domain scale as numeric")
+    app.execute(f"create table keyed (k {type_}, n int4, v text, primary key (n, k))")
+    attach(app, trigger, "ignore=v", table="keyed")
+    app.execute("insert into keyed values (%s, 1, 'x')", [old])
+    app.execute("set search_path = pg_catalog")
+    app.execute(f"update public.keyed set k = '{new}'")
+    _, second = take_events(app)
+    change = decode(as_event(second))
+    assert isinstance(change, RowChange)
+    assert (change.op, set(change.key)) == (Op.UPDATE, {"n", "k"})
+    diag = refused(app, f"update public.keyed set k = '{other}'")
+    assert diag.message_primary == "primary key update not allowed"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "old"),
+    [
+        ("sqltriga", "id=1&name=a+b&qty"),
+        ("logutriga", "id=1&name=a+b&qty"),
+        ("jsontriga", '{"id":1,"name":"a b","qty":null}'),
+    ],
+)
+def test_backup_puts_the_old_row_of_updates_into_extra2(
+    app: Session, trigger: str, old: str
+) -> None:
+    attach(app, trigger, "backup")
+    app.execute("insert into t values (1, 'a b')")
+    app.execute("update t set name = 'c'")
+    app.execute("delete from t")
+    assert [event.extra2 for event in take_events(app)] == [None, old, None]
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_deny_refuses_every_kind_of_write(app: Session, trigger: str) -> None:
+    app.execute("insert into t values (1)")
+    attach(app, trigger, "deny")
+    app.execute(
+        f"create trigger y after truncate on t"
+        f" for each statement execute function pgq.{trigger}('q', 'deny')"
+    )
+    for op, statement in {
+        "INSERT": "insert into t values (2)",
+        "UPDATE": "update t set qty = 1",
+        "DELETE": "delete from t",
+        "TRUNCATE": "truncate t",
+    }.items():
+        message = refused(app, statement).message_primary
+        assert message == f"Table 'public.t' to queue 'q': change not allowed ({op})"
+    assert take_events(app) == []
+
+
+def test_deny_does_not_stop_replication_itself(app: Session) -> None:
+    attach(app, "logutriga", "deny")
+    app.execute("set session_replication_role = replica")
+    app.execute("insert into t values (2)")
+    assert app.execute("select count(*) from t").fetchone() == (1,)
+
+
+def test_expressions_see_bare_columns_and_replace_fields(app: Session) -> None:
+    attach(
+        app,
+        "logutriga",
+        "ev_type=name || '!'",
+        "ev_data=qty * 2",
+        "ev_extra1='renamed'",
+        "ev_extra2=qty > 1",
+        "ev_extra3=null::text",
+        "ev_extra4=(select count(*) from pg_catalog.pg_class where false) -- all",
+    )
+    app.execute("insert into t values (1, 'a', 5)")
+    app.execute("delete from t")
+    assert take_events(app) == [Fields("a!", "10", "renamed", "t", None, "0")] * 2
+
+
+def test_expressions_do_not_see_new_and_old(app: Session) -> None:
+    attach(app, "logutriga", "when=NEW.qty > 1")
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        app.execute("insert into t values (1, 'a', 5)")
+
+
+def test_when_decides_by_the_new_row_and_for_deletes_by_the_old_one(app: Session) -> None:
+    attach(app, "sqltriga", "when=qty > 10")
+    app.execute("insert into t values (1, 'a', 5), (2, 'b', 50)")
+    app.execute("update t set qty = 60 - qty")
+    app.execute("delete from t")
+    assert [event.data for event in take_events(app)] == [
+        "(id,name,qty) values ('2','b','50')",
+        "qty='55' where id='1'",
+        "id='1'",
+    ]
+
+
+def test_when_must_not_be_null(app: Session) -> None:
+    attach(app, "sqltriga", "when=qty > 10")
+    assert "when=" in str(refused(app, "insert into t values (1)").message_primary)
+
+
+def test_key_errors_come_before_when(app: Session) -> None:
+    app.execute("create table nokey (a int4)")
+    attach(app, "logutriga", "when=false", table="nokey")
+    app.execute("insert into nokey values (1)")
+    diag = refused(app, "delete from nokey")
+    assert diag.message_primary == "Update/Delete on table without pkey"
+    assert take_events(app) == []
+
+
+def test_a_suppressed_event_still_skips_the_row(app: Session) -> None:
+    attach(app, "logutriga", "SKIP", "when=false", when="before")
+    app.execute("insert into t values (1)")
+    assert app.execute("select count(*) from t").fetchone() == (0,)
+    assert take_events(app) == []
+
+
+def test_expressions_run_with_the_rights_of_the_writer(app: Session) -> None:
+    app.execute("create role fix_clerk")
+    try:
+        app.execute("grant pgq_writer to fix_clerk")
+        app.execute("grant insert on t to fix_clerk")
+        attach(app, "logutriga", "ev_extra2=current_user")
+        app.execute("set role fix_clerk")
+        app.execute("insert into t values (1)")
+        app.execute("reset role")
+        assert [event.extra2 for event in take_events(app)] == ["fix_clerk"]
+    finally:
+        app.execute("reset role")
+        app.execute("drop owned by fix_clerk")
+        app.execute("drop role fix_clerk")
+
+
+@pytest.mark.parametrize("trigger", [*TRIGGERS, "own capture"])
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("user", "clerk"),
+        ("user || '-' || \"user\"", "clerk-clerk"),
+        ("order + 1", "3"),
+        ("Kind", "big"),
+        ("kind", "small"),
+        (
+            "kind || 'Kind' || $$kind$$ || E'\\'kind' || $a$ $$kind $a$",
+            "smallKindkind'kind $$kind ",
+        ),
+        ("date(at)::date /* kind */ -- kind", "2024-02-03"),
+        ("'2024-02-04'::date - at", "1"),
+        ("upper(kind)", "SMALL"),
+        ("upper (kind) || E'\\\\' || kind || '\\'", "SMALL\\small\\"),
+        ("$$a$kind$$ || kind || $$$kind$$", "a$kindsmall$kind"),
+        ("/* it's * kind */ kind /**/ || '--' -- '", "small--"),
+        ("kind || 'it''s' || kind || N'kind'", "smallit'ssmallkind"),
+        ("(select max(kind) from (select 'x' as kind) as v)", "small"),
+        ("(select v.kind from (select 'x' as kind) as v)", "x"),
+        ('"order" + 1e2', "102"),
+        ("straße", "1"),
+        ("KIND", "small"),
+    ],
+)
+def test_a_word_that_is_a_column_as_written_is_its_value(
+    app: Session, trigger: str, expression: str, expected: str
+) -> None:
+    app.execute(
+        'create table odd (id int4 primary key, "user" text, "order" int4, "Kind" text, kind text,'
+        ' at date, date text, upper text, "straße" int4)'
+    )
+    if trigger == "own capture":
+        app.execute("select londiste.create_capture('q', 'odd', %s)", [[f"ev_extra2={expression}"]])
+    else:
+        attach(app, trigger, f"ev_extra2={expression}", table="odd")
+    app.execute("insert into odd values (1, 'clerk', 2, 'big', 'small', '2024-02-03', 'd', 'u', 1)")
+    assert [event.extra2 for event in take_events(app)] == [expected]
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_expressions_resolve_in_the_path_of_the_session(app: Session, trigger: str) -> None:
+    app.execute("create schema app")
+    app.execute("create function app.wanted(int4) returns bool language sql as 'select $1 > 10'")
+    attach(app, trigger, "when=wanted(qty)", "ev_extra2=qty > 20")
+    with pytest.raises(psycopg.errors.UndefinedFunction):
+        app.execute("insert into t values (1, 'a', 50)")
+    app.execute("set search_path = app, public")
+    app.execute("insert into t values (1, 'a', 50), (2, 'b', 5)")
+    assert app.execute("show search_path").fetchone() == ("app, public",)
+    attach(app, trigger, "when=wanted(qty)", 'search_path= App,"$user",public ')
+    app.execute("set search_path = public")
+    app.execute("insert into t values (3, 'a', 50), (4, 'b', 5)")
+    assert [event.extra2 for event in take_events(app)] == ["t", None]
+
+
+@pytest.mark.parametrize("flags", ["L", "C"])
+def test_a_trigger_of_londiste_keeps_the_path_that_its_session_began_with(
+    app: Session, pgq_db: Database, flags: str
+) -> None:
+    app.execute("create schema app")
+    app.execute("create function app.wanted(int4) returns bool language sql as 'select $1 > 10'")
+    made = "select londiste.create_trigger('q', 't', %s, 't', 'root')"
+    args = [f"tgflags={flags}", "when=wanted(qty)"]
+    with psycopg.connect(pgq_db.dsn, options="-c search_path=app,public", autocommit=True) as conn:
+        conn.execute("set search_path = pg_catalog")
+        conn.execute(made, [args])
+    app.execute("insert into t values (1, 'a', 50), (2, 'b', 5)")
+    app.execute(made, [args])
+    app.execute("alter table t add column later int4")
+    app.execute("insert into t values (3, 'a', 50), (4, 'b', 5)")
+    assert len(take_events(app)) == 2
+
+
+def test_a_path_that_is_no_list_of_schemas_is_refused(app: Session) -> None:
+    for path in ("app; drop table t", "a,,b", "'x'", "pg_catalog as $$"):
+        attach(app, "logutriga", "when=true", f"search_path={path}")
+        assert (
+            refused(app, "insert into t values (1)").message_primary == "bad param to pgq trigger"
+        )
+        with pytest.raises(psycopg.Error):
+            app.execute(
+                "select londiste.create_capture('q', 't', %s)",
+                [["when=true", f"search_path={path}"]],
+            )
+
+
+def test_functions_on_the_writers_search_path_are_not_used(app: Session) -> None:
+    app.execute(
+        "create function public.quote_ident(text) returns text language sql"
+        " as $$ select 'forged'::text $$"
+    )
+    app.execute("set search_path = public, pg_catalog")
+    attach(app, "sqltriga")
+    app.execute("insert into t values (1)")
+    assert [event.data for event in take_events(app)] == ["(id,name,qty) values ('1',null,null)"]
+
+
+@pytest.mark.parametrize(
+    "option", ["ignore=id", "pkey=id", "backup", "ev_data='x'", "when=true", "ev_extra4='x'"]
+)
+def test_row_options_are_illegal_for_truncate(app: Session, option: str) -> None:
+    quoted = option.replace("'", "''")
+    app.execute(
+        "create trigger x after truncate on t"
+        f" for each statement execute function pgq.logutriga('q', '{quoted}')"
+    )
+    assert refused(app, "truncate t").message_primary == "bad param to pgq trigger"
+
+
+def test_magic_columns_replace_fields_and_stay_out_of_the_row(app: Session) -> None:
+    app.execute(
+        "create table queue_table (id int4 primary key, _pgq_ev_type text, _pgq_ev_data text,"
+        " _pgq_ev_extra1 text, _pgq_ev_extra2 text, _pgq_ev_extra3 int4, _pgq_ev_extra4 text)"
+    )
+    attach(app, "jsontriga", "SKIP", when="before", table="queue_table")
+    app.execute("insert into queue_table values (1, 'my.type', null, 'one', 'two', 3, 'four')")
+    assert take_events(app) == [Fields("my.type", None, "one", "two", "3", "four")]
+    app.execute("alter table queue_table drop column _pgq_ev_data")
+    app.execute("insert into queue_table values (1, null)")
+    assert take_events(app) == [Fields(None, '{"id":1}', None)]
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_magic_columns_alone_make_no_event(app: Session, trigger: str) -> None:
+    app.execute("alter table t add _pgq_ev_extra4 text")
+    attach(app, trigger)
+    app.execute("insert into t values (1, 'a', 2, 'x')")
+    app.execute("update t set _pgq_ev_extra4 = 'y'")
+    app.execute("update t set _pgq_ev_extra4 = 'z', qty = 3")
+    assert [event.extra4 for event in take_events(app)] == ["x", "z"]
+
+
+@pytest.mark.parametrize("trigger", TRIGGERS)
+def test_generated_columns_of_a_before_trigger_are_those_of_before(
+    app: Session, trigger: str
+) -> None:
+    app.execute(
+        "create table made (id int4 primary key, gone text, qty int4,"
+        " twice int4 generated always as (qty * 2) stored, v text)"
+    )
+    app.execute("alter table made drop column gone")
+    attach(app, trigger, "ev_extra3=twice", when="before", table="made")
+    app.execute("insert into made (id, qty) values (1, 5)")
+    app.execute("update made set v = 'x'")
+    app.execute("update made set qty = 6")
+    events = take_events(app)
+    assert [event.extra3 for event in events] == [None, "10", "10"]
+    images = [decode(as_event(event)).image for event in events]  # type: ignore[union-attr]
+    assert [image.get("twice") for image in images[1:]] == (
+        [None, None] if trigger == "sqltriga" else ["10", "10"]
+    )
+    assert app.execute("select twice from made").fetchone() == (12,)
+
+
+@pytest.mark.parametrize("condition", ["1", "'x'::text", "qty"])
+def test_a_condition_that_is_not_boolean_is_an_error(app: Session, condition: str) -> None:
+    attach(app, "logutriga", f"when={condition}")
+    with pytest.raises(psycopg.errors.DatatypeMismatch):
+        app.execute("insert into t values (1, 'a', 1)")
+
+
+def test_an_expression_wins_over_a_magic_column(app: Session) -> None:
+    app.execute("alter table t add _pgq_ev_type text")
+    attach(app, "jsontriga", "ev_type='from the trigger'")
+    app.execute("insert into t values (1, 'a', 2, 'from the row')")
+    assert [event.type for event in take_events(app)] == ["from the trigger"]
+
+
+def test_an_unknown_magic_column_is_an_error(app: Session) -> None:
+    app.execute("alter table t add _pgq_ev_extra5 text")
+    attach(app, "logutriga")
+    diag = refused(app, "insert into t values (1)")
+    assert diag.message_primary == "Unknown magic column: _pgq_ev_extra5"
+
+
+def test_a_row_trigger_for_each_statement_is_refused(app: Session) -> None:
+    app.execute(
+        "create trigger x after insert on t for each statement execute function pgq.sqltriga('q')"
+    )
+    assert "FOR EACH ROW" in str(refused(app, "insert into t values (1)").message_primary)
+
+
+@pytest.mark.parametrize(
+    ("enable", "role", "logged"),
+    [
+        ("enable", "origin", 1),
+        ("enable", "replica", 0),
+        ("enable", "local", 0),
+        ("enable always", "origin", 1),
+        ("enable always", "replica", 1),
+        ("enable always", "local", 0),
+        ("enable replica", "origin", 0),
+        ("enable replica", "replica", 1),
+    ],
+)
+@pytest.mark.parametrize("trigger", [*TRIGGERS, "own capture"])
+def test_the_replication_role_decides_whether_changes_are_logged(
+    app: Session, trigger: str, enable: str, role: str, logged: int
+) -> None:
+    if trigger == "own capture":
+        app.execute("select londiste.create_capture('q', 't')")
+        for trigger in ("_londiste_q", "_londiste_q_insert"):
+            app.execute(f"alter table t {enable} trigger {trigger}")
+    else:
+        attach(app, trigger)
+        app.execute(f"alter table t {enable} trigger x")
+    app.execute(f"set session_replication_role = {role}")
+    app.execute("insert into t values (1)")
+    assert len(take_events(app)) == logged
+    assert app.execute("select count(*) from t").fetchone() == (1,)
+
+
+def test_the_key_is_listed_in_the_order_of_the_index_without_included_columns(
+    app: Session,
+) -> None:
+    app.execute("create table k (a int4, b int4, c int4, primary key (c, a) include (b))")
+    attach(app, "jsontriga", table="k")
+    app.execute("insert into k values (1, 2, 3)")
+    (event,) = take_events(app)
+    assert json.loads(event.type or "")["pkey"] == ["c", "a"]

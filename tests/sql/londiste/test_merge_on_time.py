@@ -1,0 +1,94 @@
+"""``londiste.merge_on_time``: of several versions of a row the newest stays, in every order."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.fixtures.cluster import Database
+
+SCHEMA = """
+create table "Odd t" (
+    a int, "b ""x" text, at timestamptz, doc jsonb, n int generated always as (a * 2) stored,
+    primary key (a, "b ""x")
+)
+"""
+
+
+def event(op: str, at: str | None, doc: str = "{}", **image: Any) -> tuple[str, str]:
+    kind = {"op": op, "table": ["public", "Odd t"], "pkey": ["a", 'b "x']}
+    row = {"a": 1, 'b "x': "k", "at": at, "doc": doc} | image
+    return json.dumps(kind), json.dumps(row)
+
+
+def merge(db: Database, kind: str, data: str, ev_time: str = "2026-06-01") -> str:
+    conf = json.dumps({"timefield": "at", "table": "public.Odd t"})
+    return str(
+        db.value(
+            "select londiste.merge_on_time(%s, 1, 1, %s, 1, null, %s, %s, null, null, null, null)",
+            conf,
+            ev_time,
+            kind,
+            data,
+        )
+    )
+
+
+@pytest.fixture
+def db(new_database: Any) -> Database:
+    found: Database = new_database(pgq=True)
+    found.execute(SCHEMA)
+    return found
+
+
+ROWS = 'select a, at::date::text, doc::text from "Odd t"'
+
+
+def test_every_order_of_three_versions_gives_the_newest(db: Database) -> None:
+    versions = [
+        event("INSERT", "2026-01-01", '{"v": 1}'),
+        event("UPDATE", "2026-01-03", '{"v": 3}'),
+        event("UPDATE", "2026-01-02", '{"v": 2}'),
+        event("UPDATE", None, '{"v": 0}'),
+    ]
+    for order in itertools.permutations(versions):
+        db.execute('truncate "Odd t"')
+        for one in order:
+            merge(db, *one)
+        assert db.execute(ROWS) == [(1, "2026-01-03", '{"v": 3}')]
+
+
+def test_of_one_time_all_nodes_choose_the_same(db: Database) -> None:
+    one, other = event("UPDATE", "2026-01-01", '{"v": 1}'), event("UPDATE", "2026-01-01", '"z"')
+    found = []
+    for order in ((one, other), (other, one)):
+        db.execute('truncate "Odd t"')
+        for each in order:
+            merge(db, *each)
+        found.append(db.execute(ROWS))
+    assert found[0] == found[1]
+
+
+def test_a_delete_leaves_what_was_written_later(db: Database) -> None:
+    merge(db, *event("INSERT", "2026-01-02"))
+    assert merge(db, *event("DELETE", "2026-01-01")) == "older"
+    assert merge(db, *event("DELETE", "2026-01-02")) == "deleted"
+    merge(db, *event("INSERT", "2026-01-02"))
+    kind, data = event("DELETE", None)
+    key = json.dumps({k: v for k, v in json.loads(data).items() if k in ("a", 'b "x')})
+    assert merge(db, kind, key, "2026-01-01") == "older"
+    assert merge(db, kind, key, "2026-01-03") == "deleted"
+
+
+def test_what_has_no_time_is_refused(db: Database) -> None:
+    kind = json.dumps({"op": "TRUNCATE", "table": ["public", "Odd t"]})
+    with pytest.raises(psycopg.Error, match="TRUNCATE"):
+        merge(db, kind, "{}")
+    kind, data = event("UPDATE", None)
+    without = {k: v for k, v in json.loads(data).items() if k != "at"}
+    with pytest.raises(psycopg.Error, match="does not tell column at"):
+        merge(db, kind, json.dumps(without))

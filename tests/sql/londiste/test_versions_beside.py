@@ -1,0 +1,153 @@
+"""DDL that rewrites rows of replicated tables without events is noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fixtures.cluster import Database
+from tests.fixtures.nodes import make_root, ret
+
+
+@pytest.fixture
+def root(pgq_db: Database) -> Database:
+    make_root(pgq_db)
+    pgq_db.execute("create table t (id int primary key, v text)")
+    pgq_db.execute("insert into t select i, i::text from generate_series(1, 10) i")
+    assert ret(pgq_db, "londiste.local_add_table", "q", "t")[0] == 200
+    return pgq_db
+
+
+def rewritten(db: Database) -> list[object]:
+    return [name for (name,) in db.execute("select table_name from londiste.rewritten_tables('q')")]
+
+
+def maintain(db: Database) -> None:
+    db.execute("select londiste.periodic_maintenance()")
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "alter table t alter v type text using upper(v)",
+        "alter table t alter id type bigint",
+        "alter table t add c int default 7",
+        "alter table t add c timestamptz default clock_timestamp()",
+        "alter table t add c int generated always as (id * 2) stored",
+        "alter table t add c serial",
+    ],
+)
+def test_rows_that_ddl_has_changed_are_noticed_at_once_and_remembered(
+    root: Database, ddl: str
+) -> None:
+    assert rewritten(root) == []
+    root.execute(ddl)
+    assert rewritten(root) == ["public.t"]
+    since = "select since from londiste.rewritten_tables('q')"
+    maintain(root)
+    noted = root.value(since)
+    maintain(root)
+    assert rewritten(root) == ["public.t"]
+    assert root.value(since) == noted
+    assert ret(root, "londiste.accept_rewrite", "q", "t")[0] == 200
+    maintain(root)
+    assert rewritten(root) == []
+    assert ret(root, "londiste.accept_rewrite", "q", "other")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "ddl",
+    [
+        "vacuum full t",
+        "truncate t",
+        "cluster t using t_pkey",
+        "alter table t add c int",
+        "alter table t drop v",
+        "alter table t alter v set default 'x'",
+        "alter table t alter v set not null",
+        "alter table t add constraint c check (id > 0)",
+        "create index on t (v)",
+        "alter table t alter v set statistics 50",
+        "select londiste.create_capture('q', 't')",
+    ],
+)
+def test_what_changes_no_row_without_an_event_is_not_listed(root: Database, ddl: str) -> None:
+    root.execute(ddl)
+    maintain(root)
+    assert rewritten(root) == []
+
+
+def test_two_harmless_changes_one_after_the_other_are_no_rewrite(root: Database) -> None:
+    root.execute("alter table t alter v set default 'x'")
+    maintain(root)
+    root.execute("vacuum full t")
+    maintain(root)
+    assert rewritten(root) == []
+
+
+def test_a_script_that_all_nodes_run_is_accepted_and_hides_no_change_of_before(
+    root: Database,
+) -> None:
+    def script(name: str, ddl: str) -> None:
+        with root.connect() as conn, conn.transaction():
+            args = ("q", name, ddl, True)
+            conn.execute("select londiste.execute_start(%s, %s, %s, %s)", args)
+            conn.execute(ddl.encode())
+            conn.execute("select londiste.execute_finish('q', %s)", [name])
+
+    script("one.sql", "alter table public.t add c int default 7")
+    script("two.sql", "alter table public.t alter v type text using upper(v)")
+    assert rewritten(root) == []
+    root.execute("alter table t alter v type text using lower(v)")
+    script("three.sql", "alter table public.t add d int default 7")
+    assert rewritten(root) == ["public.t"]
+
+
+def test_a_copy_ends_it_and_a_table_that_is_copied_is_not_watched(root: Database) -> None:
+    root.execute("alter table t add c int default 7")
+    maintain(root)
+    state = "update londiste.table_info set merge_state = %s"
+    root.execute(state, "in-copy")
+    assert rewritten(root) == []
+    root.execute("alter table t add d int default 7")
+    root.execute(state, "ok")
+    maintain(root)
+    assert rewritten(root) == []
+
+
+def test_tables_of_an_older_release_and_those_created_again_are_watched(root: Database) -> None:
+    # As after an upgrade.
+    root.execute("delete from londiste.table_version")
+    maintain(root)
+    root.execute("alter table t add c int default 7")
+    assert rewritten(root) == ["public.t"]
+    root.execute("drop table t; create table t (id int primary key, v text)")
+    maintain(root)
+    assert rewritten(root) == []
+    root.execute("alter table t alter v type text using upper(v)")
+    assert rewritten(root) == ["public.t"]
+
+
+def test_partitions_are_watched_with_their_table(pgq_db: Database) -> None:
+    make_root(pgq_db)
+    pgq_db.execute(
+        "create table p (id int primary key, v text) partition by range (id);"
+        "create table p1 partition of p for values from (0) to (100);"
+        "insert into p values (1, 'a')"
+    )
+    assert ret(pgq_db, "londiste.local_add_table", "q", "p")[0] == 200
+    pgq_db.execute("create table p2 partition of p for values from (100) to (200)")
+    maintain(pgq_db)
+    assert rewritten(pgq_db) == []
+    pgq_db.execute("alter table p alter v type text using upper(v)")
+    maintain(pgq_db)
+    assert rewritten(pgq_db) == ["public.p"]
+
+
+def test_readers_may_ask_and_only_writers_accept(root: Database) -> None:
+    root.execute("alter table t add c int default 7")
+    for role, right in (("londiste_reader", False), ("londiste_writer", True)):
+        assert root.value(
+            "select has_function_privilege(%s, 'londiste.rewritten_tables(text)', 'execute')", role
+        )
+        accept = "londiste.accept_rewrite(text, text)"
+        assert root.value("select has_function_privilege(%s, %s, 'execute')", role, accept) is right

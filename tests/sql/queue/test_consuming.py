@@ -1,0 +1,622 @@
+"""Consumers register, and read batches: what lies between two ticks, in the order of event ids."""
+
+from __future__ import annotations
+
+from threading import Thread
+
+import pytest
+
+from londiste.errors import UnknownConsumer
+from londiste.pgq import batches, queues
+from tests.fixtures.cluster import Database
+from tests.support.queue_steps import (
+    EVENT_COLUMNS,
+    column,
+    consume,
+    data_of,
+    insert,
+    open_batch,
+    queue_with_consumer,
+    refused,
+    refused_like,
+    tick,
+    value,
+)
+
+INFO_COLUMNS = [
+    *("batch_id", "cur_tick_id", "prev_tick_id", "cur_tick_time", "prev_tick_time"),
+    *("cur_tick_event_seq", "prev_tick_event_seq"),
+]
+
+
+@pytest.fixture
+def queue(pgq_db: Database) -> Database:
+    queue_with_consumer(pgq_db.connect())
+    return pgq_db
+
+
+class TestRegistration:
+    def test_a_consumer_registers_once(self, queue: Database) -> None:
+        conn = queue.connect()
+        assert value(conn, "select pgq.register_consumer('q', 'd')") == 1
+        assert value(conn, "select pgq.register_consumer('q', 'd')") == 0
+        assert column(conn, "select co_name from pgq.consumer order by 1") == ["c", "d"]
+
+    def test_it_starts_behind_the_newest_tick(self, queue: Database) -> None:
+        conn = queue.connect()
+        insert(conn, "before")
+        newest = tick(conn)
+        conn.execute("select pgq.register_consumer('q', 'd')")
+        insert(conn, "after")
+        tick(conn)
+        info = conn.execute("select last_tick from pgq.get_consumer_info('q', 'd')").fetchone()
+        assert info == (newest,)
+        assert consume(conn, consumer="d") == ["after"]
+
+    def test_an_unknown_queue_is_refused(self, queue: Database) -> None:
+        conn = queue.connect()
+        with refused("LD001", "Event queue not created yet"):
+            conn.execute("select pgq.register_consumer('nope', 'c')")
+        with refused("LD001", "Event queue not created yet"):
+            conn.execute("select pgq.register_consumer_at('nope', 'c', 1)")
+
+    def test_a_queue_without_ticks_is_refused(self, queue: Database) -> None:
+        conn = queue.connect()
+        conn.execute("select pgq.unregister_consumer('q', 'c')")
+        conn.execute("delete from pgq.tick")
+        with refused("LD105", "No ticks for this queue.  Please run ticker on database."):
+            conn.execute("select pgq.register_consumer('q', 'c')")
+
+    def test_a_consumer_starts_at_a_given_tick(self, queue: Database) -> None:
+        conn = queue.connect()
+        insert(conn, "1")
+        first = tick(conn)
+        insert(conn, "2")
+        tick(conn)
+        register = "select pgq.register_consumer_at('q', 'd', %s)"
+        assert value(conn, register, first) == 1
+        assert consume(conn, consumer="d") == ["2"]
+
+    def test_a_tick_that_is_not_there_is_refused(self, queue: Database) -> None:
+        conn = queue.connect()
+        with refused("LD105", "cannot reposition, tick not found: 99"):
+            conn.execute("select pgq.register_consumer_at('q', 'd', 99)")
+        assert column(conn, "select co_name from pgq.consumer") == ["c"]
+
+    def test_a_registered_consumer_moves_back_and_drops_its_batch(self, queue: Database) -> None:
+        conn = queue.connect()
+        insert(conn, "1")
+        tick(conn)
+        assert consume(conn) == ["1"]
+        insert(conn, "2")
+        tick(conn)
+        open_batch(conn)
+        assert value(conn, "select pgq.register_consumer_at('q', 'c', 1)") == 0
+        position = "select sub_last_tick, sub_batch, sub_next_tick from pgq.subscription"
+        assert conn.execute(position).fetchone() == (1, None, None)
+        assert consume(conn) == ["1"]
+
+    def test_tables_that_were_restored_without_their_rows_are_no_registration(
+        self, queue: Database
+    ) -> None:
+        conn = queue.connect()
+        conn.execute("delete from pgq.position_state")
+        with refused("LD200", "pgq.position_state is empty"):
+            conn.execute("select pgq.register_consumer('q', 'new')")
+
+    def test_a_registered_consumer_with_a_null_tick_stays(self, queue: Database) -> None:
+        conn = queue.connect()
+        tick(conn)
+        open_batch(conn)
+        before = conn.execute("select * from pgq.subscription").fetchall()
+        assert value(conn, "select pgq.register_consumer_at('q', 'c', null)") == 0
+        assert conn.execute("select * from pgq.subscription").fetchall() == before
+
+    def test_unregistering_forgets_position_and_name(self, queue: Database) -> None:
+        conn = queue.connect()
+        conn.execute("select pgq.create_queue('p'), pgq.register_consumer('p', 'c')")
+        assert value(conn, "select pgq.unregister_consumer('q', 'c')") == 1
+        assert column(conn, "select co_name from pgq.consumer") == ["c"], "p still has it"
+        assert value(conn, "select pgq.unregister_consumer('p', 'c')") == 1
+        assert column(conn, "select co_name from pgq.consumer") == []
+        assert value(conn, "select pgq.unregister_consumer('p', 'c')") == 0
+        assert value(conn, "select pgq.unregister_consumer('nope', 'c')") == 0
+
+    def test_unregistering_takes_the_retried_events_along(self, queue: Database) -> None:
+        conn = queue.connect()
+        event = insert(conn, "1")
+        tick(conn)
+        conn.execute("select pgq.event_retry(%s, %s, 0)", [open_batch(conn), event])
+        assert value(conn, "select pgq.unregister_consumer('q', 'c')") == 1
+        assert value(conn, "select count(*) from pgq.retry_queue") == 0
+
+    def test_a_cooperative_consumer_goes_alone_and_its_main_with_all(self, queue: Database) -> None:
+        conn = queue.connect()
+        conn.execute("insert into pgq.consumer (co_name) values ('c.1'), ('c.2')")
+        conn.execute(
+            "insert into pgq.subscription (sub_id, sub_queue, sub_consumer)"
+            " select s.sub_id, s.sub_queue, c.co_id from pgq.subscription s, pgq.consumer c"
+            " where c.co_name in ('c.1', 'c.2')"
+        )
+        assert value(conn, "select pgq.unregister_consumer('q', 'c.1')") == 1
+        assert column(conn, "select co_name from pgq.consumer order by 1") == ["c", "c.2"]
+        assert value(conn, "select pgq.unregister_consumer('q', 'c')") == 2
+        assert column(conn, "select co_name from pgq.consumer") == []
+
+
+class TestOpening:
+    def test_there_is_no_batch_without_a_new_tick(self, queue: Database) -> None:
+        conn = queue.connect()
+        assert value(conn, "select pgq.next_batch('q', 'c')") is None
+        cursor = conn.execute("select * from pgq.next_batch_info('q', 'c')")
+        assert [c.name for c in cursor.description or ()] == INFO_COLUMNS
+        assert cursor.fetchone() == (None,) * 7
+
+    def test_looking_in_vain_writes_nothing(self, queue: Database) -> None:
+        conn = queue.connect(autocommit=False)
+        conn.execute("select pgq.next_batch('q', 'c')")
+        assert value(conn, "select txid_current_if_assigned()") is None
+
+    def test_a_batch_reaches_to_the_next_tick(self, queue: Database) -> None:
+        conn = queue.connect()
+        insert(conn, "1")
+        first = tick(conn)
+        insert(conn, "2")
+        tick(conn)
+        cursor = conn.execute(
+            "select b.*, p.tick_time, t.tick_time, p.tick_event_seq, t.tick_event_seq"
+            " from pgq.next_batch_info('q', 'c') b, pgq.tick p, pgq.tick t"
+            " where p.tick_id = b.prev_tick_id and t.tick_id = b.cur_tick_id"
+        )
+        row = cursor.fetchone()
+        assert row is not None
+        assert row[1:3] == (first, 1)
+        assert row[3:7] == (row[8], row[7], row[10], row[9])
+        assert data_of(conn, row[0]) == ["1"]
+
+    def test_an_open_batch_comes_again_unchanged(self, queue: Database) -> None:
+        conn = queue.connect()
+        insert(conn, "1")
+        tick(conn)
+        look = "select *, (select sub_active from pgq.subscription) from {}"
+        first = conn.execute(look.format("pgq.next_batch_info('q', 'c')")).fetchone()
+        tick(conn)
+        again = conn.execute(look.format("pgq.next_batch_info('q', 'c')")).fetchone()
+        huge = "pgq.next_batch_custom('q', 'c', '1 year', 1000000, '1 year')"
+        custom = conn.execute(look.format(huge)).fetchone()
+        assert first is not None and first[:7] == (again or ())[:7] == (custom or ())[:7]
+        active = value(conn, "select sub_active from pgq.subscription")
+        assert (again or ())[7] == (custom or ())[7] == active
+        assert value(conn, "select pgq.next_batch('q', 'c')") == first[0]
+
+    def test_two_sessions_open_one_batch(self, queue: Database) -> None:
+        first, second = queue.connect(autocommit=False), queue.connect(autocommit=False)
+        tick(queue.connect())
+        batch = open_batch(first)
+        answers: list[int] = []
+        thread = Thread(target=lambda: answers.append(open_batch(second)))
+        thread.start()
+        thread.join(0.05)
+        assert not answers, "the second waits for the first"
+        first.commit()
+        thread.join(10)
+        assert answers == [batch]
+
+    def test_an_empty_batch_is_a_batch(self, queue: Database) -> None:
+        conn = queue.connect()
+        tick(conn)
+        assert consume(conn) == []
+
+    def test_batch_ids_are_shared_by_all_queues(self, queue: Database) -> None:
+        conn = queue.connect()
+        queue_with_consumer(conn, "p")
+        tick(conn)
+        tick(conn, "p")
+        assert open_batch(conn, "p") + 1 == open_batch(conn)
+
+    @pytest.mark.parametrize(("name", "consumer"), [("q", "d"), ("nope", "c"), ("nope", "d")])
+    def test_a_stranger_is_refused(self, queue: Database, name: str, consumer: str) -> None:
+        conn = queue.connect()
+        for call in ("next_batch(%s, %s)", "next_batch_info(%s, %s)"):
+            with refused("LD002", f"Not subscriber to queue: {name}/{consumer}"):
+                conn.execute(f"select pgq.{call}", [name, consumer])
+        with refused("LD002", f"Not subscriber to queue: {name}/{consumer}"):
+            conn.execute("select pgq.next_batch_custom(%s, %s, null, null, null)", [name, consumer])
+
+    def test_a_position_without_a_tick_is_refused(self, queue: Database) -> None:
+        conn = queue.connect()
+        tick(conn)
+        conn.execute("delete from pgq.tick where tick_id = 1")
+        with refused("LD107", "PgQ corruption: consumer c on queue q does not see tick 1"):
+            conn.execute("select pgq.next_batch('q', 'c')")
+
+
+class TestCustom:
+    CUSTOM = "select cur_tick_id from pgq.next_batch_custom('q', 'c', %s, %s, %s)"
+
+    def ticks(self, queue: Database, *counts: int) -> None:
+        """Ticks 2, 3, … with so many events before each, a minute apart, up to now."""
+        conn = queue.connect()
+        conn.execute(
+            "update pgq.tick set tick_time = now() - make_interval(mins => %s)", [len(counts)]
+        )
+        total = 1
+        for nr, count in enumerate(counts, start=2):
+            total += count
+            conn.execute(
+                "insert into pgq.tick (tick_queue, tick_id, tick_time, tick_event_seq)"
+                " select queue_id, %s, now() - make_interval(mins => %s), %s from pgq.queue",
+                [nr, len(counts) + 1 - nr, total],
+            )
+
+    def test_nulls_mean_the_next_tick(self, queue: Database) -> None:
+        self.ticks(queue, 10, 10, 10)
+        assert queue.value(self.CUSTOM, None, None, None) == 2
+
+    def test_a_count_puts_ticks_together(self, queue: Database) -> None:
+        self.ticks(queue, 10, 10, 10)
+        assert queue.value(self.CUSTOM, None, 20, None) == 4, "the newest: 30 is not over 40"
+
+    def test_a_count_far_exceeded_takes_the_first_tick_that_is_enough(
+        self, queue: Database
+    ) -> None:
+        self.ticks(queue, 10, 10, 10, 10, 10)
+        assert queue.value(self.CUSTOM, None, 20, None) == 3
+
+    def test_a_count_not_reached_waits(self, queue: Database) -> None:
+        self.ticks(queue, 10, 10)
+        assert queue.value(self.CUSTOM, None, 21, None) is None
+        assert queue.value(self.CUSTOM, None, 20, None) == 3
+
+    def test_an_interval_puts_ticks_together(self, queue: Database) -> None:
+        self.ticks(queue, 0, 0, 0)
+        assert queue.value(self.CUSTOM, None, None, "2 minutes") == 4
+
+    def test_an_interval_far_exceeded_takes_the_first_tick_that_is_enough(
+        self, queue: Database
+    ) -> None:
+        self.ticks(queue, 0, 0, 0, 0, 0)
+        assert queue.value(self.CUSTOM, None, None, "2 minutes") == 3
+
+    def test_an_interval_not_reached_waits(self, queue: Database) -> None:
+        self.ticks(queue, 0, 0)
+        assert queue.value(self.CUSTOM, None, None, "3 minutes") is None
+
+    def test_either_of_count_and_interval_will_do(self, queue: Database) -> None:
+        self.ticks(queue, 10, 10)
+        assert queue.value(self.CUSTOM, None, 10000, "61 seconds") == 3
+        queue.execute("select pgq.register_consumer_at('q', 'c', 1)")
+        assert queue.value(self.CUSTOM, None, 15, "1 year") == 3
+
+    def test_a_lag_keeps_away_from_now(self, queue: Database) -> None:
+        self.ticks(queue, 10, 10)
+        assert queue.value(self.CUSTOM, "90 seconds", None, None) is None
+        assert queue.value(self.CUSTOM, "50 seconds", None, None) == 2
+
+    def test_a_lag_counts_from_the_chosen_tick(self, queue: Database) -> None:
+        self.ticks(queue, 10, 10, 10)
+        assert queue.value(self.CUSTOM, "90 seconds", 20, None) is None, "tick 4 is too young"
+
+    def test_the_helper_answers_by_itself(self, queue: Database) -> None:
+        self.ticks(queue, 10, 10)
+        row = queue.execute(
+            "select h.* from pgq.tick t, pgq.find_tick_helper("
+            " tick_queue, tick_id, tick_time, tick_event_seq, 20, null) h where tick_id = 1"
+        )
+        newest = queue.execute(
+            "select tick_id, tick_time, tick_event_seq from pgq.tick where tick_id = 3"
+        )
+        assert row == newest
+
+
+class TestReading:
+    def test_events_come_with_the_documented_columns(self, queue: Database) -> None:
+        conn = queue.connect()
+        conn.execute("select pgq.insert_event('q', 't', 'd', '1', '2', '3', '4')")
+        tick(conn)
+        cursor = conn.execute("select * from pgq.get_batch_events(%s)", [open_batch(conn)])
+        assert [c.name for c in cursor.description or ()] == EVENT_COLUMNS
+        row = cursor.fetchone()
+        assert row is not None
+        assert (row[0], row[3:]) == (1, (None, "t", "d", "1", "2", "3", "4"))
+
+    def test_events_come_in_the_order_of_their_ids(self, queue: Database) -> None:
+        early, late = queue.connect(autocommit=False), queue.connect()
+        insert(early, "1")
+        insert(late, "2")
+        insert(early, "3")
+        early.commit()
+        insert(late, "4")
+        tick(late)
+        assert consume(late) == ["1", "2", "3", "4"]
+
+    def test_a_transaction_belongs_to_the_batch_it_committed_in(self, queue: Database) -> None:
+        conn, slow = queue.connect(), queue.connect(autocommit=False)
+        insert(slow, "slow")
+        insert(conn, "1")
+        tick(conn)
+        insert(conn, "2")
+        tick(conn)
+        slow.commit()
+        insert(conn, "3")
+        tick(conn)
+        tick(conn)
+        assert [consume(conn) for _ in range(4)] == [["1"], ["2"], ["slow", "3"], []]
+
+    def test_a_rolled_back_transaction_is_in_no_batch(self, queue: Database) -> None:
+        conn, doomed = queue.connect(), queue.connect(autocommit=False)
+        insert(doomed, "doomed")
+        tick(conn)
+        doomed.rollback()
+        tick(conn)
+        assert [consume(conn), consume(conn)] == [[], []]
+
+    def test_the_query_has_a_range_and_a_list(self, queue: Database) -> None:
+        conn, slow = queue.connect(), queue.connect(autocommit=False)
+        txid = value(slow, "select txid_current()")
+        insert(slow, "slow")
+        for _ in range(120):
+            conn.execute("select txid_current()")
+        tick(conn)
+        consume(conn)
+        slow.commit()
+        tick(conn)
+        batch = open_batch(conn)
+        query = value(conn, "select pgq.batch_event_sql(%s)", batch)
+        assert f"ev_txid in ({txid})" in query
+        assert data_of(conn, batch) == ["slow"]
+
+    def test_a_transaction_right_below_lowers_the_range(self, queue: Database) -> None:
+        conn, slow = queue.connect(), queue.connect(autocommit=False)
+        txid = value(slow, "select txid_current()")
+        insert(slow, "slow")
+        # In one transaction: that of force_tick() would be finished in between.
+        conn.execute("select pgq.force_tick('q'); select pgq.ticker('q')")
+        consume(conn)
+        slow.commit()
+        tick(conn)
+        batch = open_batch(conn)
+        query = value(conn, "select pgq.batch_event_sql(%s)", batch)
+        assert f"ev_txid >= {txid} " in query and " in (" not in query
+        assert data_of(conn, batch) == ["slow"]
+
+    def test_a_batch_that_is_not_open_is_refused(self, queue: Database) -> None:
+        conn = queue.connect()
+        for batch in (99, None):
+            with refused("LD106", "batch not found"):
+                conn.execute("select * from pgq.get_batch_events(%s)", [batch])
+            with refused("LD106", "batch not found"):
+                conn.execute("select pgq.batch_event_sql(%s)", [batch])
+        with refused_like("LD106", "Cannot find data for batch 99"):
+            conn.execute("select pgq.batch_event_tables(99)")
+
+
+class TestCursor:
+    @pytest.fixture
+    def batch(self, queue: Database) -> int:
+        conn = queue.connect()
+        conn.execute("select pgq.insert_event('q', 't', n::text) from generate_series(1, 5) n")
+        tick(conn)
+        return open_batch(conn)
+
+    def test_the_first_events_come_at_once_and_the_rest_by_fetch(
+        self, queue: Database, batch: int
+    ) -> None:
+        conn = queue.connect(autocommit=False)
+        cursor = conn.execute("select * from pgq.get_batch_cursor(%s, 'My cursor', 2)", [batch])
+        assert [c.name for c in cursor.description or ()] == EVENT_COLUMNS
+        assert [row[5] for row in cursor] == ["1", "2"]
+        rest = conn.execute('fetch all from "My cursor"')
+        assert [c.name for c in rest.description or ()] == EVENT_COLUMNS
+        assert [row[5] for row in rest] == ["3", "4", "5"]
+        conn.execute('close "My cursor"')
+
+    @pytest.mark.parametrize("limit", [0, -1])
+    def test_a_limit_of_nothing_only_declares(
+        self, queue: Database, batch: int, limit: int
+    ) -> None:
+        conn = queue.connect(autocommit=False)
+        assert column(conn, "select pgq.get_batch_cursor(%s, 'c', %s)", batch, limit) == []
+        assert len(conn.execute("fetch all from c").fetchall()) == 5
+
+    def test_a_condition_filters_and_keeps_the_order(self, queue: Database, batch: int) -> None:
+        conn = queue.connect(autocommit=False)
+        call = "select ev_data from pgq.get_batch_cursor(%s, 'c', 10, %s)"
+        assert column(conn, call, batch, "ev_id % 2 = 1 or false -- odd") == ["1", "3", "5"]
+        conn.execute("close c")
+        assert column(conn, call, batch, None) == ["1", "2", "3", "4", "5"]
+
+    @pytest.mark.parametrize("arguments", ["null, 'c', 1", "1, null, 1", "1, 'c', null"])
+    def test_a_null_returns_nothing(self, queue: Database, batch: int, arguments: str) -> None:
+        conn = queue.connect()
+        assert column(conn, f"select pgq.get_batch_cursor({arguments})") == []
+        assert column(conn, f"select pgq.get_batch_cursor({arguments}, 'true')") == []
+
+    def test_a_batch_that_is_not_open_is_refused(self, queue: Database, batch: int) -> None:
+        conn = queue.connect()
+        with refused("LD106", "batch not found"):
+            conn.execute("select pgq.get_batch_cursor(99, 'c', 1)")
+
+    def test_fetching_ends_at_a_number_of_events_or_at_a_size(
+        self, queue: Database, batch: int
+    ) -> None:
+        conn = queue.connect(autocommit=False)
+        conn.execute("select pgq.get_batch_cursor(%s, 'My cursor', 0)", [batch])
+        call = "select * from pgq.fetch_batch_events('My cursor', %s, %s)"
+        first = conn.execute(call, [1, 1000])
+        assert [c.name for c in first.description or ()] == EVENT_COLUMNS
+        assert [row[5] for row in first] == ["1"]
+        assert [row[5] for row in conn.execute(call, [9, 2])] == ["2", "3"]
+        assert [row[5] for row in conn.execute(call, [9, 1])] == ["4"]
+        assert [row[5] for row in conn.execute(call, [9, 1000])] == ["5"]
+        assert conn.execute(call, [9, 1000]).fetchall() == []
+
+    @pytest.mark.parametrize("field", range(5))
+    def test_the_size_is_that_of_data_and_extras(self, queue: Database, field: int) -> None:
+        conn = queue.connect(autocommit=False)
+        values = ["", "", "", "", ""]
+        values[field] = "x" * 10
+        for _ in range(3):
+            conn.execute("select pgq.insert_event('q', 't', %s, %s, %s, %s, %s)", values)
+        conn.commit()
+        tick(conn)
+        conn.commit()
+        conn.execute("select pgq.get_batch_cursor(%s, 'c', 0)", [open_batch(conn)])
+        call = "select ev_id from pgq.fetch_batch_events('c', 9, %s)"
+        assert [len(conn.execute(call, [n]).fetchall()) for n in (10, 11, 10)] == [1, 2, 0]
+
+
+class TestFinishing:
+    def test_the_consumer_goes_on_behind_the_batch(self, queue: Database) -> None:
+        conn = queue.connect()
+        made = tick(conn)
+        batch = open_batch(conn)
+        conn.execute("update pgq.subscription set sub_active = '2000-01-01'")
+        assert value(conn, "select pgq.finish_batch(%s)", batch) == 1
+        row = conn.execute(
+            "select sub_last_tick, sub_next_tick, sub_batch, sub_active > '2001-01-01'"
+            " from pgq.subscription"
+        ).fetchone()
+        assert row == (made, None, None, True)
+
+    def test_finishing_again_is_a_warning(self, queue: Database) -> None:
+        conn = queue.connect()
+        notices: list[str | None] = []
+        conn.add_notice_handler(lambda diag: notices.append(diag.message_primary))
+        assert value(conn, "select pgq.finish_batch(99)") == 0
+        assert notices == ["finish_batch: batch 99 not found"]
+
+
+def test_a_batch_is_finished_and_the_next_one_opened_in_one_call(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    assert batches.finish_and_next(conn, "q", "c") is None
+    for name in ("a", "b"):
+        insert(conn, name)
+        queues.force_tick(conn, "q")
+        queues.ticker(conn, "q")
+    first = batches.finish_and_next(conn, "q", "c")
+    assert first is not None
+    assert first.batch == batches.next_batch(conn, "q", "c")
+    assert first.query == value(conn, "select pgq.batch_event_sql(%s)", first.batch.id)
+    second = batches.finish_and_next(conn, "q", "c", first.batch.id)
+    assert second is not None
+    assert second.batch.prev_tick_id == first.batch.tick_id
+    with conn.transaction(force_rollback=True):
+        assert batches.finish_and_next(conn, "q", "c", second.batch.id) is None
+    # Undone together: the second is open as it was, and finishing the first again does no harm.
+    assert batches.finish_and_next(conn, "q", "c", first.batch.id) == second
+    assert batches.finish_and_next(conn, "q", "c", second.batch.id) is None
+    assert batches.get_batch_info(conn, second.batch.id) is None
+
+
+def test_a_next_batch_that_cannot_be_opened_leaves_the_last_one_open(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    queues.force_tick(conn, "q")
+    queues.ticker(conn, "q")
+    opened = batches.finish_and_next(conn, "q", "c")
+    assert opened is not None
+    with pytest.raises(UnknownConsumer):
+        batches.finish_and_next(conn, "q", "other", opened.batch.id)
+    assert batches.next_batch(conn, "q", "c") == opened.batch
+
+
+def test_ticks_that_piled_up_become_one_batch_of_a_size(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_count', '1')")
+    for size in (2, 3, 4, 50, 0, 0):
+        for number in range(size):
+            insert(conn, f"{size} {number}")
+        conn.execute("select pgq.set_queue_config('q', 'ticker_max_lag', '0')")
+        queues.ticker(conn, "q")
+    at = value(conn, "select last_tick from pgq.get_consumer_info('q', 'c')")
+
+    sizes = []
+    while True:
+        opened = batches.finish_and_next(conn, "q", "c", from_tick=at, max_count=9, durable=False)
+        if opened is None:
+            break
+        assert opened.batch.prev_tick_id == at
+        sizes.append(sum(map(len, batches.stream(conn, opened.batch))))
+        at = opened.batch.tick_id
+        batches.finish_batch(conn, opened.batch.id)
+    assert sizes[:2] == [9, 50]
+    assert not any(sizes[2:])
+
+
+def test_ticks_that_piled_up_are_joined_up_to_a_tick_and_not_across_it(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_count', '1')")
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_lag', '0')")
+    start = at = value(conn, "select last_tick from pgq.get_consumer_info('q', 'c')")
+    ticks = []
+    for number in range(9):
+        insert(conn, str(number))
+        ticks.append(queues.ticker(conn, "q"))
+    limit, ends = ticks[5], []
+    while at != ticks[-1]:
+        ahead = batches.coming(conn, "q", "c", at, max_count=100, max_tick=limit)
+        opened = batches.finish_and_next(
+            conn, "q", "c", from_tick=at, max_count=100, max_tick=limit
+        )
+        assert opened is not None and ahead is not None
+        assert ahead.is_now(opened.batch)
+        at = opened.batch.tick_id
+        ends.append(at)
+        batches.finish_batch(conn, opened.batch.id)
+        assert start < at
+    assert ends == ticks[5:], "joined up to the limit, one by one behind it"
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_the_end_of_a_batch_waits_for_the_disk_where_it_is_asked_to(
+    pgq_db: Database, durable: bool
+) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    conn.execute("select pgq.force_tick('q'), pgq.ticker('q')")
+    opened = batches.finish_and_next(conn, "q", "c")
+    assert opened is not None
+    with conn.transaction():
+        batches.finish_and_next(conn, "q", "c", opened.batch.id, durable=durable)
+        assert value(conn, "show synchronous_commit") == ("on" if durable else "off")
+    assert value(conn, "show synchronous_commit") == "on"
+    assert value(conn, "select last_tick from pgq.get_consumer_info('q', 'c')") == (
+        opened.batch.tick_id
+    )
+
+
+def test_a_batch_says_whether_a_tick_follows_it(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    for _ in range(2):
+        conn.execute("select pgq.force_tick('q')")
+        queues.ticker(conn, "q")
+    first = batches.finish_and_next(conn, "q", "c")
+    assert first is not None and first.followed
+    second = batches.finish_and_next(conn, "q", "c", first.batch.id)
+    assert second is not None and not second.followed
+
+
+def test_many_small_ticks_that_piled_up_become_one_batch(pgq_db: Database) -> None:
+    conn = pgq_db.connect()
+    queues.create_queue(conn, "q")
+    batches.register_consumer(conn, "q", "c")
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_count', '1')")
+    conn.execute("select pgq.set_queue_config('q', 'ticker_max_lag', '0')")
+    at = value(conn, "select last_tick from pgq.get_consumer_info('q', 'c')")
+    for number in range(250):
+        insert(conn, str(number))
+        queues.ticker(conn, "q")
+    opened = batches.finish_and_next(conn, "q", "c", from_tick=at, max_count=40_000)
+    assert opened is not None
+    assert sum(map(len, batches.stream(conn, opened.batch))) == 250

@@ -1,0 +1,256 @@
+"""An event that is asked for again comes again, with its id, to whoever asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from londiste.pgq import queues
+from tests.fixtures.cluster import Database
+from tests.support.queue_steps import (
+    column,
+    consume,
+    data_of,
+    insert,
+    open_batch,
+    queue_with_consumer,
+    refused,
+    refused_like,
+    tick,
+    value,
+)
+
+
+@pytest.fixture
+def queue(pgq_db: Database) -> Database:
+    queue_with_consumer(pgq_db.connect())
+    return pgq_db
+
+
+def test_an_event_comes_again_to_its_consumer_alone(queue: Database) -> None:
+    conn = queue.connect()
+    conn.execute("select pgq.register_consumer('q', 'other')")
+    event = insert(conn, "again")
+    tick(conn)
+    batch = open_batch(conn)
+    assert value(conn, "select pgq.event_retry(%s, %s, 0)", batch, event) == 1
+    conn.execute("select pgq.finish_batch(%s)", [batch])
+    assert consume(conn, consumer="other") == ["again"]
+    assert value(conn, "select pgq.maint_retry_events()") == 1
+    assert value(conn, "select pgq.maint_retry_events()") == 0
+    insert(conn, "new")
+    tick(conn)
+    batch = open_batch(conn)
+    rows = conn.execute(
+        "select ev_id, ev_retry, ev_type, ev_data from pgq.get_batch_events(%s)", [batch]
+    ).fetchall()
+    assert rows[0] == (event, 1, "t", "again")
+    assert [row[3] for row in rows] == ["again", "new"]
+    assert consume(conn, consumer="other") == ["new"]
+
+
+def test_every_retry_is_counted(queue: Database) -> None:
+    conn = queue.connect()
+    event = insert(conn, "again")
+    seen = []
+    for _ in range(3):
+        tick(conn)
+        batch = open_batch(conn)
+        seen += column(conn, "select ev_retry from pgq.get_batch_events(%s)", batch)
+        conn.execute("select pgq.event_retry(%s, %s, 0)", [batch, event])
+        conn.execute("select pgq.finish_batch(%s)", [batch])
+        conn.execute("select pgq.maint_retry_events()")
+    assert seen == [None, 1, 2]
+
+
+def test_the_time_of_the_event_is_kept(queue: Database) -> None:
+    conn = queue.connect()
+    event = insert(conn, "again")
+    time = value(conn, "select ev_time from pgq.event_template")
+    tick(conn)
+    batch = open_batch(conn)
+    conn.execute("select pgq.event_retry(%s, %s, 0)", [batch, event])
+    conn.execute("select pgq.finish_batch(%s), pgq.maint_retry_events()", [batch])
+    tick(conn)
+    assert column(conn, "select ev_time from pgq.get_batch_events(%s)", open_batch(conn)) == [time]
+
+
+def test_asking_twice_counts_once(queue: Database) -> None:
+    conn = queue.connect()
+    event = insert(conn, "again")
+    tick(conn)
+    batch = open_batch(conn)
+    assert value(conn, "select pgq.event_retry(%s, %s, 60)", batch, event) == 1
+    assert value(conn, "select pgq.event_retry(%s, %s, now() + '1 day')", batch, event) == 0
+    wait = value(conn, "select ev_retry_after - now() < '61 s' from pgq.retry_queue")
+    assert wait, "the first answer stands"
+
+
+def test_an_event_waits_for_its_time(queue: Database) -> None:
+    conn = queue.connect()
+    event = insert(conn, "again")
+    tick(conn)
+    conn.execute("select pgq.event_retry(%s, %s, 60)", [open_batch(conn), event])
+    assert value(conn, "select pgq.maint_retry_events()") == 0
+    conn.execute("update pgq.retry_queue set ev_retry_after = now()")
+    assert value(conn, "select pgq.maint_retry_events()") == 1
+
+
+def test_what_is_not_in_the_batch_cannot_come_again(queue: Database) -> None:
+    conn = queue.connect()
+    event = insert(conn, "1")
+    tick(conn)
+    batch = open_batch(conn)
+    later = insert(conn, "2")
+    for retry in ("0", "now()"):
+        for stranger in (later, 99999, None):
+            with refused("LD106", "event not found"):
+                conn.execute(f"select pgq.event_retry(%s, %s, {retry})", [batch, stranger])
+        with refused("LD106", "batch not found"):
+            conn.execute(f"select pgq.event_retry(99, %s, {retry})", [event])
+
+
+def test_a_whole_batch_comes_again_without_what_was_asked_for_before(queue: Database) -> None:
+    conn = queue.connect()
+    events = [insert(conn, str(n)) for n in range(5)]
+    tick(conn)
+    batch = open_batch(conn)
+    conn.execute("select pgq.event_retry(%s, %s, 0)", [batch, events[2]])
+    assert value(conn, "select pgq.batch_retry(%s, 0)", batch) == 4
+    assert value(conn, "select pgq.batch_retry(%s, 0)", batch) == 0
+    conn.execute("select pgq.finish_batch(%s)", [batch])
+    assert value(conn, "select pgq.maint_retry_events()") == 5
+    tick(conn)
+    assert consume(conn) == ["0", "1", "2", "3", "4"]
+
+
+def test_retrying_a_batch_that_is_not_open_is_refused(queue: Database) -> None:
+    conn = queue.connect()
+    with refused_like("LD106", "batch_retry: batch 99 not found"):
+        conn.execute("select pgq.batch_retry(99, 0)")
+
+
+RAW = "select pgq.event_retry_raw('q', %s, now(), %s, %s, 7, 't', 'raw', '1', '2', '3', '4')"
+
+
+def test_any_event_can_be_sent_to_one_consumer(queue: Database) -> None:
+    conn = queue.connect()
+    conn.execute("select pgq.register_consumer('q', 'other')")
+    assert value(conn, RAW, "c", 500, "2020-01-01") == 500
+    assert value(conn, RAW, "c", None, None) == 1
+    assert value(conn, "select pgq.maint_retry_events()") == 2
+    tick(conn)
+    batch = open_batch(conn)
+    rows = conn.execute(
+        "select ev_id, ev_retry, ev_data, ev_extra1, ev_extra4 from pgq.get_batch_events(%s)",
+        [batch],
+    ).fetchall()
+    assert rows == [(1, 7, "raw", "1", "4"), (500, 7, "raw", "1", "4")]
+    assert consume(conn, consumer="other") == []
+
+
+def test_an_event_for_a_stranger_is_refused(queue: Database) -> None:
+    conn = queue.connect()
+    with refused("LD002", "consumer not registered"):
+        conn.execute(RAW, ["stranger", None, "2020-01-01"])
+
+
+def test_ten_events_are_moved_at_a_time_the_oldest_due_first(queue: Database) -> None:
+    conn = queue.connect()
+    for n in range(12):
+        insert(conn, str(n))
+    tick(conn)
+    batch = open_batch(conn)
+    conn.execute("select pgq.batch_retry(%s, 0)", [batch])
+    conn.execute("update pgq.retry_queue set ev_retry_after = now() - ev_id * interval '1 s'")
+    conn.execute("select pgq.finish_batch(%s)", [batch])
+    assert value(conn, "select pgq.maint_retry_events()") == 10
+    assert sorted(column(conn, "select ev_data from pgq.retry_queue")) == ["0", "1"]
+    assert value(conn, "select pgq.maint_retry_events()") == 2
+
+
+def test_a_limit_per_transaction_does_not_stop_the_mover(queue: Database) -> None:
+    conn = queue.connect()
+    for n in range(5):
+        insert(conn, str(n))
+    tick(conn)
+    conn.execute("select pgq.batch_retry(%s, 0)", [open_batch(conn)])
+    conn.execute("update pgq.queue set queue_per_tx_limit = 1")
+    assert value(conn, "select pgq.maint_retry_events()") == 5
+
+
+def test_events_of_a_disabled_queue_wait_and_stop_no_others(queue: Database) -> None:
+    conn = queue.connect()
+    queue_with_consumer(conn, "p")
+    for name in ("q", "p"):
+        insert(conn, f"of {name}", name)
+        tick(conn, name)
+        conn.execute("select pgq.batch_retry(%s, 0)", [open_batch(conn, name)])
+    conn.execute("select pgq.set_queue_config('q', 'disable_insert', 't')")
+    assert value(conn, "select pgq.maint_retry_events()") == 1
+    assert column(conn, "select ev_data from pgq.retry_queue") == ["of q"]
+
+
+def test_two_movers_take_turns_and_hold_up_no_consumer(queue: Database) -> None:
+    conn, mover = queue.connect(lock_timeout_ms=50), queue.connect(autocommit=False)
+    event = insert(conn, "1")
+    tick(conn)
+    batch = open_batch(conn)
+    mover.execute("select pgq.maint_retry_events()")
+    with pytest.raises(Exception, match="lock timeout"):
+        conn.execute("select pgq.maint_retry_events()")
+    assert value(conn, "select pgq.event_retry(%s, %s, 0)", batch, event) == 1
+    assert data_of(conn, batch) == ["1"]
+
+
+def test_the_mover_reads_no_more_than_it_moves_of_a_whole_batch_that_is_due(
+    queue: Database,
+) -> None:
+    conn = queue.connect()
+    conn.execute(
+        "select pgq.insert_events('q', array_agg('t'::text), array_agg(n::text))"
+        " from generate_series(1, 3000) n"
+    )
+    tick(conn)
+    batch = open_batch(conn)
+    assert value(conn, "select pgq.batch_retry(%s, 0)", batch) == 3000
+    conn.execute("select pgq.finish_batch(%s)", [batch])
+    for statistics in (False, True):
+        if statistics:
+            conn.execute("analyze pgq.retry_queue")
+        with conn.transaction():
+            assert value(conn, "select pgq.maint_retry_events()") == 10
+            read = value(
+                conn,
+                "select seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_xact_user_tables"
+                " where relid = 'pgq.retry_queue'::regclass",
+            )
+            assert 10 <= read <= 100
+
+
+@pytest.mark.parametrize("time", [None, "infinity", "-infinity", "10000-01-01"])
+def test_no_event_waits_for_ever_or_longer_than_clients_can_read(
+    queue: Database, time: str | None
+) -> None:
+    conn = queue.connect()
+    insert(conn, "a")
+    tick(conn)
+    batch = open_batch(conn)
+    with refused_like("LD005", "bad time for an event: .*"):
+        conn.execute(
+            "select pgq.event_retry(%s, ev_id, %s::timestamptz) from pgq.get_batch_events(%s)",
+            [batch, time, batch],
+        )
+    with refused_like("LD005", "bad time for an event: .*"):
+        conn.execute(
+            "select pgq.event_retry_raw('q', 'c', %s, 1, null, 0, 't', 'd', '', '', '', '')", [time]
+        )
+
+
+@pytest.mark.parametrize(("time", "seconds"), [("infinity", None), ("-infinity", 0.0)])
+def test_a_retry_at_an_infinite_time_of_before_does_not_stop_the_ticker(
+    queue: Database, time: str, seconds: float | None
+) -> None:
+    conn = queue.connect()
+    conn.execute(RAW, ["c", None, "2020-01-01"])
+    conn.execute("update pgq.retry_queue set ev_retry_after = %s", [time])
+    assert queues.seconds_until_due(conn) == seconds

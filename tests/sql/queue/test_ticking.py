@@ -1,0 +1,477 @@
+"""Ticks are made when they are due, strictly one after another, and are durable."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
+
+import psycopg
+import pytest
+
+from tests.fixtures.cluster import Database
+from tests.support.queue_steps import (
+    column,
+    consume,
+    insert,
+    queue_with_consumer,
+    refused,
+    refused_like,
+    tick,
+    value,
+)
+from tests.support.waiting import wait_for
+
+TICKS = "select tick_id from pgq.tick order by 1"
+
+
+@pytest.fixture
+def queue(pgq_db: Database) -> Database:
+    queue_with_consumer(pgq_db.connect())
+    return pgq_db
+
+
+def history(queue: Database, *ages: str, event_seq: int = 1) -> None:
+    """Makes the queue's ticks 1, 2, … ones of these ages."""
+    conn = queue.connect()
+    conn.execute("delete from pgq.tick")
+    for nr, age in enumerate(ages, start=1):
+        conn.execute(
+            "insert into pgq.tick (tick_queue, tick_id, tick_time, tick_event_seq)"
+            " select queue_id, %s, now() - %s::interval, %s from pgq.queue",
+            [nr, age, event_seq],
+        )
+    conn.execute("select setval(queue_tick_seq, %s) from pgq.queue", [max(len(ages), 1)])
+
+
+def due(queue: Database) -> bool:
+    return queue.value("select pgq.ticker('q')") is not None
+
+
+class TestWhenDue:
+    def test_a_queue_without_ticks_gets_one(self, queue: Database) -> None:
+        history(queue)
+        assert due(queue)
+
+    def test_a_second_tick_follows_at_once(self, queue: Database) -> None:
+        history(queue, "0 s")
+        assert due(queue)
+        assert queue.execute(TICKS) == [(1,), (2,)]
+
+    def test_many_new_events_are_due_at_once(self, queue: Database) -> None:
+        history(queue, "10 s", "0 s")
+        conn = queue.connect()
+        conn.execute("select pgq.set_queue_config('q', 'ticker_max_count', '5')")
+        for n in range(5):  # the first id of all counts as taken already
+            insert(conn, str(n))
+        assert not due(queue)
+        insert(conn, "6")
+        assert due(queue)
+
+    def test_few_new_events_are_due_after_the_lag(self, queue: Database) -> None:
+        history(queue, "10 s", "2 s")
+        insert(queue.connect(), "1")
+        insert(queue.connect(), "2")
+        assert not due(queue)
+        history(queue, "10 s", "3.1 s")
+        assert due(queue)
+
+    def test_a_clock_that_was_set_back_holds_up_no_tick(self, queue: Database) -> None:
+        history(queue, "-50 min", "-1 h")
+        assert due(queue), "the last tick is an hour in the future"
+        history(queue, "-1 s", "-2 s")
+        assert not due(queue)
+        insert(queue.connect(), "1")
+        insert(queue.connect(), "2")
+        assert not due(queue)
+        history(queue, "-3 s", "-4 s")
+        assert due(queue)
+
+    def test_ticks_without_events_come_at_doubling_distances(self, queue: Database) -> None:
+        history(queue, "15 s", "5 s")
+        assert not due(queue), "5 s after a gap of 10 s"
+        history(queue, "29 s", "19 s")
+        assert not due(queue), "19 s after a gap of 10 s"
+        history(queue, "31 s", "21 s")
+        assert due(queue), "21 s after a gap of 10 s"
+
+    def test_ticks_without_events_come_once_in_the_idle_period(self, queue: Database) -> None:
+        history(queue, "10 min", "61 s")
+        assert due(queue)
+        history(queue, "10 min", "59 s")
+        assert not due(queue)
+
+    def test_ticks_without_events_keep_half_the_lag_apart(self, queue: Database) -> None:
+        history(queue, "1.41 s", "1.4 s")
+        assert not due(queue)
+        history(queue, "1.61 s", "1.6 s")
+        assert due(queue)
+
+    def test_looking_in_vain_writes_nothing(self, queue: Database) -> None:
+        history(queue, "10 s", "0 s")
+        conn = queue.connect(autocommit=False)
+        assert value(conn, "select pgq.ticker()") == 0
+        assert value(conn, "select pgq.ticker('q')") is None
+        assert value(conn, "select txid_current_if_assigned()") is None
+
+    def test_the_tick_notes_sequence_time_and_snapshot(self, queue: Database) -> None:
+        conn = queue.connect(autocommit=False)
+        insert(conn, "1")
+        insert(conn, "2")
+        conn.commit()
+        conn.execute("update pgq.tick set tick_time = now() - interval '1 h'")
+        made = value(conn, "select pgq.ticker('q')")
+        row = conn.execute(
+            "select tick_event_seq, tick_time = now(),"
+            " tick_snapshot::text = txid_current_snapshot()::text"
+            " from pgq.tick where tick_id = %s",
+            [made],
+        ).fetchone()
+        assert row == (2, True, True)
+
+
+class TestRefused:
+    def test_an_unknown_queue(self, queue: Database) -> None:
+        with refused("LD001", "no such queue"):
+            queue.execute("select pgq.ticker('nope')")
+
+    def test_a_queue_with_external_ticker(self, queue: Database) -> None:
+        queue.execute("select pgq.set_queue_config('q', 'external_ticker', 't')")
+        with refused("LD103", "This queue has external tick source."):
+            queue.execute("select pgq.ticker('q')")
+        assert queue.value("select pgq.ticker()") == 0
+
+    def test_a_paused_queue(self, queue: Database) -> None:
+        queue.execute("select pgq.set_queue_config('q', 'ticker_paused', 't')")
+        with refused("LD103", "Ticker has been paused for this queue"):
+            queue.execute("select pgq.ticker('q')")
+        assert queue.value("select pgq.ticker()") == 0
+
+    @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+    @pytest.mark.parametrize("call", ["ticker()", "ticker('q')", "tick_at_snapshot('q', '1:1:')"])
+    def test_a_transaction_with_an_old_snapshot(
+        self, queue: Database, level: str, call: str
+    ) -> None:
+        conn = queue.connect(autocommit=False)
+        conn.execute(f"set transaction isolation level {level}")
+        with refused(
+            "LD100", "ticks and rotation need a transaction in isolation level read committed"
+        ):
+            conn.execute(f"select pgq.{call}")
+
+    def test_a_restored_database(self, queue: Database) -> None:
+        queue.execute("update pgq.tick set tick_snapshot = '9000000000:9000000001:'")
+        with refused_like("LD201", r"Invalid PgQ state: old xmin=9000000000, cur txid=\d+"):
+            queue.execute("select pgq.ticker('q')")
+        with refused_like("LD201", r"Invalid PgQ state: old xmin=9000000000, cur txid=\d+"):
+            queue.execute("select pgq.ticker()")
+
+    def test_a_tick_that_somebody_else_makes_meanwhile_is_not_of_the_future(
+        self, queue: Database
+    ) -> None:
+        one, other = queue.connect(), queue.connect(autocommit=False)
+        look = "select pgq._tick_due(q) is not null from pgq.queue q"
+        # Once before, so that the session knows the table and stops at nothing but its rows.
+        assert value(one, look) is True
+        other.execute("lock table pgq.tick in access exclusive mode")
+        with ThreadPoolExecutor() as pool:
+            looks = pool.submit(value, one, look)
+            wait_for(
+                lambda: queue.value("select count(*) from pg_locks where not granted"),
+                what="the look at the last tick",
+            )
+            for _ in range(3):
+                queue.execute("select txid_current()")
+            other.execute(
+                "insert into pgq.tick (tick_queue, tick_id, tick_event_seq, tick_snapshot)"
+                " select queue_id, 1000, 1, format('%1$s:%1$s:', txid_snapshot_xmax("
+                "txid_current_snapshot()))::txid_snapshot from pgq.queue"
+            )
+            other.commit()
+            assert looks.result(30) is True
+
+    def test_doubts_are_warnings(self, queue: Database) -> None:
+        conn = queue.connect()
+        notices: list[str] = []
+        conn.add_notice_handler(
+            lambda diag: notices.append(f"{diag.severity} {diag.message_primary}")
+        )
+        conn.execute("update pgq.tick set tick_snapshot = '10:9000000001:', tick_event_seq = 50")
+        conn.execute("select pgq.ticker('q')")
+        assert any(n.startswith("WARNING Dubious PgQ state: old xmax=9000000001") for n in notices)
+        assert any(n.startswith("WARNING Negative number of new events") for n in notices)
+
+
+class TestAllQueues:
+    def test_all_due_queues_tick_and_are_counted(self, queue: Database) -> None:
+        conn = queue.connect()
+        for name in ("p", "r"):
+            queue_with_consumer(conn, name)
+        for name in ("q", "p", "r"):
+            conn.execute("select pgq.force_tick(%s)", [name])
+        conn.execute("select pgq.set_queue_config('r', 'ticker_paused', 't')")
+        assert value(conn, "select pgq.ticker()") == 2
+        assert value(conn, "select pgq.ticker()") == 0
+
+    def test_a_queue_that_is_held_up_stops_no_other(self, queue: Database) -> None:
+        conn, holder = queue.connect(), queue.connect(autocommit=False)
+        queue_with_consumer(conn, "p")
+        for name in ("q", "p"):
+            conn.execute("select pgq.force_tick(%s)", [name])
+        holder.execute("select pgq.lock_ticks('p')")
+        assert value(conn, "select pgq.ticker()") == 1
+        holder.rollback()
+        assert value(conn, "select pgq.ticker()") == 1
+
+    def test_a_queue_that_is_dropped_meanwhile_stops_no_other(self, queue: Database) -> None:
+        conn, ticker = queue.connect(), queue.connect()
+        queue_with_consumer(conn, "p")
+        conn.execute("select pgq.force_tick('q')")
+        with ThreadPoolExecutor(1) as pool:
+            with conn.transaction():
+                conn.execute("select pgq.drop_queue('p', true)")
+                ticked = pool.submit(value, ticker, "select pgq.ticker()")
+                look = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+                wait_for(
+                    lambda: queue.value(look, ticker.info.backend_pid), what="the ticker waiting"
+                )
+            assert ticked.result() == 1
+
+    def test_a_queue_without_its_sequence_is_not_passed_over(self, queue: Database) -> None:
+        conn = queue.connect()
+        conn.execute("drop sequence pgq.event_1_id_seq cascade")
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            conn.execute("select pgq.ticker()")
+
+    def test_open_retries_and_registrations_hold_up_no_tick(self, queue: Database) -> None:
+        conn, consumer = queue.connect(lock_timeout_ms=100), queue.connect(autocommit=False)
+        event = insert(conn, "1")
+        tick(conn)
+        consumer.execute("select pgq.register_consumer('q', 'new')")
+        consumer.execute("select pgq.event_retry(pgq.next_batch('q', 'c'), %s, 0)", [event])
+        assert tick(conn) == 3
+
+
+class TestForce:
+    def test_it_uses_up_ids_so_that_the_next_run_ticks(self, queue: Database) -> None:
+        conn = queue.connect()
+        assert value(conn, "select pgq.force_tick('q')") == 1
+        assert value(conn, "select pgq.seq_getval(queue_event_seq) from pgq.queue") == 2001
+        assert insert(conn, "1") == 2002
+        assert value(conn, "select pgq.force_tick('q')") == 1
+        assert insert(conn, "2") == 4004
+        assert value(conn, "select pgq.ticker('q')") == 2
+        assert value(conn, "select pgq.force_tick('q')") == 2
+
+    def test_the_number_of_ids_depends_on_max_count(self, queue: Database) -> None:
+        conn = queue.connect()
+        conn.execute("select pgq.set_queue_config('q', 'ticker_max_count', '10')")
+        conn.execute("select pgq.force_tick('q')")
+        assert insert(conn, "1") == 1022
+
+    @pytest.mark.parametrize("parameter", ["ticker_paused", "external_ticker"])
+    def test_it_does_nothing_where_no_ticker_runs(self, queue: Database, parameter: str) -> None:
+        conn = queue.connect()
+        conn.execute("select pgq.set_queue_config('q', %s, 't')", [parameter])
+        assert value(conn, "select pgq.force_tick('q')") == 1
+        assert insert(conn, "1") == 1
+
+    def test_it_answers_null_without_ticks(self, queue: Database) -> None:
+        queue.execute("delete from pgq.tick")
+        assert queue.value("select pgq.force_tick('q')") is None
+
+    def test_an_unknown_queue_is_refused(self, queue: Database) -> None:
+        with refused("LD001", "No such queue"):
+            queue.execute("select pgq.force_tick('nope')")
+
+
+class TestExternal:
+    TICKER = "select pgq.ticker('q', %s, %s, %s)"
+
+    @pytest.fixture
+    def branch(self, queue: Database) -> Database:
+        queue.execute("select pgq.set_queue_config('q', 'external_ticker', 't')")
+        return queue
+
+    def test_it_makes_exactly_that_tick_and_raises_the_sequences(self, branch: Database) -> None:
+        conn = branch.connect()
+        assert value(conn, self.TICKER, 10, "2020-01-01 00:00:00+00", 500) == 10
+        row = conn.execute(
+            "select tick_id, tick_time::text, tick_event_seq from pgq.tick order by 1 desc"
+        ).fetchone()
+        assert row == (10, "2020-01-01 00:00:00+00", 500)
+        assert value(conn, "select nextval(queue_tick_seq) from pgq.queue") == 11
+        assert value(conn, "select nextval(queue_event_seq) from pgq.queue") == 501
+
+    def test_it_never_lowers_a_sequence(self, branch: Database) -> None:
+        conn = branch.connect()
+        conn.execute("select setval(queue_event_seq, 900) from pgq.queue")
+        value(conn, self.TICKER, 10, "2020-01-01", 500)
+        assert value(conn, "select nextval(queue_event_seq) from pgq.queue") == 901
+
+    def test_ticks_come_in_their_order(self, branch: Database) -> None:
+        conn = branch.connect()
+        value(conn, self.TICKER, 10, "2020-01-01", 500)
+        with refused("LD103", "tick 9 is older than tick 10"):
+            conn.execute(self.TICKER, [9, "2020-01-01", 400])
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            conn.execute(self.TICKER, [10, "2020-01-01", 500])
+        assert value(conn, self.TICKER, 12, "2020-01-01", 600) == 12
+
+    @pytest.mark.parametrize("setting", ["external_ticker = false", "ticker_paused = true"])
+    def test_it_needs_a_queue_that_waits_for_such_ticks(
+        self, branch: Database, setting: str
+    ) -> None:
+        branch.execute(f"update pgq.queue set queue_{setting}")
+        with refused("LD103", "queue not found or ticker disabled: q"):
+            branch.execute("select pgq.ticker('q', 10, now(), 500)")
+
+    def test_an_unknown_queue_is_refused(self, branch: Database) -> None:
+        with refused("LD103", "queue not found or ticker disabled: nope"):
+            branch.execute("select pgq.ticker('nope', 10, now(), 500)")
+
+
+class TestNotify:
+    def test_a_tick_and_a_wish_for_one_are_told(self, queue: Database) -> None:
+        conn, listener = queue.connect(), queue.connect()
+        listener.execute("listen pgq_tick")
+        listener.execute("listen pgq_force_tick")
+        conn.execute("select pgq.force_tick('q')")
+        conn.execute("select pgq.ticker()")
+        conn.execute("select pgq.set_queue_config('q', 'external_ticker', 't')")
+        conn.execute("select pgq.ticker('q', 99, now(), 1)")
+        told = [(n.channel, n.payload) for n in listener.notifies(timeout=10, stop_after=3)]
+        assert told == [("pgq_force_tick", "q"), ("pgq_tick", "q"), ("pgq_tick", "q")]
+
+    def test_a_very_long_name_does_not_stop_ticks(self, pgq_db: Database) -> None:
+        conn = pgq_db.connect()
+        name = "ü" * 2000
+        conn.execute("select pgq.create_queue(%s)", [name])
+        assert tick(conn, name) == 2
+
+
+class TestDurable:
+    @pytest.mark.parametrize(
+        ("setting", "inside"),
+        [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")],
+    )
+    def test_a_transaction_with_a_tick_waits_for_the_disk(
+        self, queue: Database, setting: str, inside: str
+    ) -> None:
+        conn = queue.connect(autocommit=False)
+        conn.execute(f"set synchronous_commit = {setting}")
+        conn.commit()
+        tick(conn)
+        assert value(conn, "show synchronous_commit") == inside
+        conn.commit()
+        assert value(conn, "show synchronous_commit") == setting
+        conn.execute("select pgq.set_queue_config('q', 'external_ticker', 't')")
+        conn.execute("select pgq.ticker('q', 99, now(), 1)")
+        assert value(conn, "show synchronous_commit") == inside
+
+    def test_a_look_in_vain_leaves_the_setting(self, queue: Database) -> None:
+        history(queue, "10 s", "0 s")
+        conn = queue.connect(autocommit=False)
+        conn.execute("set synchronous_commit = off")
+        conn.execute("select pgq.ticker()")
+        assert value(conn, "show synchronous_commit") == "off"
+
+
+class TestOrder:
+    def test_ticks_of_two_sessions_follow_each_other(self, queue: Database) -> None:
+        """The second waits for the first and takes its snapshot after it."""
+        first, second = queue.connect(autocommit=False), queue.connect()
+        conn = queue.connect()
+        conn.execute("select pgq.force_tick('q')")
+        tick(first)
+        insert(conn, "between")
+        conn.execute("select pgq.force_tick('q')")
+        made: list[int | None] = []
+        thread = Thread(target=lambda: made.append(value(second, "select pgq.ticker('q')")))
+        thread.start()
+        thread.join(0.05)
+        assert not made, "the second waits"
+        insert(conn, "while waiting")
+        first.commit()
+        thread.join(10)
+        assert made == [3]
+        assert column(conn, TICKS) == [1, 2, 3]
+        assert [consume(conn), consume(conn)] == [[], ["between", "while waiting"]]
+
+    def test_a_second_ticker_finds_nothing_left_to_do(self, queue: Database) -> None:
+        first, second = queue.connect(autocommit=False), queue.connect()
+        tick(first)
+        made: list[int | None] = []
+        thread = Thread(target=lambda: made.append(value(second, "select pgq.ticker('q')")))
+        thread.start()
+        first.commit()
+        thread.join(10)
+        assert made == [None]
+
+
+class TestAtSnapshot:
+    def exported(self, conn: psycopg.Connection) -> str:
+        conn.execute("set transaction isolation level repeatable read")
+        return str(conn.execute("select txid_current_snapshot()").fetchone()[0])  # type: ignore[index]
+
+    def test_the_tick_sees_what_the_reader_sees(self, queue: Database) -> None:
+        conn = queue.connect()
+        locker, reader = queue.connect(autocommit=False), queue.connect(autocommit=False)
+        slow = queue.connect(autocommit=False)
+        insert(slow, "slow")
+        insert(conn, "before")
+        assert value(locker, "select pgq.lock_ticks('q')") == 1
+        insert(conn, "after the lock")
+        snapshot = self.exported(reader)
+        insert(conn, "after the snapshot")
+        slow.commit()
+        made = value(locker, "select pgq.tick_at_snapshot('q', %s)", snapshot)
+        locker.commit()
+        seen = column(reader, "select ev_data from pgq.event_template order by ev_id")
+        assert value(conn, "select tick_snapshot::text from pgq.tick order by tick_id desc") == (
+            snapshot
+        )
+        tick(conn)
+        assert made == 2
+        assert consume(conn) == seen == ["before", "after the lock"]
+        assert consume(conn) == ["slow", "after the snapshot"]
+
+    def test_nobody_else_ticks_while_locked(self, queue: Database) -> None:
+        locker, other = queue.connect(autocommit=False), queue.connect(lock_timeout_ms=50)
+        assert value(locker, "select pgq.lock_ticks('q')") == 1
+        other.execute("select pgq.force_tick('q')")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            other.execute("select pgq.ticker('q')")
+        assert insert(other, "writers do not wait") > 0
+
+    def test_a_snapshot_before_the_newest_tick_is_refused(self, queue: Database) -> None:
+        conn, reader = queue.connect(), queue.connect(autocommit=False)
+        snapshot = self.exported(reader)
+        insert(conn, "1")
+        tick(conn)
+        with refused("LD103", "the snapshot is older than the newest tick"):
+            conn.execute("select pgq.tick_at_snapshot('q', %s)", [snapshot])
+
+    def test_a_snapshot_of_the_future_is_refused(self, queue: Database) -> None:
+        conn = queue.connect()
+        with refused("LD005", "the snapshot sees transactions that are not finished"):
+            conn.execute("select pgq.tick_at_snapshot('q', '9000000000:9000000000:')")
+
+    @pytest.mark.parametrize("text", ["", "rubbish", "5:1:", None])
+    def test_rubbish_is_refused(self, queue: Database, text: str | None) -> None:
+        conn = queue.connect()
+        with refused("LD005", f"not a snapshot: {'NULL' if text is None else text}"):
+            conn.execute("select pgq.tick_at_snapshot('q', %s)", [text])
+
+    def test_a_queue_that_does_not_tick_here_is_refused(self, queue: Database) -> None:
+        conn = queue.connect()
+        for function in ("lock_ticks('nope')", "tick_at_snapshot('nope', '1:1:')"):
+            with refused("LD001", "no such queue"):
+                conn.execute(f"select pgq.{function}")
+        conn.execute("select pgq.set_queue_config('q', 'ticker_paused', 't')")
+        for function in ("lock_ticks('q')", "tick_at_snapshot('q', '1:1:')"):
+            with refused("LD103", "Ticker has been paused for this queue"):
+                conn.execute(f"select pgq.{function}")
+        conn.execute("select pgq.set_queue_config('q', 'external_ticker', 't')")
+        for function in ("lock_ticks('q')", "tick_at_snapshot('q', '1:1:')"):
+            with refused("LD103", "This queue has external tick source."):
+                conn.execute(f"select pgq.{function}")

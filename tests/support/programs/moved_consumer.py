@@ -1,0 +1,23 @@
+"""A consumer of test_move_consumers: its only effect is a list of what it has seen.
+
+python -m tests.support.programs.moved_consumer --db DSN --set consumer_name=NAME
+"""
+
+from __future__ import annotations
+
+import londiste
+
+
+class Listing(londiste.Consumer):
+    """Lists what it sees, in the queue's own database."""
+
+    queue = "orders"
+    delivery = londiste.EXACTLY_ONCE_HERE
+
+    def process_event(self, event: londiste.Event, ctx: londiste.Context) -> None:
+        """One line of the list."""
+        ctx.db.execute("insert into seen values (%s, %s)", [self.settings.consumer, event.data])
+
+
+if __name__ == "__main__":
+    Listing.main()

@@ -1,0 +1,170 @@
+"""What is a finding and what is not, by kind; facts in, findings out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from londiste.monitor.queues.model import (
+    ConsumerFacts,
+    Facts,
+    Finding,
+    Holder,
+    QueueFacts,
+    Severity,
+)
+from londiste.monitor.queues.rules import compare, findings, size, span, worst
+
+Q = QueueFacts("q", switch_step2=100, tick=9, tick_xmin=200, sequence="pgq.event_1_id_seq")
+C = ConsumerFacts("q", "c", last_tick=9, xmin=200)
+HOUR = 3600.0
+
+
+def judged(queue: QueueFacts = Q, *consumers: ConsumerFacts, **facts: object) -> list[Finding]:
+    return findings(replace(Facts("db", (queue,), consumers), **facts))  # type: ignore[arg-type]
+
+
+def kinds(found: list[Finding]) -> list[tuple[str, str]]:
+    return [(one.kind, one.severity.word) for one in found]
+
+
+def test_a_queue_that_works_has_no_findings() -> None:
+    assert judged(Q, C) == []
+    assert worst([]) is Severity.OK
+    assert findings(Facts("db")) == []
+
+
+@pytest.mark.parametrize(
+    ("queue", "expected"),
+    [
+        # An idle queue is ticked every idle_period at least, one with events after max_lag.
+        (replace(Q, tick_age=85), []),
+        (replace(Q, tick_age=95), [("ticker-stopped", "warning")]),
+        (replace(Q, tick_age=45, new_events=3), [("ticker-stopped", "warning")]),
+        (replace(Q, tick_age=30, new_events=3), []),
+        (replace(Q, tick_age=HOUR), [("ticker-stopped", "critical")]),
+        (replace(Q, tick_age=HOUR, ticks=1), [("ticker-never-ran", "critical")]),
+        (replace(Q, tick=None, tick_age=None, ticks=0), [("ticker-never-ran", "critical")]),
+        (replace(Q, ticker_paused=True, tick_age=HOUR), [("ticker-paused", "warning")]),
+        (replace(Q, external_ticker=True, disable_insert=True, tick_age=600), []),
+        (
+            replace(Q, external_ticker=True, tick_age=HOUR),
+            [("external-ticker-silent", "warning")],
+        ),
+        (replace(Q, disable_insert=True), [("insert-disabled", "warning")]),
+        (replace(Q, sequence_cache=20), [("sequence-cache", "warning")]),
+        (replace(Q, delayed=3, delayed_overdue=600), [("delayed-overdue", "warning")]),
+        (replace(Q, delayed=3, delayed_overdue=-600), []),
+        (replace(Q, tick_xmin=5000), [("restored", "critical")]),
+        (replace(Q, is_at_home=False), [("restored", "critical")]),
+        (replace(Q, switch_step1=5000, tick_age=HOUR), [("restored", "critical")]),
+        (replace(Q, switch_age=3 * HOUR), []),
+        (replace(Q, switch_age=5 * HOUR), [("rotation-late", "warning")]),
+        (replace(Q, switch_age=50 * HOUR), [("rotation-late", "critical")]),
+        (replace(Q, switch_age=5 * HOUR, switch_step2=None), [("rotation-half-done", "warning")]),
+        (replace(Q, switch_age=5 * HOUR, tick_xmin=99), [("rotation-held", "warning")]),
+    ],
+)
+def test_queues(queue: QueueFacts, expected: list[tuple[str, str]]) -> None:
+    assert kinds(judged(queue)) == expected
+
+
+@pytest.mark.parametrize(
+    ("consumer", "expected"),
+    [
+        (replace(C, last_seen=90 * HOUR, lag=90 * HOUR), []),  # at the newest tick: nothing to do
+        (replace(C, last_tick=8, lag=500, last_seen=1), []),
+        (replace(C, last_tick=8, lag=700, last_seen=1), [("consumer-lags", "warning")]),
+        (replace(C, last_tick=8, lag=7000, last_seen=1), [("consumer-lags", "critical")]),
+        (replace(C, last_tick=8, last_seen=2 * HOUR), [("consumer-inactive", "warning")]),
+        (replace(C, last_tick=3, lost=True), [("position-lost", "critical")]),
+        (replace(C, cooperative=True, last_tick=None, last_seen=90 * HOUR), []),
+        (
+            replace(C, cooperative=True, last_tick=7, batch=5, last_seen=HOUR),
+            [("cooperative-dead", "warning")],
+        ),
+        (replace(C, cooperative=True, last_tick=7, batch=5, last_seen=60), []),
+        (replace(C, paused="maintenance", lag=9000), [("consumer-paused", "warning")]),
+        (replace(C, paused=""), [("consumer-paused", "warning")]),
+        (replace(C, dead_letters=2), [("dead-letters", "warning")]),
+        (replace(C, retries=2, retry_overdue=-60), []),
+        (replace(C, retries=2, retry_overdue=600), [("retries-overdue", "warning")]),
+    ],
+)
+def test_consumers(consumer: ConsumerFacts, expected: list[tuple[str, str]]) -> None:
+    assert kinds(judged(Q, consumer)) == expected
+
+
+def test_the_consumer_that_pins_rotation_is_named_with_what_it_holds() -> None:
+    queue = replace(Q, switch_age=5 * HOUR, bytes=3 << 30)
+    slow = replace(C, name="slow one", last_tick=2, xmin=50, lag=5 * HOUR, pending=12345)
+    found = [one for one in judged(queue, C, slow) if one.kind == "rotation-pinned"]
+    (pinned,) = found
+    assert (pinned.queue, pinned.consumer) == ("q", "slow one")
+    assert "3 GB of event tables kept" in pinned.what
+    assert "12345 events" in pinned.why
+    assert pinned.do.endswith("londiste queue unregister q 'slow one'")
+
+
+def test_a_transaction_that_holds_rotation_is_named() -> None:
+    old = Holder("psql of ann, process 7", 5 * HOUR, 900, True, "select pg_terminate_backend(7)")
+    reader = Holder("pg_dump of bob, process 8", 2 * HOUR, 90, False, "select …")
+    queue = replace(Q, switch_age=5 * HOUR, tick_xmin=99)
+    found = judged(queue, holders=(old, reader))
+    assert kinds(found) == [
+        ("snapshot-held", "warning"),
+        ("snapshot-held", "warning"),
+        ("rotation-held", "warning"),
+    ]
+    assert "psql of ann" in found[-1].why and found[-1].do == old.remedy
+    assert "no event table" in found[0].why and "no event table" not in found[1].why
+    assert judged(Q, holders=(replace(old, age=60),)) == []
+
+
+def test_a_replication_slot_counts_by_transactions() -> None:
+    slot = Holder("standby", None, 20_000_000, False, "select …")
+    assert kinds(judged(Q, holders=(slot,))) == [("snapshot-held", "warning")]
+    assert judged(Q, holders=(replace(slot, xids=5),)) == []
+
+
+def test_the_remedy_depends_on_whether_a_ticker_is_connected() -> None:
+    late = replace(Q, tick_age=HOUR)
+    assert "no londiste ticker is connected" in judged(late, ticker_sessions=0)[0].why
+    assert "its log" in judged(late, ticker_sessions=1)[0].why
+
+
+def test_two_looks_show_whether_a_queue_grows() -> None:
+    before = Facts("db", (Q,), (replace(C, event_seq=100, pending=1000, lag=120),))
+    after = Facts("db", (Q,), (replace(C, event_seq=200, pending=2000, lag=125),))
+    speed = compare(before, after, 10.0)
+    assert (speed.produced["q"], speed.consumed["q", "c"]) == (110.0, 10.0)
+    assert kinds(findings(after, speed=speed)) == [("growing", "warning")]
+    keeps_up = Facts("db", (Q,), (replace(C, event_seq=1100, pending=0, lag=1),))
+    assert findings(keeps_up, speed=compare(before, keeps_up, 10.0)) == []
+
+
+def test_the_worst_comes_first() -> None:
+    found = judged(
+        replace(Q, disable_insert=True, tick_age=HOUR), replace(C, last_tick=1, lost=True)
+    )
+    assert [one.severity.word for one in found] == ["critical", "critical", "warning"]
+    assert worst(found) is Severity.CRITICAL
+
+
+def test_every_finding_says_why_and_what_to_do_and_is_documented() -> None:
+    import re
+    from pathlib import Path
+
+    root = Path(__file__).parents[3]
+    source = (root / "londiste/monitor/queues/rules.py").read_text(encoding="utf-8")
+    page = (root / "docs/howto/queue-status.md").read_text(encoding="utf-8")
+    used = set(re.findall(r'^\s+"([a-z]+(?:-[a-z]+)+|restored|growing)",?$', source, re.M))
+    used |= set(re.findall(r'"(ticker-[a-z-]+)"', source))
+    assert len(used) >= 18
+    assert used == set(re.findall(r"^\| `([a-z-]+)` \|", page, re.M))
+
+
+def test_words() -> None:
+    assert [span(s) for s in (0, 59.9, 61, 3600, 93784)] == ["0s", "59s", "1m1s", "1h", "1d2h"]
+    assert [size(n) for n in (5, 2048, 3 << 40)] == ["5 bytes", "2 kB", "3.0 TB"]
