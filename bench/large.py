@@ -27,7 +27,7 @@ from londiste.daemon.signals import Signals
 from londiste.embedded.postgres import Cluster
 from londiste.engine.base import Engine
 from londiste.install.apply import install
-from londiste.orchestration.steps import Sites, execute
+from londiste.orchestration.steps import Connections, execute
 from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from londiste.replication.worker.sessions import Sessions
@@ -125,7 +125,7 @@ def prepare(source: Cluster, target: Cluster) -> None:
             conn.execute(FILL.format(rows=ROWS))
             conn.execute("vacuum analyze")
     root, leaf = source.dsn("src"), target.dsn("ours")
-    with Sites(name="bench") as sites:
+    with Connections(name="bench") as sites:
         new = NewNode(QUEUE, NodeType.ROOT, "root", root, root, "root")
         execute(create_root(sites, new), sites)
         new = NewNode(QUEUE, NodeType.LEAF, "leaf", leaf, leaf, "leaf")

@@ -28,7 +28,7 @@ from londiste.handlers.own import (
     Handler,
     RowChange,
     TableName,
-    Wants,
+    TableRules,
     decode_all,
     option,
 )
@@ -72,8 +72,8 @@ class Audit(Handler):
     NAME = "audit"
     into: str = option(help="the table that gets the lines")
 
-    def wants(self) -> Wants:
-        return Wants(stored=False, events=WriteLines(self.into))
+    def wants(self) -> TableRules:
+        return TableRules(stored=False, events=WriteLines(self.into))
 
     def words(self, *, root: bool) -> tuple[str, ...]:
         # The table itself need not be on this node.

@@ -139,7 +139,7 @@ class InstallError(LondisteError):
 
 
 @dataclass(frozen=True)
-class Finding:
+class ApplyError:
     """What is known of an event that cannot be applied, for the person who has to decide.
 
     kind -- missing: an update or delete finds no row; exists: an insert finds its row there; many:
@@ -187,7 +187,7 @@ class EventError(LondisteError):
         queue: str = "",
         batch_id: int | None = None,
         event_id: int | None = None,
-        finding: Finding | None = None,
+        finding: ApplyError | None = None,
     ) -> None:
         super().__init__(message, detail=detail, hint=hint)
         self.queue = queue

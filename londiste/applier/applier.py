@@ -35,13 +35,13 @@ from psycopg.waiting import Ready, Wait
 from londiste.applier import copy_insert, statements
 from londiste.applier.conflict_log import KEEP, Conflicts
 from londiste.applier.deferred_rows import CONFLICTS
-from londiste.applier.error_text import said
-from londiste.applier.plan import Again, RowSet, TableChange, TablePlan, Verb
+from londiste.applier.error_text import format_error
+from londiste.applier.plan import ReplayChanges, RowSet, TableChange, TablePlan, Verb
 from londiste.applier.row_by_row import RowWriter, check_columns, must_replace
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape, versions_later
+from londiste.db.relation import Relation, versions_later
 from londiste.errors import from_database
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ _SAVEPOINT = "londiste_apply"
 _LONG = 64 << 10
 
 #: Something that is to be done in the same pipeline; what it returns is called after the pipeline.
-Also = Callable[[], Callable[[], None]]
+AfterWrite = Callable[[], Callable[[], None]]
 
 _ORDER = list(Verb)
 
@@ -110,9 +110,9 @@ class Applier:
     def apply(
         self,
         plans: Sequence[TablePlan],
-        again: Again | None = None,
+        again: ReplayChanges | None = None,
         *,
-        also: Also | None = None,
+        also: AfterWrite | None = None,
         begin: Callable[[], None] | None = None,
         verify: bool = False,
         more: bool = False,
@@ -167,7 +167,7 @@ class Applier:
     def _as_sets(
         self,
         plans: Sequence[TablePlan],
-        also: Also | None,
+        also: AfterWrite | None,
         begin: Callable[[], None] | None,
         verify: bool,
     ) -> bool:
@@ -198,7 +198,7 @@ class Applier:
     def _pipelined(
         self,
         plans: Sequence[TablePlan],
-        also: Also | None,
+        also: AfterWrite | None,
         begin: Callable[[], None] | None = None,
         verify: bool = False,
     ) -> None:
@@ -207,10 +207,10 @@ class Applier:
         Raises _SetFailed for the first that did not do its work, StaleShapes before that.
         """
         now: Callable[[], dict[int, str]] | None = None
-        sent: list[tuple[_Cursor, TableShape, Verb | None, int | None]] = []
+        sent: list[tuple[_Cursor, Relation, Verb | None, int | None]] = []
         check: Callable[[], None] | None = None
         # COPY cannot be in a pipeline.
-        copies: list[tuple[TableShape, RowSet]] = []
+        copies: list[tuple[Relation, RowSet]] = []
         try:
             with self._conn.pipeline():
                 if begin is not None:
@@ -239,7 +239,7 @@ class Applier:
             if known.retry or not lost:
                 raise known from error
             _, table, verb, _ = lost[0]
-            raise _SetFailed(table.name, error.sqlstate or "", said(error), verb) from error
+            raise _SetFailed(table.name, error.sqlstate or "", format_error(error), verb) from error
         if now is not None:
             self._check_versions(plans, now)
         for cursor, table, verb, count in sent:
@@ -267,7 +267,7 @@ class Applier:
             cursor._query = None
             self._conn.wait(_flushed(self._conn.pgconn))
 
-    def _copy(self, shape: TableShape, rows: RowSet) -> None:
+    def _copy(self, shape: Relation, rows: RowSet) -> None:
         """Writes new rows by COPY.  Raises _SetFailed, _NotCopied when a statement might do it."""
         cursor = self._conn.cursor()
         try:
@@ -284,7 +284,9 @@ class Applier:
                 raise known from error
             if error.sqlstate in _NOT_COPIED:
                 raise _NotCopied(shape.name) from error
-            raise _SetFailed(shape.name, error.sqlstate or "", said(error), rows.verb) from error
+            raise _SetFailed(
+                shape.name, error.sqlstate or "", format_error(error), rows.verb
+            ) from error
         if cursor.rowcount != rows.count and not shape.where:
             text = f"{cursor.rowcount} rows hit instead of {rows.count}"
             raise _SetFailed(shape.name, "", text, rows.verb)
@@ -303,8 +305,8 @@ class Applier:
             raise StaleShapes(stale)
 
     def _work(
-        self, plans: Sequence[TablePlan], copies: list[tuple[TableShape, RowSet]]
-    ) -> Iterator[tuple[TableShape, Verb | None, str, str | None, int | None]]:
+        self, plans: Sequence[TablePlan], copies: list[tuple[Relation, RowSet]]
+    ) -> Iterator[tuple[Relation, Verb | None, str, str | None, int | None]]:
         """Table, verb, statement, parameter and expected number of rows (None: any).
 
         copies -- takes the rows that are better copied, after all the statements.
@@ -355,7 +357,7 @@ class Applier:
             _whole(plan.shape, plan.sets or ()) for plan in plans if plan.shape.name == table
         )
 
-    def _text(self, shape: TableShape, rows: RowSet) -> str:
+    def _text(self, shape: Relation, rows: RowSet) -> str:
         known = (shape, rows.verb, rows.columns, rows.key)
         text = self._texts.get(known)
         if text is None:
@@ -386,13 +388,13 @@ def _unknown_columns(plans: Sequence[TablePlan]) -> bool:
     )
 
 
-def _whole(shape: TableShape, sets: Sequence[RowSet]) -> bool:
+def _whole(shape: Relation, sets: Sequence[RowSet]) -> bool:
     """Whether the images of updated rows have all columns of this node's table."""
     return all(
         shape.writable <= set(rows.columns) for rows in sets if rows.verb in {Verb.UPDATE, Verb.SET}
     )
 
 
-def _in_order(plans: Sequence[TablePlan]) -> Iterable[tuple[TableShape, TableChange]]:
+def _in_order(plans: Sequence[TablePlan]) -> Iterable[tuple[Relation, TableChange]]:
     work = [(plan.shape, change) for plan in plans for change in plan.changes]
     return sorted(work, key=lambda pair: pair[1].event_id)

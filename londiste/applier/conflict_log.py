@@ -10,13 +10,13 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 
-from londiste.applier.conflict_policy import said
+from londiste.applier.conflict_policy import describe
 from londiste.changes.types import RowChange
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape
-from londiste.errors import Finding
+from londiste.db.relation import Relation
+from londiste.errors import ApplyError
 
 #: Conflicts that are held before they are written.
 _MANY = 500
@@ -48,7 +48,7 @@ class Conflicts:
         self._held: list[dict[str, object]] = []
         self.counts: Counter[Decided] = Counter()
 
-    def add(self, change: RowChange, shape: TableShape, found: Finding, message: str) -> None:
+    def add(self, change: RowChange, shape: Relation, found: ApplyError, message: str) -> None:
         """Notes a decision; the rows are kept with policy log alone."""
         self.counts[Decided(shape.name, shape.on_error, found.kind, found.op)] += 1
         noted: dict[str, object] = {
@@ -84,6 +84,6 @@ class Conflicts:
     def told(self) -> list[str]:
         """What was decided, for the log, a line for each table and kind."""
         return [
-            f"{one.table}: {said(one.policy, one.kind, one.op, count)}"
+            f"{one.table}: {describe(one.policy, one.kind, one.op, count)}"
             for one, count in sorted(self.counts.items())
         ]

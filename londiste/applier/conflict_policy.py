@@ -48,7 +48,7 @@ def decide(policy: str, kind: str, change: RowChange) -> Action:
     return Action.HALT if change.partial else Action.WRITE
 
 
-def said(policy: str, kind: str, op: str, count: int) -> str:
+def describe(policy: str, kind: str, op: str, count: int) -> str:
     """What was done, for the log."""
     what = {
         "missing": f"{op} of a row that is not here",
@@ -74,4 +74,4 @@ def kind_of(sqlstate: str) -> str:
     return "refused"
 
 
-__all__ = ["DECIDABLE", "Action", "decide", "kind_of", "said"]
+__all__ = ["DECIDABLE", "Action", "decide", "describe", "kind_of"]

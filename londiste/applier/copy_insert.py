@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from londiste.applier.plan import RowSet, Verb
 from londiste.db.names import quote
-from londiste.db.relation import TableShape
+from londiste.db.relation import Relation
 
 #: Rows from which on it gains more than the round trip that it takes.
 FROM_ROWS = 500
@@ -44,7 +44,7 @@ class NotAlike(Exception):
     """An image is not what its set says: it has other columns, or is written in another way."""
 
 
-def is_bulk(shape: TableShape, rows: RowSet) -> bool:
+def is_bulk(shape: Relation, rows: RowSet) -> bool:
     """Whether COPY can write the rows, and should."""
     return (
         rows.verb is Verb.INSERT
@@ -58,7 +58,7 @@ def is_bulk(shape: TableShape, rows: RowSet) -> bool:
     )
 
 
-def copy_sql(shape: TableShape, columns: Sequence[str]) -> str:
+def copy_sql(shape: Relation, columns: Sequence[str]) -> str:
     """The statement that reads what ``csv`` makes; identity columns get the values too."""
     names = ", ".join(map(quote, columns))
     where = f" where ({shape.where})" if shape.where else ""

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from londiste.changes.types import Op, RowChange
 from londiste.db.names import TableName
-from londiste.db.relation import Folding, TableShape
+from londiste.db.relation import Folding, Relation
 
 Image = dict[str, str | None]
 
@@ -48,7 +48,7 @@ class Row:
     before -- the row that was taken out of the table, if a policy may want it back.
     """
 
-    shape: TableShape
+    shape: Relation
     image: Image
     change: RowChange
     twice: bool = False
@@ -72,7 +72,7 @@ def follow(image: Image, change: RowChange) -> Image | None:
     return {**image, **change.image}
 
 
-class Aside:
+class DeferredRows:
     """The rows of all tables that are set aside."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Aside:
     def find(
         self,
         change: RowChange,
-        shape: TableShape,
+        shape: Relation,
         same: Callable[[Sequence[Mapping[str, str | None]]], int | None],
     ) -> Row | None:
         """The row that an event is about, if it is set aside.

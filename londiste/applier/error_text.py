@@ -19,7 +19,7 @@ def key_of(change: TableChange) -> str:
     return f"key ({', '.join(change.key)}) = ({values[:200]}), " if change.key else ""
 
 
-def said(error: psycopg.Error) -> str:
+def format_error(error: psycopg.Error) -> str:
     """The server's words without the values in them."""
     text = error.diag.message_primary or str(error).strip() or type(error).__name__
     if (error.sqlstate or "").startswith("22"):

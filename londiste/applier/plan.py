@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from londiste.changes.types import RowChange, Truncate
-from londiste.db.relation import TableShape
+from londiste.db.relation import Relation
 
 TableChange: TypeAlias = RowChange | Truncate
 
@@ -74,7 +74,7 @@ class TablePlan:
     changes -- of this table in the order of the events, where they are at hand.
     """
 
-    shape: TableShape
+    shape: Relation
     truncated: bool
     sets: Sequence[RowSet] | None
     reason: str = ""
@@ -82,4 +82,4 @@ class TablePlan:
 
 
 #: The changes of all tables of some plans in the order of their events, decoded anew each time.
-Again: TypeAlias = Callable[[], Iterable[tuple[TableShape, TableChange]]]
+ReplayChanges: TypeAlias = Callable[[], Iterable[tuple[Relation, TableChange]]]

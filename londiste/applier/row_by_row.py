@@ -17,16 +17,23 @@ from psycopg.rows import TupleRow
 from londiste.applier import statements
 from londiste.applier.conflict_log import KEEP, Conflicts
 from londiste.applier.conflict_policy import Action, decide, kind_of
-from londiste.applier.deferred_rows import CONFLICTS, Aside, Contradiction, Image, Row, follow
-from londiste.applier.error_text import hint_for, key_of, said
-from londiste.applier.plan import Again, TableChange, TablePlan, Verb
+from londiste.applier.deferred_rows import (
+    CONFLICTS,
+    Contradiction,
+    DeferredRows,
+    Image,
+    Row,
+    follow,
+)
+from londiste.applier.error_text import format_error, hint_for, key_of
+from londiste.applier.plan import ReplayChanges, TableChange, TablePlan, Verb
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.ddl import literal
 from londiste.db.queries import query
-from londiste.db.relation import TableShape
-from londiste.errors import EventError, Finding, from_database
+from londiste.db.relation import Relation
+from londiste.errors import ApplyError, EventError, from_database
 
 #: Statements that are under way together.
 PIPELINE_ROWS = 500
@@ -48,7 +55,7 @@ class RowWriter:
         self._node = node
         self._queue = queue
         self._texts: dict[tuple[object, ...], str] = {}
-        self._aside = Aside()
+        self._aside = DeferredRows()
         # More rows than that are not tried again each time.
         self._many = 0
 
@@ -62,7 +69,7 @@ class RowWriter:
         """Number of rows that are set aside, and not in their tables."""
         return len(self._aside)
 
-    def write(self, again: Again) -> None:
+    def write(self, again: ReplayChanges) -> None:
         """Writes the changes; a transaction is open, and ``settle`` is called before its end.
 
         Raises EventError naming the event, or TransientError.
@@ -95,7 +102,7 @@ class RowWriter:
             if refused is not None:
                 self._stays_out(row, refused)
 
-    def _quickly(self, some: Sequence[tuple[TableShape, TableChange]]) -> bool:
+    def _quickly(self, some: Sequence[tuple[Relation, TableChange]]) -> bool:
         """Whether the changes are written; when not, none is."""
         try:
             with self._conn.transaction():
@@ -109,7 +116,7 @@ class RowWriter:
                 raise known from error
             return False
 
-    def _pipelined(self, some: Sequence[tuple[TableShape, TableChange]]) -> None:
+    def _pipelined(self, some: Sequence[tuple[Relation, TableChange]]) -> None:
         cursors = []
         with self._conn.pipeline():
             for shape, change in some:
@@ -128,7 +135,7 @@ class RowWriter:
     def _send(
         self,
         cursor: psycopg.RawCursor[TupleRow],
-        shape: TableShape,
+        shape: Relation,
         statement: str,
         data: str | None = None,
     ) -> None:
@@ -137,12 +144,12 @@ class RowWriter:
         else:
             cursor.execute(statement, None if data is None else [data])
 
-    def _run(self, shape: TableShape, statement: str, data: str | None = None) -> int:
+    def _run(self, shape: Relation, statement: str, data: str | None = None) -> int:
         """Runs a statement on a table; the number of rows that it hit."""
         self._send(self._cursor, shape, statement, data)
         return _hit(self._cursor, shape)
 
-    def _one(self, change: TableChange, shape: TableShape) -> None:
+    def _one(self, change: TableChange, shape: Relation) -> None:
         if isinstance(change, Truncate):
             self._aside.empty(shape.name)
             self._truncate(change, shape)
@@ -159,7 +166,7 @@ class RowWriter:
             if self._by_policy(error, change, shape) is Action.WRITE:
                 self._one(_as_state(change), shape)
 
-    def _write_one(self, change: RowChange, shape: TableShape) -> None:
+    def _write_one(self, change: RowChange, shape: Relation) -> None:
         statement = ""
         try:
             with self._conn.transaction():
@@ -171,7 +178,7 @@ class RowWriter:
             if error.sqlstate not in CONFLICTS or not self._set_aside(change, shape):
                 raise self._refused(change, shape, error, statement) from error
 
-    def _expect_one(self, hit: int, change: RowChange, shape: TableShape, statement: str) -> None:
+    def _expect_one(self, hit: int, change: RowChange, shape: Relation, statement: str) -> None:
         if hit != 1:
             raise self.error(
                 change,
@@ -182,12 +189,12 @@ class RowWriter:
                 statement=statement,
             )
 
-    def _by_policy(self, error: EventError, change: RowChange, shape: TableShape) -> Action:
+    def _by_policy(self, error: EventError, change: RowChange, shape: Relation) -> Action:
         """What the policy of the table makes of an event that does not fit, and notes it.
 
         Raises the error if it is to halt.
         """
-        found = error.finding or Finding()
+        found = error.finding or ApplyError()
         action = decide(shape.on_error, found.kind, change)
         if action is Action.HALT:
             raise error
@@ -196,7 +203,7 @@ class RowWriter:
 
     # -- rows that are set aside -----------------------------------------------------------
 
-    def _set_aside(self, change: RowChange, shape: TableShape) -> bool:
+    def _set_aside(self, change: RowChange, shape: Relation) -> bool:
         """Takes the row of an event that met a conflict out of its table, and keeps it.
 
         False where that is no answer: in a table without a key.
@@ -288,7 +295,7 @@ class RowWriter:
         return None
 
     def _same(
-        self, change: RowChange, shape: TableShape, keys: Sequence[Mapping[str, str | None]]
+        self, change: RowChange, shape: Relation, keys: Sequence[Mapping[str, str | None]]
     ) -> int | None:
         """The place of the event's key among others, as the operators of its types tell."""
         key = change.key or shape.key
@@ -299,7 +306,7 @@ class RowWriter:
 
     # -- single events ---------------------------------------------------------------------
 
-    def _truncate(self, change: Truncate, shape: TableShape) -> None:
+    def _truncate(self, change: Truncate, shape: Relation) -> None:
         """Empties the table; under the replica role deletes leave referencing rows alone."""
         statement = statements.truncate_sql([shape])
         try:
@@ -318,7 +325,7 @@ class RowWriter:
     def _refused(
         self,
         change: TableChange,
-        shape: TableShape,
+        shape: Relation,
         error: psycopg.Error,
         statement: str,
         *,
@@ -334,7 +341,7 @@ class RowWriter:
         return self.error(
             change,
             shape,
-            said(error),
+            format_error(error),
             # Of the 22 class it may be the key itself that is no value of its type.
             detail=f"{'' if state.startswith('22') else key_of(change)}SQLSTATE {state},"
             f" SQL: {statement}",
@@ -345,13 +352,13 @@ class RowWriter:
             by=by,
         )
 
-    def _columns_of(self, shape: TableShape, index: str) -> tuple[str, ...]:
+    def _columns_of(self, shape: Relation, index: str) -> tuple[str, ...]:
         """The columns of a unique index; none where there are expressions."""
         rows = self._conn.execute(query("index_columns"), [shape.oid, index]).fetchall()
         names = tuple(str(row[0]) for row in rows if row[0] in shape.by_name)
         return names if len(names) == len(rows) else ()
 
-    def _here(self, change: RowChange, shape: TableShape, by: tuple[str, ...]) -> str | None:
+    def _here(self, change: RowChange, shape: Relation, by: tuple[str, ...]) -> str | None:
         """The row that is here, as JSON, by its key or other columns; None: none that we find."""
         names = by or change.key or shape.key
         if not names or not set(names) <= change.image.keys() & shape.by_name.keys():
@@ -366,9 +373,7 @@ class RowWriter:
             return None
         return found[0] if found else None
 
-    def _statements(
-        self, change: RowChange, shape: TableShape
-    ) -> Iterator[tuple[str, Image, bool]]:
+    def _statements(self, change: RowChange, shape: Relation) -> Iterator[tuple[str, Image, bool]]:
         """Statements, their row, and whether they must hit it."""
         columns, key, image = tuple(change.image), change.key, change.image
         if change.op is Op.INSERT and not change.state:
@@ -396,7 +401,7 @@ class RowWriter:
             yield self._text(verb, shape, columns, key), image, True
 
     def _text(
-        self, verb: Verb, shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]
+        self, verb: Verb, shape: Relation, columns: tuple[str, ...], key: tuple[str, ...]
     ) -> str:
         known = (verb, shape, columns, key)
         text = self._texts.get(known)
@@ -409,7 +414,7 @@ class RowWriter:
     def error(
         self,
         change: TableChange,
-        shape: TableShape,
+        shape: Relation,
         what: str,
         *,
         detail: str = "",
@@ -426,7 +431,7 @@ class RowWriter:
         row = change if isinstance(change, RowChange) else None
         verb = row.op.name.lower() if row else "truncate"
         address = row.address if row else str(change.event_id)
-        found = Finding(kind, table=str(change.table), dest=str(shape.name), op=verb)
+        found = ApplyError(kind, table=str(change.table), dest=str(shape.name), op=verb)
         if row is not None:
             # For whoever looks at it; while rows are only counted nobody does.
             halts = decide(shape.on_error, kind, row) is Action.HALT
@@ -451,7 +456,7 @@ class RowWriter:
             finding=found,
         )
 
-    def missing(self, change: RowChange, shape: TableShape) -> EventError | None:
+    def missing(self, change: RowChange, shape: Relation) -> EventError | None:
         """The error of an event that has a column that is not here, or no value for its key."""
         lacking = [n for n in dict.fromkeys((*change.image, *change.key)) if n not in shape.by_name]
         if lacking:
@@ -470,11 +475,11 @@ class RowWriter:
         return None
 
 
-def _hit(cursor: psycopg.RawCursor[TupleRow], shape: TableShape) -> int:
+def _hit(cursor: psycopg.RawCursor[TupleRow], shape: Relation) -> int:
     return owner.hit(cursor) if shape.of_other else cursor.rowcount
 
 
-def check_columns(plan: TablePlan, again: Again, rows: RowWriter) -> None:
+def check_columns(plan: TablePlan, again: ReplayChanges, rows: RowWriter) -> None:
     """Every column of the events must be here: nothing that was sent is dropped.
 
     Raises EventError for the first event that has another one.
@@ -504,7 +509,7 @@ def _as_state(change: RowChange) -> RowChange:
     return change._replace(op=op, state=True)
 
 
-def must_replace(shape: TableShape, columns: Sequence[str], key: Sequence[str]) -> bool:
+def must_replace(shape: Relation, columns: Sequence[str], key: Sequence[str]) -> bool:
     """UPDATE cannot set an identity column; with the whole row at hand there is another way."""
     return shape.writable <= set(columns) and any(
         c.identity_always and c.name not in key for c in shape.columns

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from londiste.applier.plan import RowSet, Verb
 from londiste.db.names import quote
-from londiste.db.relation import ColumnShape, TableShape
+from londiste.db.relation import Relation, RelationColumn
 
 #: The parameter: objects separated by commas.  The client would have to copy them for the brackets.
 PARAMETER = "$1::text"
@@ -66,7 +66,7 @@ def payloads(rows: RowSet, limit: int = SLICE) -> Iterator[tuple[str, int]]:
         yield ",".join(texts), count
 
 
-def sql_for(shape: TableShape, verb: Verb, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
+def sql_for(shape: Relation, verb: Verb, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
     """The statement for a set of rows.
 
     Where the shape has a condition, rows that it is not true for leave none here: they are not
@@ -85,7 +85,7 @@ def sql_for(shape: TableShape, verb: Verb, columns: tuple[str, ...], key: tuple[
     return delete_sql(shape, key)
 
 
-def insert_sql(shape: TableShape, columns: tuple[str, ...]) -> str:
+def insert_sql(shape: Relation, columns: tuple[str, ...]) -> str:
     """INSERT of the given columns; the others get their defaults."""
     chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
     names = ", ".join(quote(column.name) for column in chosen)
@@ -94,7 +94,7 @@ def insert_sql(shape: TableShape, columns: tuple[str, ...]) -> str:
     return f"insert into {target} select {values} from {_rows(chosen)}"
 
 
-def update_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
+def update_sql(shape: Relation, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
     """UPDATE of the columns outside of the key, of the rows with that key.
 
     An identity column that the server alone may set must have the value of the image already,
@@ -114,7 +114,7 @@ def update_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]
     return f"update {_target(shape)} t set {assignments} from {rows} where {where}"
 
 
-def set_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
+def set_sql(shape: Relation, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
     """UPDATE of the rows with the keys, INSERT of those that are not there; a row for each.
 
     Needs no unique index on the key, and leaves columns alone that the image does not have.  The
@@ -142,7 +142,7 @@ def set_sql(shape: TableShape, columns: tuple[str, ...], key: tuple[str, ...]) -
 
 
 def _filtered_sql(
-    shape: TableShape, verb: Verb, columns: tuple[str, ...], key: tuple[str, ...]
+    shape: Relation, verb: Verb, columns: tuple[str, ...], key: tuple[str, ...]
 ) -> str:
     """INSERT or SET of the rows that the condition is true for; the others are not here after it.
 
@@ -193,14 +193,14 @@ def _filtered_sql(
 _FIRST = "(select count(*) from gone) >= 0"
 
 
-def delete_sql(shape: TableShape, key: tuple[str, ...]) -> str:
+def delete_sql(shape: Relation, key: tuple[str, ...]) -> str:
     """DELETE of the rows with the keys."""
     columns = [shape.by_name[name] for name in key]
     where = " and ".join(_equal(column) for column in columns)
     return f"delete from {_target(shape)} t using {_rows(columns, key)} where {where}"
 
 
-def find_sql(shape: TableShape, key: Sequence[str]) -> str:
+def find_sql(shape: Relation, key: Sequence[str]) -> str:
     """The rows with the key, as an array of JSON texts, two at most."""
     columns = [shape.by_name[name] for name in key]
     where = " and ".join(_equal(column) for column in columns)
@@ -210,7 +210,7 @@ def find_sql(shape: TableShape, key: Sequence[str]) -> str:
     )
 
 
-def delete_rows_sql(shape: TableShape, columns: tuple[str, ...]) -> str:
+def delete_rows_sql(shape: Relation, columns: tuple[str, ...]) -> str:
     """DELETE of one row for each of the parameter that is the same in all these columns.
 
     Values are compared as texts, so that types without equality are no matter, and NULL is NULL.
@@ -242,7 +242,7 @@ def delete_rows_sql(shape: TableShape, columns: tuple[str, ...]) -> str:
     )
 
 
-def _kept(shape: TableShape, columns: Sequence[ColumnShape]) -> str:
+def _kept(shape: Relation, columns: Sequence[RelationColumn]) -> str:
     """Whether a row of the parameter is kept here."""
     if not shape.where:
         return "true"
@@ -250,7 +250,7 @@ def _kept(shape: TableShape, columns: Sequence[ColumnShape]) -> str:
     return f"(select ({shape.where}) is true from (select {typed}) as image)"
 
 
-def take_sql(shape: TableShape, others: Sequence[str], key: tuple[str, ...]) -> str:
+def take_sql(shape: Relation, others: Sequence[str], key: tuple[str, ...]) -> str:
     """DELETE of the rows with the keys: an array of their number and other columns of one of them.
 
     The values are the texts that the server writes for them.
@@ -268,7 +268,7 @@ def take_sql(shape: TableShape, others: Sequence[str], key: tuple[str, ...]) -> 
     )
 
 
-def same_key_sql(shape: TableShape, key: tuple[str, ...], image: str) -> str:
+def same_key_sql(shape: Relation, key: tuple[str, ...], image: str) -> str:
     """The place, from 0 on, of the key in ``image`` among those of the parameter, as an array.
 
     image -- SQL for a text like ``PARAMETER``.
@@ -290,7 +290,7 @@ def same_key_sql(shape: TableShape, key: tuple[str, ...], image: str) -> str:
     )
 
 
-def kept_sql(shape: TableShape, where: str, columns: Sequence[str]) -> str:
+def kept_sql(shape: Relation, where: str, columns: Sequence[str]) -> str:
     """Whether a condition is true for each of the rows: an array in their order."""
     chosen = [shape.by_name[name] for name in columns if not shape.by_name[name].generated]
     kinds = ", ".join(f"{quote(c.name)} {'text' if c.json_text else c.type_name}" for c in chosen)
@@ -307,22 +307,22 @@ def kept_sql(shape: TableShape, where: str, columns: Sequence[str]) -> str:
     )
 
 
-def truncate_sql(shapes: Iterable[TableShape]) -> str:
+def truncate_sql(shapes: Iterable[Relation]) -> str:
     """TRUNCATE of all the tables at once, so that foreign keys among them are no obstacle."""
     return "truncate " + ", ".join(_target(shape) for shape in shapes)
 
 
-def delete_all_sql(shape: TableShape) -> str:
+def delete_all_sql(shape: Relation) -> str:
     """DELETE of every row, for a table that TRUNCATE refuses because others point at it."""
     return f"delete from {_target(shape)}"
 
 
-def _target(shape: TableShape) -> str:
+def _target(shape: Relation) -> str:
     """Events of a table are about that table, not about those that inherit from it."""
     return shape.name.quoted if shape.partitioned else f"only {shape.name.quoted}"
 
 
-def _rows(columns: Sequence[ColumnShape], key: Sequence[str] = ()) -> str:
+def _rows(columns: Sequence[RelationColumn], key: Sequence[str] = ()) -> str:
     """The rows of the parameter as ``r``; those of ``key`` come in its order, if that is cheap."""
     definitions = ", ".join(
         f"{quote(column.name)} {'text' if column.json_text else column.type_name}"
@@ -339,16 +339,16 @@ def _rows(columns: Sequence[ColumnShape], key: Sequence[str] = ()) -> str:
     return f"(select * from {rows} order by {', '.join(map(quote, ordered))}) as r"
 
 
-def _value(column: ColumnShape) -> str:
+def _value(column: RelationColumn) -> str:
     value = f"r.{quote(column.name)}"
     return f"{value}::{column.type_name}" if column.json_text else value
 
 
-def _equal(column: ColumnShape) -> str:
+def _equal(column: RelationColumn) -> str:
     equal = f"operator({quote(column.eq_schema)}.=)"
     kind = f"::{column.base_type}" if column.base_type else ""
     return f"t.{quote(column.name)}{kind} {equal} {_value(column)}{kind}"
 
 
-def _same(column: ColumnShape) -> str:
+def _same(column: RelationColumn) -> str:
     return f"t.{quote(column.name)} is not distinct from {_value(column)}"

@@ -23,7 +23,7 @@ from londiste.consumer.source import QueueSource, position
 from londiste.db.connection import Connection, session
 from londiste.errors import BadOption, UnknownConsumer
 from londiste.pgq import batches, position_check, ticks
-from londiste.pgq.position_check import Known
+from londiste.pgq.position_check import KnownPosition
 
 POSITION_LOST_HINT = (
     "if this database is complete up to its tick: --rewind; to accept where the queue is, leaving"
@@ -178,7 +178,7 @@ class NodeParts(Parts):
             position_check.forget(conn, queue, name)
         return True
 
-    def _noted(self, on: QueueSource) -> tuple[Known | None, str]:
+    def _noted(self, on: QueueSource) -> tuple[KnownPosition | None, str]:
         settings = self.settings
         with self._node() as conn:
             known = position_check.recall(conn, settings.queue_name, settings.consumer)

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.cascade import sqlapi as nodes
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.errors import EventError, PositionLost, StateError, from_database
 from londiste.pgq import queues
@@ -69,7 +69,7 @@ class Forwarder:
         except StateError as error:
             raise StateError(
                 error.message,
-                detail=f"queue {self.queue} of {place(self.conn.info.dsn)} takes events"
+                detail=f"queue {self.queue} of {describe_dsn(self.conn.info.dsn)} takes events"
                 " only from sessions with session_replication_role = replica",
                 hint="let the worker's user set it: GRANT SET ON PARAMETER"
                 " session_replication_role TO the user",
@@ -94,7 +94,7 @@ class Forwarder:
                 else:
                     copy.write(rows)
         except psycopg.Error as error:
-            raise from_database(error, where=place(self.conn.info.dsn)) from error
+            raise from_database(error, where=describe_dsn(self.conn.info.dsn)) from error
         return len(events)
 
     def _rows(self, events: EventBlock, ids: bool) -> bytes:

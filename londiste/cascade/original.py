@@ -6,10 +6,10 @@ from psycopg import conninfo
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.errors import InstallError, NodeUnreachable
 from londiste.install import ledger
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.pgq import position_check
 
 _SCHEMAS = ("pgq", "pgq_node", "londiste")
@@ -26,7 +26,7 @@ def require_adopted(conn: Connection, name: str) -> None:
     if is_original(conn):
         raise InstallError(
             f"node {name} has the schemas of Londiste 3: no worker of ours can read from it",
-            detail=f"{place(conn.info.dsn)}; nothing was changed",
+            detail=f"{describe_dsn(conn.info.dsn)}; nothing was changed",
             hint=f'londiste install --adopt --db "{_short(conn.info.dsn)}"',
         )
 
@@ -38,7 +38,7 @@ def _short(dsn: str) -> str:
     return conninfo.make_conninfo("", **{k: str(parts[k]) for k in known if parts.get(k)})
 
 
-def originals(sites: Sites, conn: Connection, queue: str, *, adopted: bool) -> list[str]:
+def originals(sites: Connections, conn: Connection, queue: str, *, adopted: bool) -> list[str]:
     """The nodes of a queue whose worker is that of Londiste 3, of those that answer.
 
     adopted -- the queue has tables from the time of Londiste 3: a node with our schemas counts

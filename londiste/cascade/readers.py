@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from londiste.cascade.model import Subscriber
-from londiste.pgq.consumer_kinds import Kind
+from londiste.pgq.consumer_kinds import ConsumerKind
 
 
-def kind(consumer: str, subscribers: Sequence[Subscriber]) -> Kind:
+def kind(consumer: str, subscribers: Sequence[Subscriber]) -> ConsumerKind:
     """What a consumer of a queue is, as far as its name tells."""
     if consumer.startswith("."):
-        return Kind.WATERMARK
+        return ConsumerKind.WATERMARK
     if consumer.endswith(".gravestone"):
-        return Kind.NODE
+        return ConsumerKind.NODE
     for subscriber in subscribers:
         if consumer == subscriber.worker:
-            return Kind.NODE
+            return ConsumerKind.NODE
         if consumer.startswith(f"{subscriber.worker}.copy."):
-            return Kind.COPY
-    return Kind.CONSUMER
+            return ConsumerKind.COPY
+    return ConsumerKind.CONSUMER
 
 
 __all__ = ["kind"]

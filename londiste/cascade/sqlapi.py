@@ -20,7 +20,7 @@ from londiste.cascade.model import (
     WorkerState,
 )
 from londiste.db import call
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.errors import CombinedClosed, UnknownConsumer, UnknownNode
 from londiste.pgq.types import Batch
 
@@ -269,7 +269,8 @@ def get_consumer_state(conn: Connection, queue: str, consumer: str) -> ConsumerS
     row = call.row(conn, "pgq_node.get_consumer_state", queue, consumer)
     if row["ret_code"] >= 400:
         raise UnknownConsumer(
-            f"consumer {consumer} of queue {queue} has no position in {place(conn.info.dsn)}",
+            f"consumer {consumer} of queue {queue} has no position"
+            f" in {describe_dsn(conn.info.dsn)}",
             detail=row["ret_note"],
             hint="londiste node-info shows the worker of the node; compare job_name with it",
         )
@@ -348,7 +349,7 @@ def insert_part_tick(conn: Connection, combined: str, part: str, tick: int) -> C
     def check() -> None:
         if rows()[0]["ret_code"] >= 400:
             raise CombinedClosed(
-                f"combined queue {combined} takes no events in {place(conn.info.dsn)}",
+                f"combined queue {combined} takes no events in {describe_dsn(conn.info.dsn)}",
                 detail=f"queue {part} merges into it, so its batches wait",
                 hint="while the combined root changes: wait for the command, or give it again;"
                 f" otherwise londiste status of queue {combined} shows which node is its root",
@@ -379,7 +380,7 @@ def _type(text: Any) -> NodeType | None:
 
 def _no_node(conn: Connection, queue: str, detail: str = "") -> UnknownNode:
     return UnknownNode(
-        f"{place(conn.info.dsn)} is not a node of queue {queue}",
+        f"{describe_dsn(conn.info.dsn)} is not a node of queue {queue}",
         detail=detail,
         hint="make it one: londiste create-root, create-branch or create-leaf;"
         " or correct queue_name or db in the settings",

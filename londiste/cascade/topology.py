@@ -15,7 +15,7 @@ import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeInfo, NodeType
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.errors import LondisteError, UnknownNode, from_database
 from londiste.orchestration.steps import reach
 
@@ -132,7 +132,7 @@ def own_info(conn: Connection, queue: str, member: Member, asker: Asker) -> Node
     if info.name != member.name and not _has_new_name(conn, queue, member, info.name, asker):
         raise UnknownNode(
             f"at the location of node {member.name} lives node {info.name}",
-            detail=f"the location is {place(member.location)}",
+            detail=f"the location is {describe_dsn(member.location)}",
             hint="one of them was created with a wrong public connection string",
         )
     return info
@@ -178,7 +178,7 @@ def ask(
         except LondisteError as error:
             return error
         except psycopg.Error as error:
-            return from_database(error, where=place(dsn))
+            return from_database(error, where=describe_dsn(dsn))
 
     chosen = list(members)
     if not chosen:

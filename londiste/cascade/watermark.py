@@ -25,11 +25,11 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
 from londiste.cascade.attrs import decode_attrs, encode_attrs
 from londiste.cascade.model import Member, NodeInfo, NodeType
-from londiste.cascade.switching.cluster_state import Scene
-from londiste.cascade.switching.steps.notes import Place
+from londiste.cascade.switching.cluster_state import ClusterState
+from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, StateError
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ def rename_in_group(conn: Connection, queue: str, old: str, new: str) -> None:
         nodes.set_node_attrs(conn, queue, _with_group(info.attrs, group))
 
 
-def plan(scene: Scene, name: str, group: Iterable[str]) -> list[Step]:
+def plan(scene: ClusterState, name: str, group: Iterable[str]) -> list[Step]:
     """The steps that give branch ``name`` a group of nodes; none of them takes it away.
 
     Raises UnknownNode, NodeUnreachable; StateError when it is no branch.
@@ -116,7 +116,7 @@ def plan(scene: Scene, name: str, group: Iterable[str]) -> list[Step]:
 class SetGroup:
     """A branch keeps the watermark of a group; its worker reads of it before its next batch."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     worker: str
     group: tuple[str, ...]
@@ -126,10 +126,10 @@ class SetGroup:
             return f"{self.at.name}: the root's watermark holds for it"
         return f"{self.at.name}: keep a watermark of its own, of {', '.join(self.group)}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return group_of(nodes.get_node_info(sites.at(self.at.dsn), self.queue)) == self.group
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             attrs = nodes.get_node_info(conn, self.queue).attrs
             nodes.set_node_attrs(conn, self.queue, _with_group(attrs, self.group))

@@ -31,7 +31,7 @@ class Forward(StrEnum):
 
 
 @dataclass(frozen=True)
-class Duties:
+class BatchActions:
     """One row of the table above.
 
     process -- takes batches from its provider.
@@ -58,8 +58,8 @@ class Duties:
     own_watermark: bool = False
 
 
-_ROOT = Duties(publish_global=True)
-_BRANCH = Duties(
+_ROOT = BatchActions(publish_global=True)
+_BRANCH = BatchActions(
     process=True,
     apply=True,
     forward=Forward.ALL,
@@ -67,7 +67,7 @@ _BRANCH = Duties(
     make_tick=True,
     report_watermark=True,
 )
-_SYNC_BRANCH = Duties(
+_SYNC_BRANCH = BatchActions(
     process=True,
     apply=True,
     forward=Forward.ALL,
@@ -75,16 +75,16 @@ _SYNC_BRANCH = Duties(
     make_tick=True,
     own_watermark=True,
 )
-_LEAF = Duties(process=True, apply=True, report_watermark=True)
-_LEAF_TO_ROOT = Duties(
+_LEAF = BatchActions(process=True, apply=True, report_watermark=True)
+_LEAF_TO_ROOT = BatchActions(
     process=True, apply=True, forward=Forward.DATA, send_tick_id=True, report_watermark=True
 )
-_LEAF_TO_BRANCH = Duties(process=True, wait_behind=True, report_watermark=True)
+_LEAF_TO_BRANCH = BatchActions(process=True, wait_behind=True, report_watermark=True)
 
 
 def duties(
     node_type: NodeType, combined_type: NodeType | None = None, *, own_watermark: bool = False
-) -> Duties:
+) -> BatchActions:
     """The duties of a worker.
 
     combined_type -- type of the local node of the queue a leaf merges into, None when it merges

@@ -17,14 +17,14 @@ from londiste.cascade.switching import (
     switchover,
     takeover_live,
 )
-from londiste.cascade.switching.cluster_state import Scene, look
-from londiste.cascade.switching.operation_log import Kind
+from londiste.cascade.switching.cluster_state import ClusterState, look
+from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import AtNode, Begin
 from londiste.cli import options, output
-from londiste.cli.plan_output import carry_out, reported
+from londiste.cli.plan_output import execute_plan, reported
 from londiste.cli.sites import sites
 from londiste.errors import BadOption, StateError, TransientError
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication.failover import readiness, reroute
 from londiste.replication.failover.switchover_sequences import carry
 from londiste.settings import NodeSettings
@@ -77,21 +77,21 @@ def _common(function: Any) -> Any:
     return function
 
 
-def _scene(where: Sites, settings: NodeSettings) -> Scene:
+def _scene(where: Connections, settings: NodeSettings) -> ClusterState:
     return look(where, settings.db, settings.queue_name, settings.remote_extra_connstr)
 
 
 def _finish(
-    steps: Sequence[Step], where: Sites, explain: bool, as_json: bool, done: str, nothing: str
+    steps: Sequence[Step], where: Connections, explain: bool, as_json: bool, done: str, nothing: str
 ) -> None:
     if not explain:
         _alone(where, steps)
-    count = carry_out(steps, where, explain=explain, json_wanted=as_json)
+    count = execute_plan(steps, where, explain=explain, json_wanted=as_json)
     if not explain:
         output.message(done if count else nothing)
 
 
-def _alone(where: Sites, steps: Sequence[Step]) -> None:
+def _alone(where: Connections, steps: Sequence[Step]) -> None:
     """One command at a time at each node that takes part; a node that is gone is in nobody's way.
 
     In the order of their names, so that of two commands one comes through.
@@ -105,10 +105,12 @@ def _alone(where: Sites, steps: Sequence[Step]) -> None:
             where.alone(dsn, name, queue)
 
 
-def _check_successor(where: Sites, scene: Scene, new: str, lost_root: str, force: bool) -> None:
+def _check_successor(
+    where: Connections, scene: ClusterState, new: str, lost_root: str, force: bool
+) -> None:
     """Also of a takeover that was interrupted: tables may have been removed from the node since."""
     noted = scene.operations.get(new)
-    begun = noted is not None and (noted.kind, noted.node) == (Kind.TAKEOVER, lost_root)
+    begun = noted is not None and (noted.kind, noted.node) == (OperationKind.TAKEOVER, lost_root)
     if new in scene.topology.roots or (noted is not None and not begun):
         return
     try:
@@ -197,7 +199,7 @@ def change_provider(
         )
 
 
-def _guard(where: Sites, scene: Scene, name: str, force: bool) -> moving.Guard:
+def _guard(where: Connections, scene: ClusterState, name: str, force: bool) -> moving.Guard:
     """What is against another provider of a node, whose old one may be a root that is lost."""
     old = scene.info(name).provider
     silent = not scene.answers(old)
@@ -241,14 +243,16 @@ def switchover_(
         _switch_over(where, scene, name, move_all, timeout, block, force, explain, as_json)
 
 
-def _roll_back(where: Sites, scene: Scene, new: str, explain: bool, as_json: bool) -> None:
+def _roll_back(
+    where: Connections, scene: ClusterState, new: str, explain: bool, as_json: bool
+) -> None:
     steps = switchover.rollback(where, scene, new)
     _finish(steps, where, explain, as_json, "undone: the old root takes events again", "")
 
 
 def _switch_over(
-    where: Sites,
-    scene: Scene,
+    where: Connections,
+    scene: ClusterState,
     new: str,
     move_all: bool,
     timeout: float,
@@ -279,7 +283,7 @@ def _switch_over(
             left = moving.left_over(where, scene, moving.moved(scene, new), new, output.warning)
         if not explain:
             _alone(where, left)
-        carry_out(left, where, explain=explain, json_wanted=as_json)
+        execute_plan(left, where, explain=explain, json_wanted=as_json)
         output.message(f"node {new} is the root already, nothing {'else ' if left else ''}to do")
         return
     if switch.closing:
@@ -294,7 +298,7 @@ def _switch_over(
                 )
             raise
     if explain:
-        carry_out(switch.steps(), where, explain=True, json_wanted=as_json)
+        execute_plan(switch.steps(), where, explain=True, json_wanted=as_json)
         return
     _alone(where, switch.steps())
     with reported(as_json) as report:
@@ -402,7 +406,7 @@ def takeover(
         )
 
 
-def _is_root(scene: Scene, old: str, new: str) -> bool:
+def _is_root(scene: ClusterState, old: str, new: str) -> bool:
     noted = scene.operations.get(new) or scene.operations.get(old)
     switching = noted is not None and (noted.kind, noted.new) == ("switchover", new)
     return switching or old in scene.topology.roots
@@ -464,7 +468,7 @@ def _tag(
         _finish(steps, where, explain, as_json, f"{named}: {word}", f"{named}: {word} already")
 
 
-def _tell_silent(scene: Scene, about: Sequence[str], what: str) -> None:
+def _tell_silent(scene: ClusterState, about: Sequence[str], what: str) -> None:
     """Nodes that do not answer are passed over, and must not be forgotten."""
     for name, view in scene.topology.views.items():
         if view.info is None and not view.member.dead and name not in about:

@@ -8,7 +8,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.cli.plan_output import carry_out
+from londiste.cli.plan_output import execute_plan
 from londiste.cli.sites import sites
 from londiste.db.names import TableName
 from londiste.replication.commands import columns as comparing
@@ -34,7 +34,7 @@ def columns(
     with sites(settings) as reach:
         if add or explain:
             plan = comparing.plan_add(reach, settings.db, settings.queue_name, wanted)
-            carry_out(plan.steps, reach, explain=explain, json_wanted=as_json)
+            execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
             for line in plan.notes:
                 output.warning(line)
             return 0

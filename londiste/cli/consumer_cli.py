@@ -16,7 +16,7 @@ import click
 from londiste import settings as settings_module
 from londiste.cli import options, output
 from londiste.cli.errors import run
-from londiste.daemon.logging import Target
+from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
 
@@ -171,7 +171,7 @@ class Program:
             consumer.try_out()
         with process(
             pid=None if once else settings.pidfile,
-            log=Target.of(settings),
+            log=LogTarget.of(settings),
             background=background,
             quiet=self.context.quiet,
             verbose=self.context.verbose,

@@ -8,7 +8,7 @@ import click
 
 from londiste.cli import output
 from londiste.cli.consumer_cli import Program, command
-from londiste.daemon.logging import Target
+from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.errors import BadOption
 from londiste.tools.dispatch.program import Dispatcher
@@ -58,7 +58,7 @@ class DispatchProgram(Program):
             once = given["once"]
             with process(
                 pid=None if once else settings.pidfile,
-                log=Target.of(settings),
+                log=LogTarget.of(settings),
                 background=given["daemon"] and not once,
                 quiet=self.context.quiet,
                 verbose=self.context.verbose,

@@ -16,7 +16,7 @@ import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
-from londiste.cli.plan_output import carry_out
+from londiste.cli.plan_output import execute_plan
 from londiste.cli.sites import sites
 from londiste.db.connection import Connection, session
 from londiste.errors import BadOption, StateError, UsageError
@@ -254,7 +254,7 @@ def change_policy(
         )
         for name in plan.already:
             output.message(f"{name}: already processed, it has that policy")
-        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
 
 
 def _node(settings: NodeSettings) -> AbstractContextManager[Connection]:

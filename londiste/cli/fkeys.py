@@ -8,7 +8,7 @@ import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
-from londiste.cli.plan_output import carry_out
+from londiste.cli.plan_output import execute_plan
 from londiste.cli.sites import sites
 from londiste.db.connection import session
 from londiste.db.names import TableName
@@ -39,7 +39,7 @@ def fkeys(
             plan = keys.plan(reach, settings.db, settings.queue_name, wanted)
             for line in plan.skipped:
                 output.warning(f"{line}, skipped")
-            carry_out(plan.steps, reach, explain=explain, json_wanted=as_json)
+            execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
         return
     with session(settings.db, name="londiste fkeys", autocommit=True) as conn:
         nodes.get_node_info(conn, settings.queue_name)

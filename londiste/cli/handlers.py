@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from londiste.cli import options, output
-from londiste.cli.plan_output import carry_out
+from londiste.cli.plan_output import execute_plan
 from londiste.cli.sites import sites
 from londiste.handlers import registry, table_rules
 from londiste.replication.commands import change_handler as changing
@@ -94,4 +94,4 @@ def change_handler(
         plan = changing.plan(reach, settings.db, settings.queue_name, names, stored, filters)
         for name in plan.already:
             output.message(f"{name}: already processed, nothing would change")
-        carry_out(plan.steps, reach, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)

@@ -15,14 +15,14 @@ from londiste.cascade.commands.create_node import NewNode
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cli import options, output
-from londiste.cli.plan_output import carry_out
+from londiste.cli.plan_output import execute_plan
 from londiste.cli.sites import sites
-from londiste.db.connection import masked, place
+from londiste.db.connection import describe_dsn, masked
 from londiste.db.names import MAX_IDENTIFIER_BYTES
 from londiste.errors import BadOption, UnknownNode
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication.commands.registry_sync import CopyRegistry
-from londiste.replication.registration_filter import Known
+from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.tablesync import wait
 from londiste.settings import NodeSettings
 
@@ -145,11 +145,13 @@ def _create_below(
         dsn = where.reach(dsn)
         steps = make(where, node, dsn, check=not nocheck)
         above = nodes.get_node_info(where.at(dsn), node.queue)
-        steps.append(_registry_after(node, above, dsn, Known.of(settings)))
+        steps.append(_registry_after(node, above, dsn, RegistrationFilter.of(settings)))
         _finish(steps, where, node, explain, as_json)
 
 
-def _registry_after(node: NewNode, provider: NodeInfo, dsn: str, wanted: Known) -> Step:
+def _registry_after(
+    node: NewNode, provider: NodeInfo, dsn: str, wanted: RegistrationFilter
+) -> Step:
     return CopyRegistry(node.name, provider.name, dsn, node.dsn, node.queue, wanted)
 
 
@@ -181,9 +183,9 @@ def _new_node(
 
 
 def _finish(
-    steps: Sequence[Step], where: Sites, node: NewNode, explain: bool, as_json: bool
+    steps: Sequence[Step], where: Connections, node: NewNode, explain: bool, as_json: bool
 ) -> None:
-    count = carry_out(steps, where, explain=explain, json_wanted=as_json)
+    count = execute_plan(steps, where, explain=explain, json_wanted=as_json)
     if explain:
         return
     if count:
@@ -274,7 +276,7 @@ def _set_paused(
         output.message(f"{who} of node {info.name} is {'' if changed else 'already '}{state}")
 
 
-def _dsn_of(where: Sites, settings: NodeSettings, name: str | None) -> str:
+def _dsn_of(where: Connections, settings: NodeSettings, name: str | None) -> str:
     """The connection string of a node, by name; of the local one without."""
     if name is None:
         return settings.db
@@ -405,7 +407,7 @@ def _wait(context: options.Context, timeout: float | None, as_json: bool, *, roo
             if above.type is NodeType.ROOT:
                 patience = wait.TICK_SECONDS if timeout is None else timeout
                 tick = wait.tick_now(where.at(dsn), queue, timeout=min(patience, wait.TICK_SECONDS))
-            output.message(f"waiting for tick {tick} of {above.name} ({place(dsn)})")
+            output.message(f"waiting for tick {tick} of {above.name} ({describe_dsn(dsn)})")
             info = wait.wait_tick(local, queue, tick, timeout=timeout, what=above.name)
     if as_json:
         output.as_json({"node": info.name, "tick": info.last_tick})

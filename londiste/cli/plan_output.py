@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from londiste.cli import output
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 
 
-def carry_out(
-    steps: Sequence[Step], sites: Sites, *, explain: bool, json_wanted: bool = False
+def execute_plan(
+    steps: Sequence[Step], sites: Connections, *, explain: bool, json_wanted: bool = False
 ) -> int:
     """Prints what is left to do, or does it; the number of steps that were done."""
     if explain:

@@ -176,7 +176,7 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _read(path: Path, queue: str) -> list[plans.Change]:
+def _read(path: Path, queue: str) -> list[plans.RepairChange]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

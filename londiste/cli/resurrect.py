@@ -12,10 +12,10 @@ from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.errors import StateError
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication.failover.rejoin import plan as returning
 from londiste.replication.failover.rejoin.divergence import Lost, TableLoss
-from londiste.replication.failover.rejoin.plan import Choice, Decided, Resurrection
+from londiste.replication.failover.rejoin.plan import Decided, RejoinOption, Resurrection
 from londiste.settings import NodeSettings
 
 
@@ -47,7 +47,7 @@ def resurrect(
     Interrupted, the same command finishes what it began.
     """
     settings = context.settings(NodeSettings)
-    choice = Choice(undo, resync, scripts_undone)
+    choice = RejoinOption(undo, resync, scripts_undone)
     with sites(settings, bounded=True) as where:
         scene = look(where, settings.db, settings.queue_name, settings.remote_extra_connstr)
         name = node or scene.topology.local
@@ -64,7 +64,7 @@ def resurrect(
     output.message(f"node {name} is a branch below {found.facts.provider.name}")
 
 
-def _explain(found: Resurrection, where: Sites, choice: Choice, as_json: bool) -> None:
+def _explain(found: Resurrection, where: Connections, choice: RejoinOption, as_json: bool) -> None:
     steps = [*found.first]
     if found.closed(where):
         lost = found.lost(where)
@@ -81,7 +81,7 @@ def _explain(found: Resurrection, where: Sites, choice: Choice, as_json: bool) -
     output.steps(plan.remaining(steps, where), json_wanted=as_json)
 
 
-def _run(found: Resurrection, where: Sites, choice: Choice, as_json: bool) -> None:
+def _run(found: Resurrection, where: Connections, choice: RejoinOption, as_json: bool) -> None:
     done: list[str] = []
     lost: Lost | None = None
 

@@ -8,13 +8,13 @@ import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
-from londiste.cli.plan_output import carry_out
+from londiste.cli.plan_output import execute_plan
 from londiste.cli.sites import sites
 from londiste.cli.table import already
 from londiste.db.connection import session
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import sequences
-from londiste.replication.registration_filter import Known
+from londiste.replication.registration_filter import RegistrationFilter
 from londiste.settings import NodeSettings
 
 _all = click.option("--all", "every", is_flag=True, help="All of them.")
@@ -49,10 +49,10 @@ def add_seq(
             every=every,
             skip_non_existing=skip_non_existing,
             create=create,
-            wanted=Known.of(settings),
+            wanted=RegistrationFilter.of(settings),
         )
         already(plan, "added")
-        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
 
 
 @click.command("remove-seq")
@@ -77,7 +77,7 @@ def remove_seq(
             where, settings.db, settings.queue_name, names, every=every, force=force
         )
         already(plan, "removed")
-        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
 
 
 @click.command()

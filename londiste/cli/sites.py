@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.settings import NodeSettings
 
 
-def sites(settings: NodeSettings, *, bounded: bool = False) -> Sites:
+def sites(settings: NodeSettings, *, bounded: bool = False) -> Connections:
     """Connections for a command, with the limits of the settings.
 
     bounded -- no statement of the command may take longer than locks may be waited for, and
         ``answer_timeout``: a server that does not answer then is taken for unreachable.
     """
-    return Sites(
+    return Connections(
         name="londiste admin",
         lock_timeout=settings.lock_timeout,
         extra=settings.remote_extra_connstr,

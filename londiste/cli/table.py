@@ -10,20 +10,20 @@ import click
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
-from londiste.cli.plan_output import carry_out
+from londiste.cli.plan_output import execute_plan
 from londiste.cli.sites import sites
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, NothingReplicated
 from londiste.handlers import registry
-from londiste.handlers.table_rules import POLICIES, Choice
+from londiste.handlers.table_rules import POLICIES, HandlerAttrs
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import add_table as adding
 from londiste.replication.commands import change_form as forms
 from londiste.replication.commands import remove_table as removing
 from londiste.replication.commands import resync as resyncing
-from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.model import (
     COPY_MODES,
     MERGE_ALL,
@@ -32,14 +32,14 @@ from londiste.replication.model import (
     ReplicatedTable,
     TableOptions,
 )
-from londiste.replication.registration_filter import Known
+from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.tablesync import wait
 from londiste.replication.tablesync.copy_source import ANY
 from londiste.replication.worker import auto_add
 from londiste.settings import NodeSettings
 
 if TYPE_CHECKING:
-    from londiste.copy.sqlapi.attempts import Choice as CopyChoice
+    from londiste.copy.sqlapi.attempts import CopyChoice as CopyChoice
 
 _names = click.argument("names", nargs=-1, metavar="TABLE...")
 _all = click.option("--all", "every", is_flag=True, help="All of them.")
@@ -178,7 +178,7 @@ def add_table(
         copy_node=_copy_node(find_copy_node, copy_node),
         merge=_merge(merge_all, no_merge),
         max_parallel_copy=max_parallel_copy,
-        choice=Choice(
+        choice=HandlerAttrs(
             stored,
             where.strip(),
             _listed("--columns", columns),
@@ -196,7 +196,7 @@ def add_table(
             every=every,
             force=force,
             skip_non_existing=skip_non_existing,
-            wanted=Known.of(settings),
+            wanted=RegistrationFilter.of(settings),
         )
         already(plan, "added")
         if plan.already and (form or trigger):
@@ -215,7 +215,7 @@ def add_table(
                 "a filter or handler changes nothing about tables that are added already: londiste"
                 " change-handler gives them another"
             )
-        carry_out(plan.steps, reach, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
             wait.wait_sync(
                 reach.at(settings.db),
@@ -283,7 +283,7 @@ def remove_table(
             followed=lambda name: auto_add.follows(settings, name),
         )
         already(plan, "removed")
-        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
 
 
 @click.command("change-form")
@@ -334,7 +334,7 @@ def change_form(
                 where, settings.db, settings.queue_name, names[:-1], names[-1] if names else ""
             )
             already(plan, f"captured in the form {names[-1]}")
-        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
 
 
 @click.command()
@@ -377,7 +377,7 @@ def resync(
             copy_node=_copy_node(find_copy_node, copy_node),
         )
         already(plan, "waiting for its copy")
-        carry_out(plan.steps, where, explain=explain, json_wanted=as_json)
+        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
         if wait_sync and not explain:
             wait.wait_sync(
                 where.at(settings.db),
@@ -539,7 +539,7 @@ def _missing_everywhere(settings: NodeSettings, as_json: bool) -> int:
     return 1 if rows or silent else 0
 
 
-def already(plan: Plan, word: str) -> None:
+def already(plan: CommandPlan, word: str) -> None:
     """Says what is passed over, and why."""
     for name in plan.already:
         output.message(f"{name}: already processed, it is {word}")

@@ -9,7 +9,7 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.cli import options, output
-from londiste.daemon.logging import Target
+from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.db.connection import masked, session
@@ -88,7 +88,7 @@ def ticker(
     duty()
     with process(
         pid=settings.pidfile,
-        log=Target.of(settings),
+        log=LogTarget.of(settings),
         background=daemon,
         quiet=ctx.quiet,
         verbose=ctx.verbose,

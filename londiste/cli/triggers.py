@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.plan_output import carry_out
+from londiste.cli.plan_output import execute_plan
 from londiste.cli.sites import sites
 from londiste.db.connection import session
 from londiste.db.names import TableName
@@ -38,7 +38,7 @@ def triggers(
             plan = firing.plan(reach, settings.db, settings.queue_name, wanted)
             for line in plan.notes:
                 output.warning(line)
-            carry_out(plan.steps, reach, explain=explain, json_wanted=as_json)
+            execute_plan(plan.steps, reach, explain=explain, json_wanted=as_json)
         return
     with session(settings.db, name="londiste triggers", autocommit=True) as conn:
         found = firing.collect(conn, settings.queue_name, wanted)

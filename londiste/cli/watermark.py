@@ -7,7 +7,7 @@ import click
 from londiste.cascade import watermark
 from londiste.cascade.switching.cluster_state import look
 from londiste.cli import options, output
-from londiste.cli.plan_output import carry_out
+from londiste.cli.plan_output import execute_plan
 from londiste.cli.sites import sites
 from londiste.errors import BadOption
 from londiste.settings import NodeSettings
@@ -44,6 +44,6 @@ def sync_watermark(
             output.show(["node"], [{"node": other} for other in group], json_wanted=as_json)
             return
         steps = watermark.plan(scene, name, names)
-        count = carry_out(steps, where, explain=explain, json_wanted=as_json)
+        count = execute_plan(steps, where, explain=explain, json_wanted=as_json)
     if not explain and not count:
         output.message(f"node {name}: so it is already, nothing to do")

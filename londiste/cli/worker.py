@@ -11,7 +11,7 @@ import click
 # Also what the copy process needs: a copy of this process has it then.
 from londiste.cli import cli, copy, errors, options, output
 from londiste.cli.copy import run as copying
-from londiste.daemon.logging import Target
+from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control, running
 from londiste.daemon.process import process
 from londiste.daemon.signals import Signals
@@ -76,7 +76,7 @@ def worker(
             Worker(read, none).try_out()
     with process(
         pid=None if once else settings.pidfile,
-        log=Target.of(settings),
+        log=LogTarget.of(settings),
         background=daemon and not once,
         quiet=ctx.quiet,
         verbose=ctx.verbose,

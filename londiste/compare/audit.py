@@ -77,7 +77,7 @@ def coverage(settings: WorkerSettings, wanted: Sequence[str] = ()) -> list[Cover
     return [summed(name, [r for r in ranges if r.table_name == name]) for name in names]
 
 
-def summed(table: str, ranges: Sequence[progress.Range]) -> Coverage:
+def summed(table: str, ranges: Sequence[progress.ComparedRange]) -> Coverage:
     """The coverage of one table, from its ranges."""
     seen = [r.checked_at for r in ranges if r.checked_at is not None]
     return Coverage(
@@ -92,8 +92,8 @@ def summed(table: str, ranges: Sequence[progress.Range]) -> Coverage:
 
 
 def next_range(
-    tables: Sequence[str], ranges: Sequence[progress.Range], since: datetime | None
-) -> tuple[str, progress.Range | None] | None:
+    tables: Sequence[str], ranges: Sequence[progress.ComparedRange], since: datetime | None
+) -> tuple[str, progress.ComparedRange | None] | None:
     """What to look at next: (table, range); None for a range: the table is to be cut first.
 
     since -- ranges that were looked at later are done; None: the round never ends.

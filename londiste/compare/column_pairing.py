@@ -15,7 +15,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.errors import StateError, UnknownTable
-from londiste.handlers.base import ALL, Wants
+from londiste.handlers.base import ALL, TableRules
 
 #: Types whose order is the same on every server, by groups that can be compared with each other.
 _ORDERED = {
@@ -43,7 +43,7 @@ class TablePair:
 
     table: TableName
     dest: TableName
-    wants: Wants = ALL
+    wants: TableRules = ALL
     unknown: frozenset[str] = frozenset()
 
 
@@ -109,7 +109,7 @@ class Pairing:
 
 
 def shared_columns(
-    root: Sequence[catalog.Column], node: Sequence[catalog.Column], wants: Wants = ALL
+    root: Sequence[catalog.Column], node: Sequence[catalog.Column], wants: TableRules = ALL
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(columns both sides store, in the root's order; columns only one side has).
 

@@ -98,7 +98,7 @@ def _plan(
     """Cuts the tables, or takes up the ranges that an interrupted comparison has left."""
     found: dict[str, _Found] = {}
     todo: list[Piece] = []
-    before: dict[str, list[progress.Range]] = {}
+    before: dict[str, list[progress.ComparedRange]] = {}
     if asked.resume:
         for one in progress.compare_ranges(conn, queue, progress.COMPARE):
             before.setdefault(one.table_name, []).append(one)

@@ -16,12 +16,12 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.compare.column_pairing import Pairing, TablePair, pairing
 from londiste.compare.pause_at_tick import Aligned, aligned
 from londiste.db import catalog
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
 from londiste.errors import BadOption, LondisteError, StateError, UnknownTable
-from londiste.handlers.base import Wants
-from londiste.orchestration.steps import Sites
+from londiste.handlers.base import TableRules
+from londiste.orchestration.steps import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.combined_queue import other_queues
 from londiste.replication.forwarding.upstream_filters import held_above
@@ -62,7 +62,7 @@ class Parties:
     info: NodeInfo
     root_dsn: str
     engine: Engine
-    held: Mapping[TableName, Wants]
+    held: Mapping[TableName, TableRules]
     say: Callable[[str], None]
 
     @property
@@ -153,7 +153,7 @@ def pair_up(
     node: Connection,
     table: ReplicatedTable,
     asked: Asked,
-    held: Mapping[TableName, Wants],
+    held: Mapping[TableName, TableRules],
 ) -> Pairing:
     """How a table is compared.  Raises BadOption for a condition that does not fit it."""
     if asked.where:
@@ -163,7 +163,7 @@ def pair_up(
             except psycopg.Error as error:
                 raise BadOption(
                     f"--where {asked.where}: {error.diag.message_primary or error}",
-                    detail=f"table {name} on {place(conn.info.dsn)}",
+                    detail=f"table {name} on {describe_dsn(conn.info.dsn)}",
                     hint="write one boolean expression over the columns of the table, with quotes"
                     " around it: --where 'id > 1000'",
                 ) from error
@@ -179,7 +179,7 @@ def pair_up(
     return found
 
 
-def _pair(table: ReplicatedTable, held: Mapping[TableName, Wants]) -> TablePair:
+def _pair(table: ReplicatedTable, held: Mapping[TableName, TableRules]) -> TablePair:
     above = held.get(table.name)
     if above is None:
         return TablePair(table.name, table.dest, table.wants)
@@ -189,13 +189,13 @@ def _pair(table: ReplicatedTable, held: Mapping[TableName, Wants]) -> TablePair:
 
 def root_location(settings: WorkerSettings, info: NodeInfo) -> str:
     """How to reach the root of this node's cascade; asks only the nodes on the way there."""
-    with Sites(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
+    with Connections(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
         return upstream(sites, info.queue, sites.reach(info.provider_location)).root_dsn
 
 
-def held_from(settings: WorkerSettings, info: NodeInfo) -> Mapping[TableName, Wants]:
+def held_from(settings: WorkerSettings, info: NodeInfo) -> Mapping[TableName, TableRules]:
     """What the branches above hold of tables of which they do not hold all."""
-    with Sites(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
+    with Connections(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
         return held_above(sites, info.queue, sites.reach(info.provider_location))
 
 

@@ -16,7 +16,7 @@ MISSING, EXTRA, DIFFERS = "missing", "extra", "differs"
 
 
 @dataclass(frozen=True)
-class Difference:
+class RowDifference:
     """A row that is not the same on both sides.
 
     kind -- missing: the root has it and this node has not; extra: the other way round; differs:
@@ -37,7 +37,9 @@ class Difference:
         return [number for number, (one, other) in enumerate(pairs) if one != other]
 
 
-def differences(root: Iterable[Row], node: Iterable[Row], key: Sequence[int]) -> list[Difference]:
+def differences(
+    root: Iterable[Row], node: Iterable[Row], key: Sequence[int]
+) -> list[RowDifference]:
     """What has to be done to ``node`` to make it ``root``, ordered by key.
 
     key -- numbers of the columns in the key; a row that is one too many on each side with the same
@@ -46,14 +48,14 @@ def differences(root: Iterable[Row], node: Iterable[Row], key: Sequence[int]) ->
     there, here = Counter(root), Counter(node)
     more, less = there - here, here - there
     missing, extra = _by_key(more, key), _by_key(less, key)
-    found: list[Difference] = []
+    found: list[RowDifference] = []
     for one in sorted(missing.keys() | extra.keys(), key=_order):
         left, right = missing.get(one, []), extra.get(one, [])
         if key and len(left) == len(right) == 1:
-            found.append(Difference(DIFFERS, one, left[0], right[0]))
+            found.append(RowDifference(DIFFERS, one, left[0], right[0]))
             continue
-        found += [Difference(EXTRA, one, None, row) for row in right]
-        found += [Difference(MISSING, one, row, None) for row in left]
+        found += [RowDifference(EXTRA, one, None, row) for row in right]
+        found += [RowDifference(MISSING, one, row, None) for row in left]
     return found
 
 

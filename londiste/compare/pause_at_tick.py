@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import psycopg
 
 from londiste.cascade import sqlapi as nodes
-from londiste.db.connection import Connection, connect, place
+from londiste.db.connection import Connection, connect, describe_dsn
 from londiste.errors import StateError, TransientError, from_database
 from londiste.pgq import queues
 
@@ -117,7 +117,7 @@ def _tick_with_snapshot(
             # Committed before the tick is: the worker cannot see the tick without the hold.
             nodes.set_consumer_hold(node, queue, consumer, tick, _HOLD_SECONDS, _holder())
     except psycopg.Error as error:
-        raise from_database(error, where=place(root.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(root.info.dsn)) from error
     return exported, tick
 
 

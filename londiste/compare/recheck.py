@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from londiste.compare import transformed_rows
 from londiste.compare.column_pairing import Pairing
-from londiste.compare.diff import Difference, Row, differences
+from londiste.compare.diff import Row, RowDifference, differences
 from londiste.compare.row_diff import Suspect
 from londiste.compare.row_text import fields, lines, source
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.db.names import quote
 from londiste.engine.tasks import key_hash
@@ -23,7 +23,7 @@ _KEYS = 2_000
 
 def look(
     root: Connection, node: Connection, table: Pairing, suspects: Sequence[Suspect]
-) -> list[Difference]:
+) -> list[RowDifference]:
     """What is not the same in the rows of these keys, in the transactions of the two sessions.
 
     The row filter of the table holds, a condition of the command does not: a row that is inside of
@@ -47,7 +47,7 @@ def fetch(
             f"copy (select {', '.join(columns)} {source(table, root=root)}"
             f" where {where}{condition}) to stdout"
         )
-        for line in lines(conn, place(conn.info.dsn), statement):
+        for line in lines(conn, describe_dsn(conn.info.dsn), statement):
             row = fields(line)
             # Equal by the type is not yet the same key: 1.0 and 1.00, or texts of some collations.
             if tuple(row[n] for n in places) in wanted:

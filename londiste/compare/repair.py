@@ -23,15 +23,15 @@ from londiste.compare import sqlapi as progress
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.compare import both_sides, moved
 from londiste.compare.context import Asked, Parties, choose, meet, pair_up
-from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Difference, Row
+from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Row, RowDifference
 from londiste.compare.pause_at_tick import Aligned
-from londiste.compare.repair_plan import Change, Rules, changes, in_order, text, verify
+from londiste.compare.repair_plan import RepairChange, Rules, changes, in_order, text, verify
 from londiste.compare.result import Comparison
 from londiste.compare.row_diff import Suspect
 from londiste.compare.row_text import fields, lines
 from londiste.daemon import crash
 from londiste.db import catalog, owner
-from londiste.db.connection import Connection, keep_role, place, session
+from londiste.db.connection import Connection, describe_dsn, keep_role, session
 from londiste.db.ddl import literal
 from londiste.db.names import TableName
 from londiste.db.queries import query
@@ -51,16 +51,16 @@ class Applied:
 
     tick_id: int
     rows: int
-    stale: tuple[Change, ...]
+    stale: tuple[RepairChange, ...]
 
 
-def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> list[Change]:
+def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> list[RepairChange]:
     """The changes that make the tables here those of the root.
 
     Raises StateError when not all rows that differ are known, and when the rows of a table come
     from several queues, so that nobody can tell which are too many.
     """
-    found: list[Change] = []
+    found: list[RepairChange] = []
     with session(settings.db, name="londiste repair", autocommit=True) as conn:
         for result in compared.tables:
             table = result.pairing
@@ -91,7 +91,7 @@ def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> lis
     return in_order(found)
 
 
-def written(settings: WorkerSettings, found: Sequence[Change], tick: int) -> str:
+def written(settings: WorkerSettings, found: Sequence[RepairChange], tick: int) -> str:
     """The plan as a file."""
     with session(settings.db, name="londiste repair", autocommit=True) as conn:
         node = nodes.get_node_info(conn, settings.queue_name).name
@@ -117,7 +117,7 @@ def rules(conn: Connection, table: Pairing) -> Rules:
 
 def apply(
     settings: WorkerSettings,
-    plan: Sequence[Change],
+    plan: Sequence[RepairChange],
     *,
     timeout: float,
     say: Callable[[str], None],
@@ -160,14 +160,14 @@ def _at_tick(
     at: Aligned,
     paired: dict[str, Pairing],
     suspects: dict[str, list[Suspect]],
-    plan: Sequence[Change],
+    plan: Sequence[RepairChange],
 ) -> Applied | None:
     """Looks at the rows again and writes; None when that has to be tried at another tick."""
     dsn = parties.settings.db
     with session(dsn, name="londiste repair", replica=True) as node, both_sides(at) as (root, _):
         if progress.repair_lock(node, parties.queue, parties.info.worker) != at.tick_id:
             return None
-        now: dict[str, Counter[Difference]] = {}
+        now: dict[str, Counter[RowDifference]] = {}
         for name, table in paired.items():
             now[name] = Counter(rows.look(root, node, table, suspects[name]))
             if moved(root, node, table):
@@ -181,19 +181,19 @@ def _at_tick(
                 crash.point("repair.mid-plan")
             node.commit()
         except psycopg.Error as error:
-            raise from_database(error, where=place(dsn)) from error
+            raise from_database(error, where=describe_dsn(dsn)) from error
     # A row that is deleted and inserted counts once.
     twice = sum(c.verb == "insert" and c.difference.kind == DIFFERS for c in fresh)
     return Applied(at.tick_id, len(fresh) - twice, tuple(stale))
 
 
 def _sorted_out(
-    plan: Sequence[Change], now: dict[str, Counter[Difference]]
-) -> tuple[list[Change], list[Change]]:
+    plan: Sequence[RepairChange], now: dict[str, Counter[RowDifference]]
+) -> tuple[list[RepairChange], list[RepairChange]]:
     """(changes whose rows are what they were, the others)."""
-    fresh: list[Change] = []
-    stale: list[Change] = []
-    used: dict[tuple[str, str], Counter[Difference]] = {}
+    fresh: list[RepairChange] = []
+    stale: list[RepairChange] = []
+    used: dict[tuple[str, str], Counter[RowDifference]] = {}
     for change in plan:
         # A row that is deleted and inserted has one change for each.
         seen = used.setdefault((change.table, change.verb), Counter())
@@ -203,11 +203,11 @@ def _sorted_out(
     return fresh, stale
 
 
-def _one(node: Connection, change: Change, dest: TableName) -> None:
+def _one(node: Connection, change: RepairChange, dest: TableName) -> None:
     try:
         hit = owner.run(node, dest, change.statement)
     except psycopg.Error as error:
-        ours = from_database(error, where=place(node.info.dsn))
+        ours = from_database(error, where=describe_dsn(node.info.dsn))
         ours.say_more(f"nothing was written; the statement: {change.statement[:300]}")
         raise ours from error
     if hit != 1:
@@ -218,7 +218,7 @@ def _one(node: Connection, change: Change, dest: TableName) -> None:
         )
 
 
-def _suspects(conn: Connection, table: Pairing, plan: Sequence[Change]) -> list[Suspect]:
+def _suspects(conn: Connection, table: Pairing, plan: Sequence[RepairChange]) -> list[Suspect]:
     """The keys of a table's changes, with the hashes by which rows without an index are found."""
     keys: list[Row] = list(dict.fromkeys(c.difference.key for c in plan if c.table == table.name))
     width = len(table.found_by)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from londiste.compare.column_pairing import Pairing
-from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Difference, Row
+from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Row, RowDifference
 from londiste.db.connection import TEXT_SETTINGS
 from londiste.db.ddl import LINE_BREAKS, line_literal, line_name, literal
 from londiste.errors import BadOption
@@ -43,14 +43,14 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Change:
+class RepairChange:
     """One statement of a plan, and the difference that it is for.
 
     line -- number of its line in the file that it was read from; 0: it was read from none.
     """
 
     table: str
-    difference: Difference
+    difference: RowDifference
     statement: str
     line: int = field(default=0, compare=False)
 
@@ -60,17 +60,19 @@ class Change:
         return self.statement.split(" ", 1)[0]
 
 
-def changes(table: Pairing, differences: Iterable[Difference], rules: Rules) -> list[Change]:
+def changes(
+    table: Pairing, differences: Iterable[RowDifference], rules: Rules
+) -> list[RepairChange]:
     """The statements that make the rows here those of the root, in the order to run them."""
     found = [
-        Change(table.name, difference, statement)
+        RepairChange(table.name, difference, statement)
         for difference in differences
         for statement in _statements(table, difference, rules)
     ]
     return in_order(found)
 
 
-def verify(table: Pairing, plan: Sequence[Change], rules: Rules, where: str) -> None:
+def verify(table: Pairing, plan: Sequence[RepairChange], rules: Rules, where: str) -> None:
     """Whether the statements of a file are those that its rows come to, with none left out.
 
     plan -- the changes of this table; where -- the file.
@@ -106,12 +108,12 @@ def verify(table: Pairing, plan: Sequence[Change], rules: Rules, where: str) -> 
             )
 
 
-def in_order(found: Sequence[Change]) -> list[Change]:
+def in_order(found: Sequence[RepairChange]) -> list[RepairChange]:
     """Deletes, then updates, then inserts."""
     return sorted(found, key=lambda change: _ORDER.get(change.verb, 1))
 
 
-def _statements(table: Pairing, difference: Difference, rules: Rules) -> Iterator[str]:
+def _statements(table: Pairing, difference: RowDifference, rules: Rules) -> Iterator[str]:
     there, here = difference.there, difference.here
     if difference.kind == DIFFERS and there is not None and here is not None:
         names = [table.columns[n] for n in difference.changed()]
@@ -178,7 +180,7 @@ def _one_line(type_name: str) -> str:
     return "".join(line_name(p[1:-1].replace('""', '"')) if p.startswith('"') else p for p in parts)
 
 
-def text(found: Sequence[Change], *, queue: str, node: str, tick: int, made: str) -> str:
+def text(found: Sequence[RepairChange], *, queue: str, node: str, tick: int, made: str) -> str:
     """The file."""
     facts = {"queue": queue, "node": node, "tick": tick, "made": made}
     lines = [
@@ -215,7 +217,7 @@ def _settings() -> dict[str, str]:
     return {**kept, "search_path": "pg_catalog"}
 
 
-def _note(change: Change) -> dict[str, Any]:
+def _note(change: RepairChange) -> dict[str, Any]:
     difference = change.difference
     return {
         "table": change.table,
@@ -226,7 +228,7 @@ def _note(change: Change) -> dict[str, Any]:
     }
 
 
-def parse(content: str, where: str) -> tuple[str, list[Change]]:
+def parse(content: str, where: str) -> tuple[str, list[RepairChange]]:
     """(queue, changes) of a file.  Raises BadOption, which names the line, for what is no plan."""
 
     def wrong(number: int, what: str) -> BadOption:
@@ -262,11 +264,11 @@ def parse(content: str, where: str) -> tuple[str, list[Change]]:
     return queue, found
 
 
-def _change(note: Any, line: str, number: int) -> Change:
+def _change(note: Any, line: str, number: int) -> RepairChange:
     kind = str(note["kind"])
     if kind not in {MISSING, EXTRA, DIFFERS}:
         raise ValueError(f"kind {kind}")
     there, here = (None if note[s] is None else tuple(note[s]) for s in ("root", "here"))
-    return Change(
-        str(note["table"]), Difference(kind, tuple(note["key"]), there, here), line, number
+    return RepairChange(
+        str(note["table"]), RowDifference(kind, tuple(note["key"]), there, here), line, number
     )

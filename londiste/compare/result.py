@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from londiste.compare.column_pairing import Pairing
-from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Difference
+from londiste.compare.diff import DIFFERS, EXTRA, MISSING, RowDifference
 
 #: Characters of a value that are shown.
 _SHOWN = 200
@@ -29,7 +29,7 @@ class TableResult:
     rows_root: int
     rows_node: int
     equal: bool
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[RowDifference, ...] = ()
     more: bool = False
     healed: int = 0
     ranges: int = 1
@@ -67,7 +67,7 @@ class Comparison:
         return all(result.equal for result in self.tables)
 
 
-def as_json(table: Pairing, difference: Difference) -> dict[str, Any]:
+def as_json(table: Pairing, difference: RowDifference) -> dict[str, Any]:
     """A difference for ``--json``: values are texts, as PostgreSQL writes them."""
     result: dict[str, Any] = {
         "kind": difference.kind,
@@ -85,7 +85,7 @@ def as_json(table: Pairing, difference: Difference) -> dict[str, Any]:
     return result
 
 
-def as_text(table: Pairing, difference: Difference) -> str:
+def as_text(table: Pairing, difference: RowDifference) -> str:
     """A difference in one line; long values are cut."""
     row = difference.there or difference.here or ()
     names = table.found_by

@@ -8,7 +8,7 @@ import psycopg
 
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.diff import Row
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.errors import from_database
 from londiste.pgq.blocks import unescaped
 
@@ -30,7 +30,7 @@ def lines(conn: Connection, dsn: str, statement: str) -> Iterator[bytes]:
                 *whole, rest = data.split(b"\n")
                 yield from whole
     except psycopg.Error as error:
-        raise from_database(error, where=place(dsn)) from error
+        raise from_database(error, where=describe_dsn(dsn)) from error
 
 
 def fields(line: bytes) -> Row:

@@ -19,7 +19,7 @@ COMPARE, AUDIT = "compare", "audit"
 
 
 @dataclass(frozen=True)
-class Range:
+class ComparedRange:
     """A range of a table; ``checked_at`` None: not compared yet.
 
     rows -- of the root.
@@ -100,9 +100,9 @@ def compare_done(
     )
 
 
-def compare_ranges(conn: Connection, queue: str, job: str) -> list[Range]:
+def compare_ranges(conn: Connection, queue: str, job: str) -> list[ComparedRange]:
     """All ranges of a job, by table and number."""
-    return call.records(conn, Range, "londiste.compare_ranges", queue, job)
+    return call.records(conn, ComparedRange, "londiste.compare_ranges", queue, job)
 
 
 def compare_forget(conn: Connection, queue: str, job: str, table: str | None = None) -> int:

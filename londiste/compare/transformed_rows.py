@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.diff import Row
 from londiste.compare.row_text import fields, lines, source
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.engine.tasks import key_hash
 
@@ -49,7 +49,7 @@ def _written(node: Connection, values: Sequence[str | None], kind: str) -> list[
         f"copy (select v::{kind} from unnest(array[{texts}]::text[]) with ordinality as s(v, n)"
         " order by n) to stdout"
     )
-    return [fields(line)[0] for line in lines(node, place(node.info.dsn), statement)]
+    return [fields(line)[0] for line in lines(node, describe_dsn(node.info.dsn), statement)]
 
 
 def sides(
@@ -65,7 +65,7 @@ def sides(
             f" {source(table, root=is_root)}{f' where {where}' if where else ''}) to stdout"
         )
         keys, rows = [], []
-        for line in lines(conn, place(conn.info.dsn), statement):
+        for line in lines(conn, describe_dsn(conn.info.dsn), statement):
             parts = line.split(b"\t", len(key) + 1)
             keys.append(b"\t".join(parts[:-1]))
             rows.append(fields(parts[-1]))

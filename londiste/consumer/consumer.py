@@ -29,7 +29,7 @@ from londiste import settings as settings_module
 from londiste.consumer import factory
 from londiste.consumer.context import Context
 from londiste.consumer.delivery import Delivery
-from londiste.consumer.event_loop import raised_at, said
+from londiste.consumer.event_loop import format_error, raised_at
 from londiste.consumer.event_stream import Events
 from londiste.consumer.runner import Runner
 from londiste.daemon.logcontext import bound
@@ -47,7 +47,7 @@ from londiste.errors import (
     UnknownConsumer,
     UnknownQueue,
 )
-from londiste.pgq.consumer_kinds import Kind
+from londiste.pgq.consumer_kinds import ConsumerKind
 from londiste.pgq.types import Batch, Event
 from londiste.settings import ConsumerSettings
 
@@ -88,7 +88,7 @@ class Consumer:
     #: A second process of the same name ends at its start; False: only when it gets in the way.
     alone: ClassVar[bool] = True
     #: What lists of consumers call it.
-    listed_as: ClassVar[Kind] = Kind.CONSUMER
+    listed_as: ClassVar[ConsumerKind] = ConsumerKind.CONSUMER
     #: What makes source and progress.
     parts_class: ClassVar[type[factory.Parts]] = factory.Parts
 
@@ -335,7 +335,7 @@ class Consumer:
             raise
         except Exception as error:
             raise LondisteError(
-                f"consumer {self.settings.consumer}: startup failed: {said(error)}",
+                f"consumer {self.settings.consumer}: startup failed: {format_error(error)}",
                 detail=raised_at(error).removeprefix("; "),
                 hint="correct startup() and start the consumer again: no batch was taken",
             ) from error

@@ -22,7 +22,7 @@ from londiste.consumer.context import Context, EventFunction
 from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import RETRY_SECONDS, Dead, Retry
 from londiste.daemon import crash
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.queries import query
 from londiste.errors import EventError, LondisteError, StateError, Superseded, from_database
 from londiste.pgq import ext
@@ -42,7 +42,7 @@ class NeedsSavepoints(Exception):
 
 
 @dataclass(frozen=True)
-class Policy:
+class FailurePolicy:
     """What happens to an event whose function fails.
 
     attempts -- deliveries after which it goes to the dead letters; None: the consumer stops.
@@ -53,7 +53,7 @@ class Policy:
     seconds: int = RETRY_SECONDS
 
 
-def plainly(policy: Policy) -> One:
+def plainly(policy: FailurePolicy) -> One:
     """Effects are committed by whoever makes them."""
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
@@ -79,7 +79,7 @@ def hopefully() -> One:
     return one
 
 
-def carefully(policy: Policy) -> One:
+def carefully(policy: FailurePolicy) -> One:
     """In the batch's transaction, each event with a savepoint."""
 
     def one(event: Event, function: EventFunction, ctx: Context) -> None:
@@ -93,7 +93,7 @@ def carefully(policy: Policy) -> One:
 
 
 def marked(
-    policy: Policy,
+    policy: FailurePolicy,
     transaction: Callable[[], AbstractContextManager[object]],
     conn: Callable[[], Connection],
     consumer: str,
@@ -174,7 +174,7 @@ def transaction_id(conn: Connection) -> int:
         with conn.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute(query("transaction_id")).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     assert row is not None
     return int(row[0])
 
@@ -204,7 +204,7 @@ def whole(batch: Batch) -> Iterator[None]:
     except Exception as error:
         _raise_transient(error)
         raise EventError(
-            f"{_place(batch)}: process_batch failed: {said(error)}",
+            f"{_place(batch)}: process_batch failed: {format_error(error)}",
             detail=f"ticks {batch.prev_tick_id} to {batch.tick_id}{raised_at(error)}",
             hint="correct the function and start the consumer again: the batch comes again",
             queue=batch.queue,
@@ -221,7 +221,7 @@ def _raise_transient(error: Exception) -> None:
         raise again from error
 
 
-def said(error: Exception) -> str:
+def format_error(error: Exception) -> str:
     """An exception in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -242,7 +242,7 @@ def raised_at(error: BaseException) -> str:
     return own[-1] if own else ""
 
 
-def _decide(error: Exception, event: Event, ctx: Context, policy: Policy) -> None:
+def _decide(error: Exception, event: Event, ctx: Context, policy: FailurePolicy) -> None:
     """Stores the outcome of a failure in the context, or raises what ends the batch."""
     if isinstance(error, Superseded):
         raise error
@@ -261,7 +261,7 @@ def _decide(error: Exception, event: Event, ctx: Context, policy: Policy) -> Non
             # It says everything already.
             raise error
         raise _failed(error, event, ctx.batch) from error
-    ctx.retry(event, policy.seconds, said(error))
+    ctx.retry(event, policy.seconds, format_error(error))
 
 
 def _failed(error: Exception, event: Event, batch: Batch) -> EventError:
@@ -271,7 +271,7 @@ def _failed(error: Exception, event: Event, batch: Batch) -> EventError:
     if isinstance(error, StateError) and error.hint:
         hint = error.hint
     return EventError(
-        f"{_place(batch)}, event {event.id} of type {event.type}: {said(error)}",
+        f"{_place(batch)}, event {event.id} of type {event.type}: {format_error(error)}",
         detail=f"{attempt}, inserted {event.time:%F %T%z}{raised_at(error)}",
         hint=hint,
         queue=batch.queue,

@@ -19,7 +19,7 @@ import psycopg
 
 from londiste.consumer import filters, source
 from londiste.consumer.delivery import Delivery
-from londiste.consumer.event_loop import Policy
+from londiste.consumer.event_loop import FailurePolicy
 from londiste.consumer.progress import (
     POSITION_HINT,
     BatchProgress,
@@ -29,15 +29,15 @@ from londiste.consumer.progress import (
 )
 from londiste.consumer.runner import BatchFunction, Effects, Runner
 from londiste.consumer.source import CoopSource, QueueSource, Wish
-from londiste.consumer.statistics import Statistics
-from londiste.db.connection import Connection, place, session
+from londiste.consumer.statistics import ConsumerStatistics
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import query
 from londiste.errors import BadOption, PositionLost, StateError, from_database
 from londiste.pgq import pause as pausing
 from londiste.pgq import position_check, queues
-from londiste.pgq.consumer_kinds import Kind, note_consumer_kind
+from londiste.pgq.consumer_kinds import ConsumerKind, note_consumer_kind
 from londiste.pgq.ext import KnownSource
-from londiste.pgq.position_check import Known
+from londiste.pgq.position_check import KnownPosition
 from londiste.settings import ConsumerSettings
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class Parts:
             effects=Effects(self.effects_dsn, settings.consumer, settings.lock_timeout),
             delivery=self.delivery,
             function=function,
-            policy=Policy(settings.max_attempts, settings.retry_seconds),
-            statistics=Statistics(settings.stats_period, settings.keepalive_stats),
+            policy=FailurePolicy(settings.max_attempts, settings.retry_seconds),
+            statistics=ConsumerStatistics(settings.stats_period, settings.keepalive_stats),
             progress=self.progress() if self.delivery in _KEEPING else None,
             key=(settings.consumer, settings.subconsumer_name),
             stopping=self.stopping,
@@ -129,7 +129,7 @@ class Parts:
         """Connects, and says at once what would keep the loop from working."""
         conn = on.conn
         tick = source.position(conn, on.queue, on.consumer, on.dsn)
-        if self.kind.listed_as is not Kind.CONSUMER:
+        if self.kind.listed_as is not ConsumerKind.CONSUMER:
             note_consumer_kind(conn, on.queue, on.consumer, self.kind.listed_as)
         if self.delivery in _POSITIONED:
             with self._stored() as stored:
@@ -219,7 +219,7 @@ class Parts:
                 self._prove(on, stored)
         return tick
 
-    def _noted(self, on: QueueSource) -> tuple[Known | None, str]:
+    def _noted(self, on: QueueSource) -> tuple[KnownPosition | None, str]:
         """By what the queue of the stored position is known again, and the place it is at now."""
         if self.delivery not in _POSITIONED:
             return None, on.queue
@@ -329,7 +329,7 @@ class Parts:
     def _stored_place(self) -> str:
         if self.delivery is Delivery.LOCAL_FILE:
             return str(_path(self.settings))
-        return place(self.effects_dsn)
+        return describe_dsn(self.effects_dsn)
 
     def _follow_file(self, on: QueueSource, tick: int | None) -> None:
         """Puts the queue where the file is, if it has that tick."""
@@ -363,7 +363,7 @@ class Parts:
                     hint="write it as PostgreSQL does: 30 seconds, 2 minutes",
                 ) from error
             except psycopg.Error as error:
-                raise from_database(error, where=place(self.settings.db)) from error
+                raise from_database(error, where=describe_dsn(self.settings.db)) from error
         assert row is not None
         interval: timedelta = row[0]
         return interval
@@ -455,11 +455,11 @@ def _path(settings: ConsumerSettings) -> Path:
     return settings.local_tracking_file.expanduser()
 
 
-def _known(noted: KnownSource | None) -> Known | None:
+def _known(noted: KnownSource | None) -> KnownPosition | None:
     """What is noted, as it is compared; None when it was never compared."""
     if noted is None or noted.generation is None or noted.registration is None:
         return None
-    return Known(
+    return KnownPosition(
         noted.queue_name, noted.generation, noted.registration, noted.tick_id, noted.tick_time
     )
 

@@ -20,7 +20,7 @@ from uuid import UUID
 import psycopg
 
 from londiste.consumer.outcome import Outcome
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.queries import query
 from londiste.errors import BadOption, LondisteError, PositionLost, StateError, from_database
 from londiste.pgq import ext
@@ -67,7 +67,7 @@ class TickProgress:
 
     def seen(self, batch: Batch) -> bool:
         _keep_out(self.db(), self.consumer)
-        return _compare(batch, self.tick(), self.known(), place(self.db().info.dsn))
+        return _compare(batch, self.tick(), self.known(), describe_dsn(self.db().info.dsn))
 
     def completed(self, batch: Batch, returned: Sequence[Outcome]) -> None:
         ext.set_last_tick(self.db(), self.consumer, batch.tick_id)
@@ -112,7 +112,7 @@ class BatchProgress:
     def seen(self, batch: Batch) -> bool:
         _keep_out(self.db(), f"{self.consumer}\n{self.subconsumer}")
         known = ext.get_known_source(self.db(), self.consumer, self.subconsumer)
-        where = place(self.db().info.dsn)
+        where = describe_dsn(self.db().info.dsn)
         if known is not None and known.queue_name != batch.queue:
             raise _another(batch, f"they belong to queue {known.queue_name}", where)
         done = ext.is_batch_done(self.db(), self.consumer, batch.id, self.subconsumer)
@@ -126,7 +126,7 @@ class BatchProgress:
         if not ext.set_batch_done(self.db(), self.consumer, batch.id, self.subconsumer):
             raise StateError(
                 f"batch {batch.id} was done already while it was processed",
-                detail=f"consumer {self.consumer} in {place(self.db().info.dsn)}",
+                detail=f"consumer {self.consumer} in {describe_dsn(self.db().info.dsn)}",
             )
         ext.note_known_source(self.db(), self.consumer, _end(batch), self.subconsumer)
         _store(self.db(), self.consumer, self.subconsumer, batch, returned)
@@ -316,7 +316,7 @@ def _keep_out(conn: Connection, name: str) -> None:
     try:
         conn.execute(query("consumer_position_lock"), [name])
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
 
 def _store(

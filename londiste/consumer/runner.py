@@ -18,11 +18,11 @@ from londiste.consumer import event_loop
 from londiste.consumer.context import Context, EventFunction
 from londiste.consumer.contracts import STEPS, Chunks, Job
 from londiste.consumer.delivery import Delivery
-from londiste.consumer.event_loop import NeedsSavepoints, One, Policy
+from londiste.consumer.event_loop import FailurePolicy, NeedsSavepoints, One
 from londiste.consumer.event_stream import Events
 from londiste.consumer.progress import Progress
 from londiste.consumer.source import QueueSource
-from londiste.consumer.statistics import Statistics
+from londiste.consumer.statistics import ConsumerStatistics
 from londiste.daemon import crash
 from londiste.daemon.logcontext import bound
 from londiste.db.connection import Connection, connect, usable, use_own_names
@@ -111,8 +111,8 @@ class Runner:
     effects: Effects
     delivery: Delivery
     function: BatchFunction
-    policy: Policy
-    statistics: Statistics
+    policy: FailurePolicy
+    statistics: ConsumerStatistics
     progress: Callable[[Callable[[], Connection]], Progress] | None = None
     key: tuple[str, str] = ("", "")
     stopping: Callable[[], bool] = lambda: False

@@ -21,8 +21,8 @@ from psycopg import sql
 from londiste.consumer.event_stream import Block
 from londiste.consumer.filters import BadCondition
 from londiste.consumer.outcome import Outcome
-from londiste.db.advisory_lock import become_the_one
-from londiste.db.connection import Connection, connect, place, usable, use_own_names
+from londiste.db.advisory_lock import acquire_singleton_lock
+from londiste.db.connection import Connection, connect, describe_dsn, usable, use_own_names
 from londiste.db.notify import Listener
 from londiste.errors import (
     LondisteError,
@@ -238,7 +238,7 @@ class QueueSource:
             except UnknownQueue as error:
                 raise UnknownQueue(
                     f"no queue {self.queue} to register consumer {self.consumer} on",
-                    detail=f"in {place(self.dsn)}",
+                    detail=f"in {describe_dsn(self.dsn)}",
                     hint=f"create it first: londiste queue create {shlex.quote(self.queue)}",
                 ) from error
 
@@ -274,7 +274,7 @@ def not_registered(queue: str, consumer: str, dsn: str) -> UnknownConsumer:
     """The error of a consumer that nobody has registered."""
     return UnknownConsumer(
         f"consumer {consumer} is not registered on queue {queue}",
-        detail=f"in {place(dsn)}",
+        detail=f"in {describe_dsn(dsn)}",
         hint="register it where its events are to begin, now: --register, or in a program"
         " consumer.register()",
     )
@@ -313,10 +313,10 @@ def return_events(conn: Connection, batch: Batch, outcomes: Sequence[Outcome]) -
 
 
 def _require_alone(conn: Connection, queue: str, name: str) -> None:
-    other = become_the_one(conn, f"consumer {queue}\n{name}")
+    other = acquire_singleton_lock(conn, f"consumer {queue}\n{name}")
     if other is not None:
         raise NodeBusy(
-            f"consumer {name} of queue {queue} runs already in {place(conn.info.dsn)}",
+            f"consumer {name} of queue {queue} runs already in {describe_dsn(conn.info.dsn)}",
             detail=other,
             hint="stop that one; several processes share work as cooperative consumers:"
             " subconsumer_name",

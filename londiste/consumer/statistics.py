@@ -11,7 +11,7 @@ from londiste.consumer.context import Context
 log = logging.getLogger(__name__)
 
 
-class Statistics:
+class ConsumerStatistics:
     """Counts batches and logs the sums every ``period`` seconds.
 
     While nothing happens there is a line every ``keepalive`` seconds, so that a silent log means

@@ -7,7 +7,7 @@ import time
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.progress import NodeProgress
-from londiste.copy.sessions import Sides
+from londiste.copy.sessions import CopySessions
 from londiste.copy.step_timings import Tally
 from londiste.daemon import logcontext
 from londiste.db.connection import usable
@@ -16,8 +16,8 @@ from londiste.db.snapshot import Snapshot
 from londiste.errors import LondisteError, UnknownConsumer
 from londiste.pgq import batches, queues
 from londiste.pgq.types import Batch
-from londiste.replication.apply.batch import BatchRunner
-from londiste.replication.apply.routing import Interest
+from londiste.replication.apply.batch import BatchApplier
+from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.tablesync.handover import tick_snapshot
 from londiste.replication.tablesync.wait import TICK_SECONDS
 
@@ -33,12 +33,12 @@ class Replay:
     tally -- counts batches and events.
     """
 
-    def __init__(self, sides: Sides, tally: Tally) -> None:
+    def __init__(self, sides: CopySessions, tally: Tally) -> None:
         self._sides = sides
         self._tally = tally
         node = sides.here
         self._progress = NodeProgress(node, sides.queue, sides.consumer)
-        self._runner = BatchRunner(
+        self._runner = BatchApplier(
             node=nodes.get_worker_state(node, sides.queue).name,
             queue=sides.queue,
             source=sides.provider,
@@ -54,7 +54,7 @@ class Replay:
         """The table has everything up to this tick."""
         return self._progress.tick()
 
-    def next(self, interest: Interest, *, up_to: int | None = None) -> Batch | None:
+    def next(self, interest: RoutingTable, *, up_to: int | None = None) -> Batch | None:
         """Applies one batch; None when none is there.
 
         up_to -- nothing behind this tick is taken.
@@ -134,7 +134,7 @@ class Replay:
             self._forced = True
 
 
-def ask_for_tick(sides: Sides) -> bool:
+def ask_for_tick(sides: CopySessions) -> bool:
     """Has a tick made soon, also of a queue without events; a branch waits for its provider's.
 
     Whether one was asked for.

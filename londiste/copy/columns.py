@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from londiste.db.catalog import Column
 from londiste.db.names import TableName, quote
 from londiste.errors import UsageError
-from londiste.handlers.base import ALL, Wants
+from londiste.handlers.base import ALL, TableRules
 
 #: Built-in types whose binary form depends on the database or does not exist; an empty tsquery
 #: is written but not read by the server.
@@ -41,7 +41,7 @@ def pair(
     *,
     same_version: bool,
     dest: TableName | None = None,
-    wants: Wants = ALL,
+    wants: TableRules = ALL,
 ) -> Pairing:
     """Pairs columns by name.  Columns that the target computes are never written.
 

@@ -29,7 +29,7 @@ from londiste.copy.catchup import JOIN_EVENTS, Replay
 from londiste.copy.chunking.runner import WATCH
 from londiste.copy.group_plan import Planned, plan, shares
 from londiste.copy.prepare import drop_foreign_keys_of, empty
-from londiste.copy.sessions import Job, Sides, Stopping
+from londiste.copy.sessions import CopyJob, CopySessions, Stopping
 from londiste.copy.setup import lost_captures, register, whole_tables
 from londiste.copy.snapshot_copy import exported_snapshot
 from londiste.copy.sqlapi import groups
@@ -44,16 +44,23 @@ from londiste.engine.spec import MemberDone
 from londiste.errors import LockTimeout, LondisteError, Superseded, UnknownConsumer
 from londiste.pgq import batches
 from londiste.replication import sqlapi as tables
-from londiste.replication.apply.routing import Interest
+from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.sqlapi import Move
+from londiste.replication.sqlapi import StateMove
 from londiste.replication.tablesync import states as sync
-from londiste.replication.tablesync.states import By, CatchingUp, DoSync, InCopy, Seen, WannaSync
+from londiste.replication.tablesync.states import (
+    By,
+    CatchingUp,
+    DoSync,
+    InCopy,
+    TableSyncSnapshot,
+    WannaSync,
+)
 
 log = logging.getLogger(__name__)
 
 #: Seconds between looks at states that somebody else has to change.
-_LOOK = 0.1
+_POLL_SECONDS = 0.1
 #: States in which a table belongs to its group.
 _TOGETHER = sync.REPLAYING
 
@@ -74,7 +81,7 @@ class GroupCopy:
 
     def __init__(
         self,
-        job: Job,
+        job: CopyJob,
         consumer: str,
         names: Collection[TableName],
         stopping: Callable[[], bool],
@@ -86,7 +93,7 @@ class GroupCopy:
         self.tables = frozenset(names)
         self.stopping = stopping
         label = TableName("group", consumer.rpartition(":")[2])
-        self.sides = Sides(job, label, stopping, consumer=consumer)
+        self.sides = CopySessions(job, label, stopping, consumer=consumer)
         self._alone = alone
         self._to_load = bool(names)
         self._tally = step_timings.Tally()
@@ -295,7 +302,7 @@ class GroupCopy:
             if one.stop_requested
         }
         if asked & attempts.keys():
-            groups.end_tasks(self.sides.here, self.queue, asked & attempts.keys())
+            groups.terminate_tasks(self.sides.here, self.queue, asked & attempts.keys())
 
     def _copied(
         self,
@@ -309,7 +316,7 @@ class GroupCopy:
         node = self.sides.here
         errors = {TableName.parse(one.table_name): one.error for one in done if one.error}
         ready = {name: attempt for name, attempt in attempts.items() if name not in errors}
-        after = sync.to_text(sync.next_state(InCopy(), Seen(By.COPY, copied=True)))
+        after = sync.to_text(sync.next_state(InCopy(), TableSyncSnapshot(By.COPY, copied=True)))
         with node.transaction():
             moved = groups.copy_group_end(node, self.queue, ready, after, snapshot, self.consumer)
             groups.copy_group_step(node, self.queue, moved, None, step_timings.CATCH_UP)
@@ -343,7 +350,7 @@ class GroupCopy:
         deadline = time.monotonic() + seconds
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
             while True:
-                groups.end_tasks(conn, self.queue, attempts)
+                groups.terminate_tasks(conn, self.queue, attempts)
                 try:
                     with conn.transaction():
                         conn.execute("set local lock_timeout = 300")
@@ -375,7 +382,7 @@ class GroupCopy:
             if any(isinstance(state, CatchingUp) for state in states):
                 self._catch_up(mine)
             elif any(isinstance(state, WannaSync) for state in states):
-                self.job.changes.wait(changes, _LOOK)
+                self.job.changes.wait(changes, _POLL_SECONDS)
             else:
                 self._synchronise(mine)
         except LondisteError as error:
@@ -410,10 +417,10 @@ class GroupCopy:
     def _catch_up(self, mine: Mapping[TableName, ReplicatedTable]) -> None:
         """Replays batches until none is waiting and the copy's snapshot is spent."""
         before = {name: table.state for name, table in mine.items()}
-        interest = Interest.copies(mine.values())
+        interest = RoutingTable.copies(mine.values())
         texts = {table.snapshot for table in mine.values() if table.snapshot}
         snapshots = [Snapshot.parse(text) for text in texts]
-        waits = step_timings.Waits(self.sides.here, self.queue, step_timings.CATCH_UP)
+        waits = step_timings.StepWaits(self.sides.here, self.queue, step_timings.CATCH_UP)
         with contextlib.closing(Replay(self.sides, self._tally)) as replay:
             while not self.stopping():
                 batch = replay.next(interest)
@@ -430,14 +437,14 @@ class GroupCopy:
                         return
                     self._move(
                         {n: t for n, t in mine.items() if sync.from_text(t.state) == CatchingUp()},
-                        Seen(By.COPY, tick=replay.tick(), caught_up=True),
+                        TableSyncSnapshot(By.COPY, tick=replay.tick(), caught_up=True),
                         step_timings.CATCH_UP,
                         step_timings.HAND_OVER,
                     )
                     crash.point("copy.wanna-sync")
                     return
                 replay.ask_for_tick()
-                replay.wait(_LOOK)
+                replay.wait(_POLL_SECONDS)
                 waits.note(mine, replay.late())
                 if self._states() != before:
                     return
@@ -465,20 +472,20 @@ class GroupCopy:
         tables.move_table_states(
             self.sides.here,
             self.queue,
-            [Move(name, table.state, again, None) for name, table in some.items()],
+            [StateMove(name, table.state, again, None) for name, table in some.items()],
             consumer=self.consumer,
         )
 
     def _synchronise(self, mine: Mapping[TableName, ReplicatedTable]) -> None:
         """Replays up to the hand-over tick exactly; then the main worker has the tables."""
         before = {name: table.state for name, table in mine.items()}
-        interest = Interest.copies(mine.values())
+        interest = RoutingTable.copies(mine.values())
         ticks = [sync.from_text(table.state) for table in mine.values()]
         # One for all: the worker stands still at the first that it names.
         up_to = min(state.tick for state in ticks if isinstance(state, DoSync))
         with contextlib.closing(Replay(self.sides, self._tally)) as replay:
             while not self.stopping():
-                seen = Seen(By.COPY, tick=replay.tick())
+                seen = TableSyncSnapshot(By.COPY, tick=replay.tick())
                 there = {
                     name: table
                     for name, table in mine.items()
@@ -492,14 +499,14 @@ class GroupCopy:
                     log.info("%d tables: in step from tick %d on", len(there), seen.tick)
                     return
                 if replay.next(interest, up_to=up_to) is None:
-                    replay.wait(_LOOK)
+                    replay.wait(_POLL_SECONDS)
                     if self._states() != before:
                         return
 
     def _move(
         self,
         some: Mapping[TableName, ReplicatedTable],
-        seen: Seen,
+        seen: TableSyncSnapshot,
         ended: str,
         begun: str | None,
     ) -> None:
@@ -508,7 +515,7 @@ class GroupCopy:
         for name, table in some.items():
             after = sync.next_state(sync.from_text(table.state), seen)
             snapshot = None if after == sync.Ok() else table.snapshot
-            moves.append(Move(name, table.state, sync.to_text(after), snapshot))
+            moves.append(StateMove(name, table.state, sync.to_text(after), snapshot))
         with node.transaction():
             moved = tables.move_table_states(node, self.queue, moves, consumer=self.consumer)
             groups.copy_group_step(node, self.queue, moved, ended, begun, self._tally)

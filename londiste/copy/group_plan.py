@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from londiste.copy.columns import pair
-from londiste.copy.mode import RESUMABLE, SNAPSHOT, Facts, choose
-from londiste.db.bulk_catalog import Known
+from londiste.copy.mode import RESUMABLE, SNAPSHOT, ModeFacts, choose
+from londiste.db.bulk_catalog import TableFacts
 from londiste.db.names import TableName
 from londiste.engine.spec import GroupSpec, Member
 from londiste.errors import LondisteError
@@ -79,7 +79,7 @@ def plan(
         if not may_join(table) or size is None or size > chunk_bytes * SMALL:
             alone.add(table.name)
             continue
-        way = choose(Facts(str(table.name), copy_mode(table), size, resumable_from))
+        way = choose(ModeFacts(str(table.name), copy_mode(table), size, resumable_from))
         if way.mode != SNAPSHOT or size >= resumable_from:
             alone.add(table.name)
         elif size <= room and len(together) < MOST:
@@ -96,14 +96,14 @@ class Planned:
     """A table of a group, known on both sides."""
 
     table: ReplicatedTable
-    source: Known
-    target: Known
+    source: TableFacts
+    target: TableFacts
     pairs: tuple[tuple[str, str], ...]
     binary: bool
 
     @classmethod
     def of(
-        cls, table: ReplicatedTable, source: Known, target: Known, *, same_version: bool
+        cls, table: ReplicatedTable, source: TableFacts, target: TableFacts, *, same_version: bool
     ) -> Planned | None:
         """None for a table that is copied alone: odd ones, and those that cannot be copied."""
         if source.kind != "r" or target.kind != "r":

@@ -21,7 +21,7 @@ import psycopg
 
 from londiste.copy.prepare import find
 from londiste.copy.restore import not_built
-from londiste.copy.sessions import Sides, Stopping
+from londiste.copy.sessions import CopySessions, Stopping
 from londiste.copy.status import BUILDER
 from londiste.copy.step_timings import Tally
 from londiste.daemon import crash, logcontext
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 #: A table smaller than this part of a chunk is not worth a session for each index.
 WORTH = 1 / 8
 #: Seconds between looks whether the process shall end.
-_LOOK = 0.2
+_POLL_SECONDS = 0.2
 
 
 def missing(table: ReplicatedTable) -> list[Piece]:
@@ -44,7 +44,7 @@ def missing(table: ReplicatedTable) -> list[Piece]:
     return [piece for piece in pieces(table.dropped_ddl or "") if piece.name is not None]
 
 
-def worth_it(sides: Sides, table: ReplicatedTable) -> list[Piece]:
+def worth_it(sides: CopySessions, table: ReplicatedTable) -> list[Piece]:
     """The indexes of the table that are to be built one by one; none for a small table."""
     builds = missing(table)
     if not builds:
@@ -53,7 +53,9 @@ def worth_it(sides: Sides, table: ReplicatedTable) -> list[Piece]:
     return builds if info is not None and info.total_bytes >= WORTH * sides.job.chunk_bytes else []
 
 
-def build(sides: Sides, table: ReplicatedTable, wanted: Sequence[Piece], tally: Tally) -> None:
+def build(
+    sides: CopySessions, table: ReplicatedTable, wanted: Sequence[Piece], tally: Tally
+) -> None:
     """Builds the indexes; the rest of the stored statements stays stored.
 
     Raises what the first of them failed for, when the others are finished; Stopping, and then
@@ -69,7 +71,7 @@ def build(sides: Sides, table: ReplicatedTable, wanted: Sequence[Piece], tally: 
     while any(thread.is_alive() for thread in threads):
         if sides.stopping():
             raise Stopping("the copy process ends")
-        threads[0].join(_LOOK)
+        threads[0].join(_POLL_SECONDS)
         threads = [thread for thread in threads if thread.is_alive()] or threads
     if work.failures:
         raise work.failures[0]
@@ -79,7 +81,7 @@ def build(sides: Sides, table: ReplicatedTable, wanted: Sequence[Piece], tally: 
 class _Work:
     """The indexes of one table that nobody has begun; several threads take from it."""
 
-    sides: Sides
+    sides: CopySessions
     table: ReplicatedTable
     waiting: list[Piece]
     tally: Tally
@@ -103,7 +105,7 @@ class _Work:
                 self.failures.append(error)
 
 
-def _one(sides: Sides, table: ReplicatedTable, piece: Piece) -> float:
+def _one(sides: CopySessions, table: ReplicatedTable, piece: Piece) -> float:
     """Builds one index; the seconds it took."""
     job, started = sides.job, time.monotonic()
     with _builder(sides, str(piece.name)) as conn:
@@ -135,7 +137,7 @@ def _one(sides: Sides, table: ReplicatedTable, piece: Piece) -> float:
 
 
 @contextlib.contextmanager
-def _builder(sides: Sides, index: str) -> Iterator[Connection]:
+def _builder(sides: CopySessions, index: str) -> Iterator[Connection]:
     name = (BUILDER + index).encode()[:63].decode("utf-8", "ignore")
     with session(
         sides.job.db,

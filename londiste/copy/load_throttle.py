@@ -20,14 +20,14 @@ from psycopg.rows import dict_row
 
 from londiste.copy import progress
 from londiste.copy.sqlapi.control import copy_hold
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
 
 log = logging.getLogger(__name__)
 
 #: Seconds between looks.
-_LOOK = 1.0
+_POLL_SECONDS = 1.0
 #: Bytes per second below which copies are not slowed down.
 FLOOR = 256 * 1024
 #: How much faster they get with each look at servers that have nothing to complain of.
@@ -60,7 +60,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Held:
+class LoadLimit:
     """The copies are held back to ``rate`` bytes per second; before, they had ``full``."""
 
     rate: int
@@ -84,7 +84,7 @@ def complaint(limits: Limits, source: Load, target: Load) -> str:
     return ""
 
 
-def decide(held: Held | None, rate: float, wrong: str) -> Held | None:
+def decide(held: LoadLimit | None, rate: float, wrong: str) -> LoadLimit | None:
     """How far the copies are held back from now on.
 
     rate -- bytes per second that they really move now.
@@ -93,11 +93,11 @@ def decide(held: Held | None, rate: float, wrong: str) -> Held | None:
     if wrong:
         full = max(FLOOR, held.full if held else int(rate))
         now = min(rate, held.rate) if held and rate else (held.rate if held else rate)
-        return Held(max(FLOOR, int(now / 2)), full, wrong)
+        return LoadLimit(max(FLOOR, int(now / 2)), full, wrong)
     if held is None:
         return None
     faster = int(held.rate * _GROWTH)
-    return None if faster >= held.full else Held(faster, held.full, held.reason)
+    return None if faster >= held.full else LoadLimit(faster, held.full, held.reason)
 
 
 class LoadWatch:
@@ -131,7 +131,7 @@ class LoadWatch:
             # Servers that do not answer are a matter of the copies themselves.
             with contextlib.suppress(LondisteError, psycopg.Error):
                 self._watch()
-            self._end.wait(_LOOK)
+            self._end.wait(_POLL_SECONDS)
 
     def _watch(self) -> None:
         location = self._locate()
@@ -142,14 +142,17 @@ class LoadWatch:
         ):
             # What another process has left when it was killed.
             copy_hold(here, self._queue, None, None)
-            held: Held | None = None
+            held: LoadLimit | None = None
             before, at = self._moved(here), time.monotonic()
             try:
-                while not self._end.wait(_LOOK):
+                while not self._end.wait(_POLL_SECONDS):
                     moved, now = self._moved(here), time.monotonic()
                     rate = max(0, moved - before) / (now - at)
                     before, at = moved, now
-                    source, target = load(there, place(location)), load(here, place(self._db))
+                    source, target = (
+                        load(there, describe_dsn(location)),
+                        load(here, describe_dsn(self._db)),
+                    )
                     self._warn(source)
                     following = decide(held, rate, complaint(self._limits, source, target))
                     if following != held:
@@ -159,7 +162,7 @@ class LoadWatch:
                 with contextlib.suppress(LondisteError, psycopg.Error):
                     copy_hold(here, self._queue, None, None)
 
-    def _store(self, here: Connection, held: Held | None, now: Held | None) -> None:
+    def _store(self, here: Connection, held: LoadLimit | None, now: LoadLimit | None) -> None:
         copy_hold(here, self._queue, now.rate if now else None, now.reason if now else None)
         if now is None:
             log.info("the copies are no longer held back")

@@ -17,7 +17,7 @@ SNAPSHOT, RESUMABLE = "snapshot", "resumable"
 
 
 @dataclass(frozen=True)
-class Facts:
+class ModeFacts:
     """What decides.
 
     table -- its name, for messages.
@@ -54,20 +54,20 @@ CACHED = 1024**3
 
 
 @dataclass(frozen=True)
-class Way:
+class CopyMode:
     """The decision."""
 
     mode: str
     reason: str
 
 
-def choose(facts: Facts) -> Way:
+def choose(facts: ModeFacts) -> CopyMode:
     """The way to copy a table.
 
     Raises UsageError when the resumable way was asked for and is impossible.
     """
     if facts.wanted == SNAPSHOT:
-        return Way(SNAPSHOT, "asked for")
+        return CopyMode(SNAPSHOT, "asked for")
     obstacle = impossible(facts)
     if facts.wanted == RESUMABLE:
         if obstacle:
@@ -77,18 +77,22 @@ def choose(facts: Facts) -> Way:
                 hint=f"have it copied in one snapshot: londiste resync {facts.table}"
                 " --copy-mode auto",
             )
-        return Way(RESUMABLE, "asked for")
+        return CopyMode(RESUMABLE, "asked for")
     if facts.bytes < facts.threshold:
-        return Way(SNAPSHOT, f"smaller than copy_resumable_from_bytes ({_size(facts.threshold)})")
+        return CopyMode(
+            SNAPSHOT, f"smaller than copy_resumable_from_bytes ({_size(facts.threshold)})"
+        )
     if obstacle:
-        return Way(SNAPSHOT, obstacle)
+        return CopyMode(SNAPSHOT, obstacle)
     if facts.reads > MOST_READS:
-        return Way(
+        return CopyMode(
             SNAPSHOT,
             "its rows do not lie in the order of the primary key: in ranges of the key"
             f" the table would be read {facts.reads:.0f} times",
         )
-    return Way(RESUMABLE, f"not smaller than copy_resumable_from_bytes ({_size(facts.threshold)})")
+    return CopyMode(
+        RESUMABLE, f"not smaller than copy_resumable_from_bytes ({_size(facts.threshold)})"
+    )
 
 
 def reads_by_key(
@@ -107,7 +111,7 @@ def reads_by_key(
     return ordered + (1.0 - ordered) * max(1.0, chunks * touched)
 
 
-def impossible(facts: Facts) -> str:
+def impossible(facts: ModeFacts) -> str:
     """Why a table cannot be copied in the resumable way; '' if it can."""
     if facts.refused:
         return facts.refused

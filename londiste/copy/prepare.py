@@ -71,7 +71,7 @@ def empty(conn: Connection, queue: str, table: ReplicatedTable) -> None:
 
 #: Stores more about an attempt in the transaction that begins it: its number, and the statements
 #: that make the key again, which are the first of ``table_info.dropped_ddl``.
-Also = Callable[[int, str], None]
+OnProgress = Callable[[int, str], None]
 
 
 def prepare(
@@ -81,7 +81,7 @@ def prepare(
     chunks: Sequence[Chunk],
     *,
     key: Sequence[str] = (),
-    also: Also | None = None,
+    also: OnProgress | None = None,
 ) -> int:
     """Empties the table, takes its indexes off and begins a new attempt: its number.
 

@@ -26,12 +26,12 @@ from londiste.copy import step_timings
 from londiste.copy.group_copy import GroupCopy
 from londiste.copy.group_plan import MOST, may_join
 from londiste.copy.load_throttle import Limits, LoadWatch
-from londiste.copy.sessions import Job, Sides
+from londiste.copy.sessions import CopyJob, CopySessions
 from londiste.copy.sqlapi import groups
 from londiste.copy.table_copy import TableCopy
 from londiste.daemon import logcontext, loop
 from londiste.daemon.signals import Signals
-from londiste.db.advisory_lock import become_the_one
+from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.errors import (
@@ -44,7 +44,7 @@ from londiste.errors import (
 )
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.notifications import News
+from londiste.replication.notifications import TableNotifications
 from londiste.replication.tablesync import states as sync
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ Maker: TypeAlias = Callable[[], TableCopy | GroupCopy]
 _LOCK_PATIENCE = 5.0
 
 #: Seconds between looks for tables that have come or gone.
-_LOOK = 0.5
+_POLL_SECONDS = 0.5
 
 #: Seconds to wait for the next table before the end: another process would have to start a Spark
 #: session of its own.
@@ -81,7 +81,7 @@ _DOING = {
 
 
 @dataclass(frozen=True)
-class Step:
+class ProcessStep:
     """What is next for one table."""
 
     table: TableName
@@ -103,7 +103,7 @@ class CopyProcess:
     limits -- loads of the servers beyond which the copies go slower.
     """
 
-    job: Job
+    job: CopyJob
     wanted: Sequence[TableName] = ()
     parallel: int = 2
     longest_pause: float = 20.0
@@ -119,13 +119,13 @@ class CopyProcess:
         # A thread that has waited goes on when there is a place again.
         self._places = threading.BoundedSemaphore(self.parallel)
 
-    def plan(self) -> list[Step]:
+    def plan(self) -> list[ProcessStep]:
         """What ``run`` would do now; touches nothing."""
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
             self._check(conn)
             known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}
             states = {name: table.state for name, table in known.items()}
-            return [Step(name, states.get(name)) for name in self._to_do(conn, known)]
+            return [ProcessStep(name, states.get(name)) for name in self._to_do(conn, known)]
 
     def run(self, signals: Signals) -> None:
         """Works until no table is left, or a stop is asked for.
@@ -138,7 +138,7 @@ class CopyProcess:
             self._alone() as conn,
         ):
             self._check(conn)
-            news = News(conn, self.job.queue)
+            news = TableNotifications(conn, self.job.queue)
             idle_since = time.monotonic()
             watch = LoadWatch(self.job.db, self.job.queue, self._provider, self.limits)
             try:
@@ -154,7 +154,10 @@ class CopyProcess:
                     again = news.end()
                     if news.told:
                         self.job.changes.tell()
-                    signals.wait(0.0 if again else min(_LOOK, news.rest or _LOOK), news.files())
+                    signals.wait(
+                        0.0 if again else min(_POLL_SECONDS, news.rest or _POLL_SECONDS),
+                        news.files(),
+                    )
             finally:
                 self._end.set()
                 self.job.changes.tell()
@@ -186,7 +189,9 @@ class CopyProcess:
         self._noted = now
 
     def _provider(self) -> str:
-        with contextlib.closing(Sides(self.job, TableName("", ""), self._end.is_set)) as sides:
+        with contextlib.closing(
+            CopySessions(self.job, TableName("", ""), self._end.is_set)
+        ) as sides:
             return sides.location
 
     def _round(self, conn: Connection, signals: Signals) -> bool:
@@ -328,7 +333,7 @@ class CopyProcess:
             except Superseded as error:
                 # Somebody has changed the state: look again, at once.
                 log.info("%s", error.message)
-                self._end.wait(_LOOK)
+                self._end.wait(_POLL_SECONDS)
             except Exception as error:
                 ours = loop.as_londiste(error)
                 if isinstance(ours, TableChanged):
@@ -366,7 +371,7 @@ class CopyProcess:
         """A session with the lock of the node's copy process."""
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
             job = f"copy {self.job.queue}"
-            if become_the_one(conn, job, patience=_LOCK_PATIENCE) is not None:
+            if acquire_singleton_lock(conn, job, patience=_LOCK_PATIENCE) is not None:
                 raise NodeBusy(
                     f"another process copies tables of queue {self.job.queue} here",
                     hint="the worker starts one by itself; let it work",

@@ -30,9 +30,9 @@ from londiste.copy.chunking.key_ranges import open_end_first, split_by_key
 from londiste.copy.prepare import find, prepare
 from londiste.copy.progress import all_done
 from londiste.copy.restore import build_key
-from londiste.copy.sessions import Sides, Stopping
+from londiste.copy.sessions import CopySessions, Stopping
 from londiste.copy.sqlapi import attempts
-from londiste.copy.sqlapi.attempts import Range, Stored
+from londiste.copy.sqlapi.attempts import CopiedRange, Stored
 from londiste.copy.step_timings import Tally
 from londiste.daemon import crash
 from londiste.db import catalog, table_fingerprint
@@ -40,23 +40,23 @@ from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.db.snapshot import Snapshot
-from londiste.db.table_fingerprint import Mark
+from londiste.db.table_fingerprint import Fingerprint
 from londiste.engine.spec import Chunk, CopySpec
 from londiste.engine.tasks import difference
 from londiste.errors import Superseded, from_database
 from londiste.pgq import queues
-from londiste.replication.apply.routing import ByState, Interest
+from londiste.replication.apply.routing import RoutingTable, Upsert
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import states
 
 log = logging.getLogger(__name__)
 
 #: Seconds between looks for a batch.
-_LOOK = 0.1
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
-class Plan:
+class ResumablePlan:
     """What a process that goes on has to know and to find unchanged.
 
     provider -- name of the node that is copied from.
@@ -75,8 +75,8 @@ class Plan:
     key: tuple[str, ...]
     key_ddl: str
     seen: str
-    source_mark: Mark
-    target_mark: Mark
+    source_mark: Fingerprint
+    target_mark: Fingerprint
     where: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Plan:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Plan:
+    def from_json(cls, data: dict[str, Any]) -> ResumablePlan:
         """Reads ``as_json``."""
         return cls(
             provider=data["provider"],
@@ -107,8 +107,8 @@ class Plan:
             key=tuple(data["key"]),
             key_ddl=data["key_ddl"],
             seen=data["seen"],
-            source_mark=Mark.from_json(data["source_mark"]),
-            target_mark=Mark.from_json(data["target_mark"]),
+            source_mark=Fingerprint.from_json(data["source_mark"]),
+            target_mark=Fingerprint.from_json(data["target_mark"]),
             where=data.get("where", ""),
         )
 
@@ -116,20 +116,20 @@ class Plan:
 class ResumableCopy:
     """Copies the table of ``sides`` from ``source_name`` on the provider."""
 
-    def __init__(self, sides: Sides, source_name: TableName) -> None:
+    def __init__(self, sides: CopySessions, source_name: TableName) -> None:
         self._sides = sides
         self._source_name = source_name
 
     def go_on(self, table: ReplicatedTable) -> bool:
         """Finishes the attempt that is there; False when there is none, or it is of no use.
 
-        Raises what ``RowCopy.run`` does, and PartialEvent.
+        Raises what ``SnapshotCopy.run`` does, and PartialEvent.
         """
         sides = self._sides
         stored = attempts.copy_go_on(sides.here, sides.queue, table.name)
         if stored is None:
             return False
-        plan = Plan.from_json(stored.plan)
+        plan = ResumablePlan.from_json(stored.plan)
         ranges = attempts.copy_ranges(sides.here, sides.queue, table.name, stored.attempt)
         reason = self._outdated(table, plan, stored, ranges)
         if reason:
@@ -177,7 +177,7 @@ class ResumableCopy:
             target_mark = table_fingerprint.mark(node, table.dest)
             if source_mark is None or target_mark is None:
                 raise Superseded(f"table {table.name} has vanished while its copy began")
-            plan = Plan(
+            plan = ResumablePlan(
                 provider=provider,
                 source=name,
                 target=table.dest,
@@ -206,12 +206,16 @@ class ResumableCopy:
         if stored is None or stored.attempt != attempt:
             raise Superseded(f"copy {attempt} of {table.name} is superseded")
         ranges = attempts.copy_ranges(node, sides.queue, table.name, attempt)
-        self._finish(table, attempt, Plan.from_json(stored.plan), ranges)
+        self._finish(table, attempt, ResumablePlan.from_json(stored.plan), ranges)
 
     # -- steps -------------------------------------------------------------------------------
 
     def _finish(
-        self, table: ReplicatedTable, attempt: int, plan: Plan, ranges: Sequence[Range]
+        self,
+        table: ReplicatedTable,
+        attempt: int,
+        plan: ResumablePlan,
+        ranges: Sequence[CopiedRange],
     ) -> None:
         sides = self._sides
         if not all(one.done for one in ranges):
@@ -243,12 +247,17 @@ class ResumableCopy:
         crash.point("copy.catching-up")
 
     def _replay(
-        self, table: ReplicatedTable, attempt: int, plan: Plan, last: Snapshot, tally: Tally
+        self,
+        table: ReplicatedTable,
+        attempt: int,
+        plan: ResumablePlan,
+        last: Snapshot,
+        tally: Tally,
     ) -> None:
         """Replays by states until the table stands at a tick that has seen what every chunk has."""
-        interest = Interest.states(
+        interest = RoutingTable.states(
             table,
-            ByState(plan.key, frozenset(source for source, _ in plan.columns)),
+            Upsert(plan.key, frozenset(source for source, _ in plan.columns)),
             Snapshot.parse(plan.seen),
         )
         with contextlib.closing(Replay(self._sides, tally)) as replay:
@@ -261,10 +270,14 @@ class ResumableCopy:
                     raise reason
                 if batch is None:
                     replay.ask_for_tick()
-                    replay.wait(_LOOK)
+                    replay.wait(_POLL_SECONDS)
 
     def _spec(
-        self, table: ReplicatedTable, attempt: int, plan: Plan, ranges: Sequence[Range]
+        self,
+        table: ReplicatedTable,
+        attempt: int,
+        plan: ResumablePlan,
+        ranges: Sequence[CopiedRange],
     ) -> CopySpec:
         todo = [
             Chunk(plan.source, one.chunk, one.condition, one.bytes, one.rows)
@@ -293,7 +306,11 @@ class ResumableCopy:
         )
 
     def _outdated(
-        self, table: ReplicatedTable, plan: Plan, stored: Stored, ranges: Sequence[Range]
+        self,
+        table: ReplicatedTable,
+        plan: ResumablePlan,
+        stored: Stored,
+        ranges: Sequence[CopiedRange],
     ) -> str:
         """Why nobody can go on with an attempt; '' if one can."""
         sides = self._sides
@@ -328,7 +345,7 @@ def current_snapshot(conn: Connection) -> str:
     return str(row[0])
 
 
-def newest(ranges: Sequence[Range]) -> Snapshot:
+def newest(ranges: Sequence[CopiedRange]) -> Snapshot:
     """The latest of the snapshots that chunks have seen; it sees what all the others do."""
     seen = [Snapshot.parse(one.snapshot) for one in ranges if one.snapshot]
     return max(seen, key=lambda snapshot: (snapshot.xmax, -len(snapshot.xip)))

@@ -55,7 +55,7 @@ class Builds:
             self._places.release()
 
 
-class Spare:
+class SessionPool:
     """Sessions that one table has done with and the next one takes.
 
     A session costs more than a small table: the server starts a process that reads the catalog.
@@ -128,7 +128,7 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class Job:
+class CopyJob:
     """What all tables of a copy process have in common.
 
     db -- connection string of this node.
@@ -153,7 +153,7 @@ class Job:
     delay: float = 1.0
     builds: Builds = field(default_factory=Builds)
     resumable_from: int = 10 * 1024 * 1024 * 1024
-    spare: Spare = field(default_factory=Spare)
+    spare: SessionPool = field(default_factory=SessionPool)
     changes: Changes = field(default_factory=Changes)
 
     @property
@@ -170,7 +170,7 @@ class Stopping(StateError):
     """The process shall end; the table goes on next time."""
 
 
-class Sides:
+class CopySessions:
     """Both ends of the copy of one table; sessions open when they are needed, and again.
 
     stopping -- whether the process shall end.
@@ -179,7 +179,7 @@ class Sides:
 
     def __init__(
         self,
-        job: Job,
+        job: CopyJob,
         name: TableName,
         stopping: Callable[[], bool],
         *,

@@ -8,7 +8,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.copy import step_timings
 from londiste.copy.columns import Pairing, pair, require_here
 from londiste.copy.progress import all_done
-from londiste.copy.sessions import Sides
+from londiste.copy.sessions import CopySessions
 from londiste.copy.sqlapi import attempts
 from londiste.db import catalog
 from londiste.db.catalog import Column
@@ -19,12 +19,12 @@ from londiste.pgq import batches, queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import states
-from londiste.replication.tablesync.states import By, InCopy, Seen
+from londiste.replication.tablesync.states import By, InCopy, TableSyncSnapshot
 
 log = logging.getLogger(__name__)
 
 
-def source_table(sides: Sides) -> TableName | None:
+def source_table(sides: CopySessions) -> TableName | None:
     """The table on the provider; None while the provider does not have all of it itself."""
     for found in tables.get_table_list(sides.provider, sides.queue):
         if found.name == sides.name:
@@ -33,7 +33,7 @@ def source_table(sides: Sides) -> TableName | None:
     return None
 
 
-def require_captured(sides: Sides, source_name: TableName) -> None:
+def require_captured(sides: CopySessions, source_name: TableName) -> None:
     """Raises StateError when the table on the provider has lost its capture.
 
     It was dropped and made again, for instance: a copy of it would become ok, and stay as it is.
@@ -52,7 +52,7 @@ def require_captured(sides: Sides, source_name: TableName) -> None:
         )
 
 
-def lost_captures(sides: Sides) -> frozenset[TableName]:
+def lost_captures(sides: CopySessions) -> frozenset[TableName]:
     """The tables of which ``require_captured`` would raise."""
     try:
         return frozenset(name for name, _ in tables.lost_captures(sides.provider, sides.queue))
@@ -69,7 +69,7 @@ def whole_tables(provider: Connection, queue: str) -> dict[TableName, TableName]
     }
 
 
-def register(sides: Sides, *, remember: bool = False) -> None:
+def register(sides: CopySessions, *, remember: bool = False) -> None:
     """The copy's consumer begins at the newest tick, on both sides.
 
     remember -- its name is not that of the table: this node knows it before the provider does.
@@ -99,7 +99,7 @@ def register(sides: Sides, *, remember: bool = False) -> None:
 
 
 def pairing(
-    sides: Sides,
+    sides: CopySessions,
     table: ReplicatedTable,
     source_name: TableName,
     theirs: list[Column],
@@ -131,14 +131,14 @@ def pairing(
     return found
 
 
-def _told(sides: Sides, source_name: TableName) -> frozenset[str] | None:
+def _told(sides: CopySessions, source_name: TableName) -> frozenset[str] | None:
     try:
         return tables.captured_columns(sides.provider, sides.queue, source_name)
     except InstallError:
         return None
 
 
-def copied(sides: Sides, table: ReplicatedTable, attempt: int, snapshot: str | None) -> None:
+def copied(sides: CopySessions, table: ReplicatedTable, attempt: int, snapshot: str | None) -> None:
     """All rows are here: the state says so from now on, and a crash copies them no more.
 
     snapshot -- whose events are not to be applied again; None: none are left.
@@ -146,7 +146,7 @@ def copied(sides: Sides, table: ReplicatedTable, attempt: int, snapshot: str | N
     Raises Superseded.
     """
     node = sides.here
-    after = states.next_state(InCopy(), Seen(By.COPY, copied=True))
+    after = states.next_state(InCopy(), TableSyncSnapshot(By.COPY, copied=True))
     with node.transaction():
         tally = all_done(node, sides.queue, table.name, attempt)
         step_timings.copy_step_end(node, sides.queue, table.name, step_timings.LOAD, tally)

@@ -17,10 +17,10 @@ from psycopg.rows import dict_row
 from londiste.copy import setup, step_timings
 from londiste.copy.chunking import runner
 from londiste.copy.chunking.blocks import count_chunks, split
-from londiste.copy.mode import CACHED, RESUMABLE, Facts, Way, choose, reads_by_key
+from londiste.copy.mode import CACHED, RESUMABLE, CopyMode, ModeFacts, choose, reads_by_key
 from londiste.copy.prepare import key_index, prepare
 from londiste.copy.resumable_copy import ResumableCopy
-from londiste.copy.sessions import Sides
+from londiste.copy.sessions import CopySessions
 from londiste.copy.sqlapi import attempts
 from londiste.copy.sqlapi.control import get_copy_control
 from londiste.daemon import crash
@@ -29,7 +29,7 @@ from londiste.db.catalog import Column, TableInfo
 from londiste.db.connection import Connection, session, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.db.table_fingerprint import Mark
+from londiste.db.table_fingerprint import Fingerprint
 from londiste.engine.spec import CopySpec
 from londiste.errors import InstallError, NoKey, PartialEvent, TableChanged, from_database
 from londiste.replication.model import ReplicatedTable, copy_mode, most_parts
@@ -37,10 +37,10 @@ from londiste.replication.model import ReplicatedTable, copy_mode, most_parts
 log = logging.getLogger(__name__)
 
 
-class RowCopy:
+class SnapshotCopy:
     """Copies the rows of the table of ``sides``."""
 
-    def __init__(self, sides: Sides) -> None:
+    def __init__(self, sides: CopySessions) -> None:
         self.sides = sides
         self.job = sides.job
 
@@ -105,18 +105,18 @@ class RowCopy:
 
     def _choose(
         self, table: ReplicatedTable, source_name: TableName, theirs: list[Column], refused: str
-    ) -> Way:
+    ) -> CopyMode:
         provider, node, wanted = self.sides.provider, self.sides.here, copy_mode(table)
         info = catalog.require(provider, source_name)
         size = info.total_bytes
-        facts = Facts(str(table.name), wanted, size, self.job.resumable_from)
+        facts = ModeFacts(str(table.name), wanted, size, self.job.resumable_from)
         if wanted != RESUMABLE and size < self.job.resumable_from:
             return choose(facts)
         key = catalog.key(provider, source_name)
         here = {column.name for column in catalog.columns(node, table.dest) if not column.generated}
         indexed = key_index(catalog.indexes(node, table.dest), key) is not None
         return choose(
-            Facts(
+            ModeFacts(
                 str(table.name),
                 wanted,
                 size,
@@ -167,7 +167,7 @@ class RowCopy:
                 parallel=self.job.parallel,
             )
             step_timings.copy_step_start(node, self.job.queue, table.name, step_timings.LOAD)
-            target_mark: Mark | None = None
+            target_mark: Fingerprint | None = None
 
             def also(attempt: int, key_ddl: str) -> None:
                 nonlocal target_mark
@@ -236,7 +236,7 @@ class RowCopy:
 
 
 @contextlib.contextmanager
-def exported_snapshot(sides: Sides) -> Iterator[tuple[Connection, str, str]]:
+def exported_snapshot(sides: CopySessions) -> Iterator[tuple[Connection, str, str]]:
     """A transaction on the provider whose snapshot the tasks share.
 
     Gives its session, the snapshot's name, and what it sees as text.

@@ -19,7 +19,7 @@ from londiste.copy.progress import Progress
 from londiste.copy.sqlapi import groups
 from londiste.copy.sqlapi.attempts import copy_choices
 from londiste.copy.sqlapi.control import Control, get_copy_control
-from londiste.copy.step_timings import Step
+from londiste.copy.step_timings import StepTiming
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.queries import query
@@ -47,7 +47,7 @@ class Build:
 
 
 @dataclass(frozen=True)
-class Behind:
+class CopyLag:
     """How far the catch-up of a table is from the newest tick of the provider."""
 
     ticks: int
@@ -79,7 +79,7 @@ class TableStatus:
     load: Progress | None = None
     builds: tuple[Build, ...] = ()
     analyze: tuple[str, int, int] | None = None
-    behind: Behind | None = None
+    behind: CopyLag | None = None
     waits: str = ""
     error: str = ""
 
@@ -119,7 +119,7 @@ def collect(
     builds, analyzes = _builds(conn), _analyzes(conn)
     choices = copy_choices(conn, queue)
     members = groups.copy_members(conn, queue)
-    behind: dict[str, Behind] = {}
+    behind: dict[str, CopyLag] = {}
     if lag and any(
         isinstance(states.from_text(t.state), states.CatchingUp)
         or (str(t.name) in current and current[str(t.name)].step == step_timings.STATES)
@@ -131,7 +131,7 @@ def collect(
     for table in on_the_way:
         name = str(table.name)
         own = members.get(table.name) or copy_consumer(consumer, table.name)
-        step: Step | None = current.get(name)
+        step: StepTiming | None = current.get(name)
         choice = choices.get(name)
         result.append(
             TableStatus(
@@ -191,13 +191,13 @@ def _rows(conn: Connection, name: str) -> list[dict[str, Any]]:
         raise from_database(error) from error
 
 
-def _behind(location: str, queue: str) -> dict[str, Behind]:
+def _behind(location: str, queue: str) -> dict[str, CopyLag]:
     """The lag of every consumer of the provider, by name; nothing when it does not answer."""
     try:
         with session(location, name="londiste copy status", autocommit=True) as conn:
             newest = queues.get_queue_info(conn, queue)[0].last_tick_id or 0
             return {
-                c.consumer_name: Behind(max(0, newest - (c.last_tick or 0)), c.pending_events)
+                c.consumer_name: CopyLag(max(0, newest - (c.last_tick or 0)), c.pending_events)
                 for c in queues.get_consumer_info(conn, queue)
             }
     except (LondisteError, psycopg.Error):

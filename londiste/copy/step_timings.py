@@ -34,7 +34,7 @@ LOAD, KEY, STATES, INDEXES, KEYS, ANALYZE, CATCH_UP, HAND_OVER = (
 
 
 @dataclass(frozen=True)
-class Step:
+class StepTiming:
     """One step of a copy.
 
     seconds -- from its beginning to its end, or until now when it is not ``finished``.
@@ -63,10 +63,10 @@ class Step:
         return self.busy / self.seconds
 
 
-def copy_steps(conn: Connection, queue: str) -> list[Step]:
+def copy_steps(conn: Connection, queue: str) -> list[StepTiming]:
     """The steps of the last copy of each table, in the order in which they began."""
     return [
-        Step(
+        StepTiming(
             table=row["table_name"],
             step=row["step"],
             started_at=row["started_at"],
@@ -89,7 +89,7 @@ def copy_waits(conn: Connection, queue: str) -> dict[str, str]:
     }
 
 
-class Waits:
+class StepWaits:
     """What a step of some tables waits for, noted when it changes; the copy process says it."""
 
     def __init__(self, conn: Connection, queue: str, step: str) -> None:

@@ -23,8 +23,8 @@ from londiste.cascade import sqlapi as nodes
 from londiste.copy import indexes, sequences, setup, step_timings
 from londiste.copy.catchup import JOIN_EVENTS, Replay, ask_for_tick
 from londiste.copy.restore import analyze, restore
-from londiste.copy.sessions import Job, Sides, Stopping
-from londiste.copy.snapshot_copy import RowCopy
+from londiste.copy.sessions import CopyJob, CopySessions, Stopping
+from londiste.copy.snapshot_copy import SnapshotCopy
 from londiste.copy.sqlapi import attempts
 from londiste.daemon import crash
 from londiste.db.connection import session
@@ -32,15 +32,22 @@ from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.errors import LondisteError, StateError, Superseded, UnknownConsumer
 from londiste.replication import sqlapi as tables
-from londiste.replication.apply.routing import Interest
+from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync import states
-from londiste.replication.tablesync.states import By, CatchingUp, DoSync, InCopy, Seen, WannaSync
+from londiste.replication.tablesync.states import (
+    By,
+    CatchingUp,
+    DoSync,
+    InCopy,
+    TableSyncSnapshot,
+    WannaSync,
+)
 
 log = logging.getLogger(__name__)
 
 #: Seconds between looks at a state that somebody else has to change.
-_LOOK = 0.1
+_POLL_SECONDS = 0.1
 
 
 class TableCopy:
@@ -50,11 +57,11 @@ class TableCopy:
     otherwise; it may be called again after any error.
     """
 
-    def __init__(self, job: Job, table: TableName, stopping: Callable[[], bool]) -> None:
+    def __init__(self, job: CopyJob, table: TableName, stopping: Callable[[], bool]) -> None:
         self.job = job
         self.queue = job.queue
         self.name = table
-        self.sides = Sides(job, table, stopping)
+        self.sides = CopySessions(job, table, stopping)
         self.consumer = self.sides.consumer
         self.stopping = stopping
         self._analyzed = False
@@ -72,12 +79,12 @@ class TableCopy:
                     case InCopy():
                         assert table is not None
                         self.sides.relocate()
-                        RowCopy(self.sides).run(table)
+                        SnapshotCopy(self.sides).run(table)
                     case CatchingUp():
                         assert table is not None
                         self._catch_up(table)
                     case WannaSync():
-                        self.job.changes.wait(changes, _LOOK)
+                        self.job.changes.wait(changes, _POLL_SECONDS)
                     case DoSync(tick):
                         assert table is not None
                         self._synchronise(table, tick)
@@ -167,9 +174,9 @@ class TableCopy:
         self._restore(table)
         step_timings.copy_step_start(self.sides.here, self.queue, self.name, step_timings.CATCH_UP)
         self._tally = step_timings.Tally()
-        interest = Interest.copy(table)
+        interest = RoutingTable.copy(table)
         copied = Snapshot.parse(table.snapshot) if table.snapshot else None
-        waits = step_timings.Waits(self.sides.here, self.queue, step_timings.CATCH_UP)
+        waits = step_timings.StepWaits(self.sides.here, self.queue, step_timings.CATCH_UP)
         with contextlib.closing(Replay(self.sides, self._tally)) as replay:
             while not self.stopping():
                 batch = replay.next(interest)
@@ -182,13 +189,13 @@ class TableCopy:
                     # All that was there: with a tick every few milliseconds one more always waits.
                 if states.snapshot_spent(copied, replay.seen()):
                     self._require_captured(table)
-                    seen = Seen(By.COPY, tick=replay.tick(), caught_up=True)
+                    seen = TableSyncSnapshot(By.COPY, tick=replay.tick(), caught_up=True)
                     self._move(table, CatchingUp(), seen)
                     self._step_ended(step_timings.CATCH_UP, step_timings.HAND_OVER)
                     crash.point("copy.wanna-sync")
                     return
                 replay.ask_for_tick()
-                replay.wait(_LOOK)
+                replay.wait(_POLL_SECONDS)
                 waits.note([self.name], replay.late())
                 if self.sides.state() != table.state:
                     return
@@ -210,10 +217,10 @@ class TableCopy:
 
     def _synchronise(self, table: ReplicatedTable, tick: int) -> None:
         """Replays up to the hand-over tick exactly; then the main worker has the table."""
-        interest = Interest.copy(table)
+        interest = RoutingTable.copy(table)
         with contextlib.closing(Replay(self.sides, self._tally)) as replay:
             while not self.stopping():
-                seen = Seen(By.COPY, tick=replay.tick())
+                seen = TableSyncSnapshot(By.COPY, tick=replay.tick())
                 if states.next_state(DoSync(tick), seen) != DoSync(tick):
                     crash.point("copy.before-ok")
                     self._step_ended(step_timings.HAND_OVER)
@@ -222,7 +229,7 @@ class TableCopy:
                     log.info("%s: in step from tick %d on", table.name, tick)
                     return
                 if replay.next(interest, up_to=tick) is None:
-                    replay.wait(_LOOK)
+                    replay.wait(_POLL_SECONDS)
                     if self.sides.state() != table.state:
                         return
 
@@ -234,7 +241,7 @@ class TableCopy:
         if following is not None:
             step_timings.copy_step_start(node, self.queue, self.name, following)
 
-    def _move(self, table: ReplicatedTable, now: states.SyncState, seen: Seen) -> None:
+    def _move(self, table: ReplicatedTable, now: states.SyncState, seen: TableSyncSnapshot) -> None:
         after = states.next_state(now, seen)
         moved = tables.move_table_state(
             self.sides.here,

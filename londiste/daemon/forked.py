@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NoReturn
 
 #: Seconds between looks whether the copy has ended, where the kernel does not say it.
-_LOOK = 0.02
+_POLL_SECONDS = 0.02
 
 #: Name of the thread that waits for the end of the parent (``child.die_with_parent``).
 WATCHER = "parent"
@@ -76,7 +76,7 @@ class Forked:
             if deadline is not None and time.monotonic() >= deadline:
                 assert timeout is not None
                 raise subprocess.TimeoutExpired(str(self.pid), timeout)
-            time.sleep(_LOOK)
+            time.sleep(_POLL_SECONDS)
         return code
 
     def send_signal(self, number: int) -> None:

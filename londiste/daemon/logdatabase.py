@@ -18,7 +18,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import sql
 
-from londiste.db.connection import Connection, connect, place
+from londiste.db.connection import Connection, connect, describe_dsn
 from londiste.errors import LondisteError, NodeUnreachable, TransientError, from_database
 
 #: Lines that wait; more are dropped.
@@ -64,7 +64,7 @@ class Database(logging.Handler):
         if lines < 1 or stats_period <= 0:
             raise ValueError("lines and stats_period are above 0")
         super().__init__()
-        self.where = place(dsn)
+        self.where = describe_dsn(dsn)
         self.service = service
         self.lines = lines
         self.stats_period = stats_period

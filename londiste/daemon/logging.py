@@ -96,7 +96,7 @@ class File(logging.handlers.WatchedFileHandler):
 
 
 @dataclass(frozen=True)
-class Target:
+class LogTarget:
     """Where the log of a process goes.
 
     logfile -- a file besides stderr.
@@ -111,7 +111,7 @@ class Target:
     job: str = ""
 
     @classmethod
-    def of(cls, settings: Settings) -> Target:
+    def of(cls, settings: Settings) -> LogTarget:
         """What the settings of a process ask for."""
         job = str(getattr(settings, "job_name", "") or settings.sections[0])
         syslog = (settings.syslog_ident or job, settings.syslog_facility, settings.syslog_address)
@@ -124,7 +124,7 @@ def setup(
     verbose: int = 0,
     logfile: Path | None = None,
     console: bool = True,
-    target: Target | None = None,
+    target: LogTarget | None = None,
 ) -> None:
     """Messages from ``quiet`` (warnings and errors) to ``verbose`` (all; twice: of libraries, too).
 
@@ -132,7 +132,7 @@ def setup(
     Raises BadOption when it cannot be written, or when ``target.config`` is wrong; then the log
     goes on as it did.
     """
-    target = target or Target(logfile)
+    target = target or LogTarget(logfile)
     if target.config is None:
         made = _plain(target, console=console, verbose=verbose)
         _replace_ours(made)
@@ -142,7 +142,7 @@ def setup(
     _levels(quiet=quiet, verbose=verbose, by_file=target.config is not None, rooted=rooted)
 
 
-def _plain(target: Target, *, console: bool, verbose: int) -> list[logging.Handler]:
+def _plain(target: LogTarget, *, console: bool, verbose: int) -> list[logging.Handler]:
     """The handlers of a log without a file that configures it."""
     handlers: list[logging.Handler] = []
     if console and not _is_stderr(target.logfile):

@@ -20,7 +20,7 @@ def process(
     *,
     pid: Path | None = None,
     logfile: Path | None = None,
-    log: logging.Target | None = None,
+    log: logging.LogTarget | None = None,
     background: bool = False,
     quiet: bool = False,
     verbose: int = 0,
@@ -36,7 +36,7 @@ def process(
     log -- where the log goes (``Target.of(settings)``); a file that configures it is read again
         after SIGHUP.
     """
-    target = log or logging.Target(logfile)
+    target = log or logging.LogTarget(logfile)
 
     def set_up(*, console: bool = not background) -> None:
         # In the background stderr is the logfile already.
@@ -56,7 +56,7 @@ def process(
             yield signals
 
 
-def _again(set_up: Callable[[], None], target: logging.Target) -> None:
+def _again(set_up: Callable[[], None], target: logging.LogTarget) -> None:
     """Reads the file that configures logging again; a wrong one changes nothing."""
     if target.config is None:
         return

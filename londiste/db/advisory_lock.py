@@ -7,7 +7,7 @@ import time
 import psycopg
 from psycopg.rows import dict_row
 
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.queries import query
 from londiste.errors import from_database
 
@@ -15,7 +15,7 @@ from londiste.errors import from_database
 PATIENCE = 3.0
 
 
-def become_the_one(conn: Connection, job: str, *, patience: float = PATIENCE) -> str | None:
+def acquire_singleton_lock(conn: Connection, job: str, *, patience: float = PATIENCE) -> str | None:
     """Takes the lock of a job in this database.  None: it is ours; else a line about who has it.
 
     job -- names the lock, for all who compete for it.
@@ -33,7 +33,7 @@ def become_the_one(conn: Connection, job: str, *, patience: float = PATIENCE) ->
         with conn.cursor(row_factory=dict_row) as cursor:
             holder = cursor.execute(query("job_lock_holder"), [job]).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     if holder is None:
         return "its session ended just now"
     return (
@@ -42,4 +42,4 @@ def become_the_one(conn: Connection, job: str, *, patience: float = PATIENCE) ->
     )
 
 
-__all__ = ["PATIENCE", "become_the_one"]
+__all__ = ["PATIENCE", "acquire_singleton_lock"]

@@ -16,12 +16,12 @@ from londiste.db.catalog import Column
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.db.table_fingerprint import Mark, MarkedColumn, Shape
+from londiste.db.table_fingerprint import Fingerprint, MarkedColumn, Shape
 from londiste.errors import from_database
 
 
 @dataclass(frozen=True)
-class Known:
+class TableFacts:
     """One of the tables.
 
     kind -- ``r`` table, ``p`` partitioned table, ``v`` view, …
@@ -36,7 +36,7 @@ class Known:
     rows_estimate: float
     has_sequence: bool
     columns: tuple[Column, ...]
-    mark: Mark
+    mark: Fingerprint
     _types: dict[str, tuple[int, int, bool]]
 
     def has_domain(self, names: Collection[str]) -> bool:
@@ -52,13 +52,13 @@ class Known:
         return tuple((self.mark.oid, numbers[name], *self._types[name][:2]) for name in names)
 
 
-def known(conn: Connection, tables: Collection[TableName]) -> dict[TableName, Known]:
+def known(conn: Connection, tables: Collection[TableName]) -> dict[TableName, TableFacts]:
     """Those of the tables that are there."""
     found = {}
     for row in _rows(conn, "group_tables", tables):
         name = TableName(row["schema"], row["name"])
         columns = row["columns"]
-        found[name] = Known(
+        found[name] = TableFacts(
             name=name,
             kind=row["kind"],
             bytes=row["bytes"],
@@ -77,7 +77,7 @@ def known(conn: Connection, tables: Collection[TableName]) -> dict[TableName, Kn
                 )
                 for c in columns
             ),
-            mark=Mark(
+            mark=Fingerprint(
                 row["oid"],
                 row["filenode"],
                 tuple(

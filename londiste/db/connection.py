@@ -144,12 +144,12 @@ def connect(
     try:
         conn: _Patient = _Patient.connect(**params)
     except psycopg.Error as error:
-        ours = from_database(error, where=place(dsn))
+        ours = from_database(error, where=describe_dsn(dsn))
         if not isinstance(ours, AccessDenied) and tls.is_about_tls(ours.message):
             raise NotSecured(ours.message, detail=ours.detail, hint=tls.HINT) from None
         raise ours from None
     conn.answer_seconds = answer_seconds
-    conn.dsn, conn.place = dsn, place(dsn)
+    conn.dsn, conn.place = dsn, describe_dsn(dsn)
     _warn_of_exposure(conn)
     conn.settings = {
         "londiste.run_as_owner": "off" if _AS_ITSELF in str(given.get("options", "")) else "on"
@@ -179,7 +179,7 @@ def connect(
             conn.role = _replica_statement(conn)
     except psycopg.Error as error:
         conn.close()
-        raise from_database(error, where=place(dsn)) from error
+        raise from_database(error, where=describe_dsn(dsn)) from error
     except Exception:
         conn.close()
         raise
@@ -398,7 +398,7 @@ def masked(dsn: str) -> str:
     return conninfo.make_conninfo("", **shown) if shown else "(defaults of libpq)"
 
 
-def place(dsn: str) -> str:
+def describe_dsn(dsn: str) -> str:
     """Where a connection string leads, in a few words: ``database@host:port``."""
     try:
         parts = conninfo.conninfo_to_dict(dsn)

@@ -34,7 +34,7 @@ from londiste.errors import LondisteError, NodeUnreachable, StateError, from_dat
 BLOCK = 256 * 1024
 
 #: How often a waiting pipe asks whether it shall stop, in milliseconds.
-_LOOK_AROUND_MS = 500
+_POLL_MS = 500
 
 
 class Copied(NamedTuple):
@@ -190,7 +190,7 @@ class _Pump:
                 statement,
                 self.target,
                 look_around=self.look_around,
-                pause_ms=_LOOK_AROUND_MS,
+                pause_ms=_POLL_MS,
                 block=self.block,
             )
         )
@@ -250,7 +250,7 @@ class _Pump:
 
     def _wait(self, moved: int = 0) -> None:
         """Until the source has said more."""
-        ready = self.sockets.poll(_LOOK_AROUND_MS)
+        ready = self.sockets.poll(_POLL_MS)
         for fd, _ in ready:
             if fd == self.reading.socket:
                 self.reading.consume_input()

@@ -16,7 +16,7 @@ from londiste.db import call, copy
 from londiste.db.connection import Connection, pins, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.db.relation import TableShape
+from londiste.db.relation import Relation
 from londiste.errors import from_database
 
 #: Settings that the program gives a session or a transaction apart from those of ``connect``.
@@ -56,7 +56,7 @@ def hit(cursor: psycopg.Cursor[Any]) -> int:
     return int(row[0][0]) if row is not None else 0
 
 
-def ask(conn: Connection, shape: TableShape, statement: str, data: str) -> list[str | None]:
+def ask(conn: Connection, shape: Relation, statement: str, data: str) -> list[str | None]:
     """What a query selects that gives one array of texts, asked as the owner of the table."""
     cursor = psycopg.RawCursor(conn)
     if shape.of_other:
@@ -81,7 +81,7 @@ def run(conn: Connection, table: TableName, statement: str) -> int:
     return hit(psycopg.RawCursor(conn).execute(*guarded(conn, int(found[0]), statement)))
 
 
-class Staged:
+class OwnerStatement:
     """Where COPY writes the rows of a table: the table, or a temporary one in its place.
 
     Made in the transaction of the COPY; ``finish`` follows in it.

@@ -42,7 +42,7 @@ class Folding(StrEnum):
 
 
 @dataclass(frozen=True)
-class ColumnShape:
+class RelationColumn:
     """One column.
 
     type_name -- as format_type prints it, with its modifier.
@@ -64,7 +64,7 @@ class ColumnShape:
 
 
 @dataclass(frozen=True, eq=False)
-class TableShape:
+class Relation:
     """A table of this node; ``key`` is its primary key, empty without one.
 
     ``copied``: COPY does with it what INSERT does.
@@ -81,7 +81,7 @@ class TableShape:
     name: TableName
     oid: int
     partitioned: bool
-    columns: tuple[ColumnShape, ...]
+    columns: tuple[RelationColumn, ...]
     key: tuple[str, ...]
     version: str = ""
     copied: bool = True
@@ -91,7 +91,7 @@ class TableShape:
     on_error: str = "halt"
 
     @cached_property
-    def by_name(self) -> dict[str, ColumnShape]:
+    def by_name(self) -> dict[str, RelationColumn]:
         """The columns by name."""
         return {column.name: column for column in self.columns}
 
@@ -106,7 +106,7 @@ class TableShape:
         return frozenset(column.name for column in self.columns if not column.generated)
 
 
-def shapes(conn: Connection, tables: Iterable[TableName]) -> dict[TableName, TableShape]:
+def shapes(conn: Connection, tables: Iterable[TableName]) -> dict[TableName, Relation]:
     """The shapes of those of the tables that exist, read anew."""
     wanted = {str(table): table for table in tables}
     found: dict[str, list[dict[str, Any]]] = {}
@@ -136,13 +136,13 @@ def _rows(conn: Connection, name: str, parameter: list[Any]) -> list[dict[str, A
         raise from_database(error) from error
 
 
-def _shape(table: TableName, rows: list[dict[str, Any]]) -> TableShape:
-    return TableShape(
+def _shape(table: TableName, rows: list[dict[str, Any]]) -> Relation:
+    return Relation(
         name=table,
         oid=rows[0]["table_oid"],
         partitioned=rows[0]["partitioned"],
         columns=tuple(
-            ColumnShape(
+            RelationColumn(
                 name=row["column_name"],
                 type_name=row["type_name"],
                 generated=row["generated"],

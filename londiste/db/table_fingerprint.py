@@ -36,7 +36,7 @@ class MarkedColumn(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Mark:
+class Fingerprint:
     """A table as it was at one moment; ``tree``: it is partitioned."""
 
     oid: int
@@ -58,13 +58,13 @@ class Mark:
         }
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Mark:
+    def from_json(cls, data: dict[str, Any]) -> Fingerprint:
         """Reads ``as_json``."""
         columns = tuple(MarkedColumn(*column) for column in data["columns"])
         return cls(int(data["oid"]), int(data["filenode"]), columns, bool(data.get("tree")))
 
 
-def mark(conn: Connection, table: TableName) -> Mark | None:
+def mark(conn: Connection, table: TableName) -> Fingerprint | None:
     """The table as it is now; None when there is none of this name."""
     try:
         with conn.cursor(row_factory=dict_row) as cursor:
@@ -72,17 +72,17 @@ def mark(conn: Connection, table: TableName) -> Mark | None:
             row = cursor.fetchone()
     except psycopg.Error as error:
         raise from_database(error, where=whereabouts(conn)) from error
-    return None if row is None else Mark.from_json(row)
+    return None if row is None else Fingerprint.from_json(row)
 
 
-def later(conn: Connection, table: TableName) -> Callable[[], Mark | None]:
+def later(conn: Connection, table: TableName) -> Callable[[], Fingerprint | None]:
     """``mark`` inside the caller's pipeline; what is returned gives it after that."""
     cursor = conn.cursor(row_factory=dict_row)
     cursor.execute(query("table_mark"), {"schema": table.schema, "name": table.name})
 
-    def found() -> Mark | None:
+    def found() -> Fingerprint | None:
         row = cursor.fetchone()
-        return None if row is None else Mark.from_json(row)
+        return None if row is None else Fingerprint.from_json(row)
 
     return found
 
@@ -118,7 +118,7 @@ def shape_later(conn: Connection, table: TableName, names: Sequence[str]) -> Cal
     return found
 
 
-def changed(then: Mark, now: Mark | None, names: Sequence[str]) -> str:
+def changed(then: Fingerprint, now: Fingerprint | None, names: Sequence[str]) -> str:
     """Why rows read from these columns then and now do not belong together; '' if they do."""
     if now is None:
         return "the table is gone"
@@ -138,8 +138,8 @@ def changed(then: Mark, now: Mark | None, names: Sequence[str]) -> str:
 
 
 def added(
-    source_now: Mark,
-    target_now: Mark,
+    source_now: Fingerprint,
+    target_now: Fingerprint,
     pairs: Sequence[tuple[str, str]],
     keeps: Callable[[str], bool] | None = None,
 ) -> str:

@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 
 from londiste.daemon import crash
 from londiste.db import call, copy, owner, table_fingerprint
-from londiste.db.connection import Connection, connect, keep_role, place
+from londiste.db.connection import Connection, connect, describe_dsn, keep_role
 from londiste.db.queries import query
 from londiste.engine.spec import GroupSpec, Member, MemberDone
 from londiste.engine.tasks import failed, task_name
@@ -81,7 +81,7 @@ def _copy(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
         pace.begin(target)
         _lock(sides, source, target, member)
         names = [pair[1] for pair in member.columns]
-        staged = owner.Staged(target, member.target_table, names)
+        staged = owner.OwnerStatement(target, member.target_table, names)
         binary = member.binary and staged.direct
         moved = copy.pipe(
             source,
@@ -223,7 +223,8 @@ class _Sides:
                 ) as error:
                     raise TransientError(
                         f"snapshot {self.spec.snapshot} is gone",
-                        detail=f"{place(self.spec.source)}: the session that exported it has ended",
+                        detail=f"{describe_dsn(self.spec.source)}:"
+                        " the session that exported it has ended",
                         hint="the copy starts again by itself",
                     ) from error
 
@@ -263,4 +264,4 @@ def _mapped(dsn: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise from_database(error, where=place(dsn)) from error
+        raise from_database(error, where=describe_dsn(dsn)) from error

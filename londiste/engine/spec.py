@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from londiste.db.names import TableName
-from londiste.db.table_fingerprint import Mark, Shape
+from londiste.db.table_fingerprint import Fingerprint, Shape
 from londiste.errors import LondisteError
 
 
@@ -64,8 +64,8 @@ class CopySpec:
     keeps: Callable[[str], bool] | None = None
     table_name: str = ""
     filenode: int | None = None
-    source_mark: Mark | None = None
-    target_mark: Mark | None = None
+    source_mark: Fingerprint | None = None
+    target_mark: Fingerprint | None = None
     source_shape: Shape | None = None
     source_tree: bool = False
     target_tree: bool = False
@@ -103,7 +103,7 @@ class Member:
     attempt: int
     binary: bool
     source_shape: Shape
-    target_mark: Mark
+    target_mark: Fingerprint
     bytes: int
 
 

@@ -17,7 +17,7 @@ from psycopg import sql
 
 from londiste.daemon import crash
 from londiste.db import call, catalog, copy, owner, table_fingerprint
-from londiste.db.connection import Connection, keep_role, place
+from londiste.db.connection import Connection, describe_dsn, keep_role
 from londiste.db.queries import query
 from londiste.engine import row_transform, session_pool
 from londiste.engine.oversized_rows import explained
@@ -106,7 +106,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
             _same_tables(source, target, spec)
             where = _both(chunk.condition, spec.where)
             names = [pair[1] for pair in spec.columns]
-            staged = owner.Staged(target, spec.target_table, names)
+            staged = owner.OwnerStatement(target, spec.target_table, names)
             # Values of a staged table may have to pass as texts.
             binary = spec.binary and staged.direct
             try:
@@ -252,7 +252,7 @@ def snapshot_session(
             except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject) as error:
                 raise TransientError(
                     f"snapshot {snapshot} is gone",
-                    detail=f"{place(dsn)}: the session that exported it has ended",
+                    detail=f"{describe_dsn(dsn)}: the session that exported it has ended",
                     hint="a copy starts again by itself; give compare again",
                 ) from error
         yield conn
@@ -369,4 +369,4 @@ def _mapped(dsn: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise from_database(error, where=place(dsn)) from error
+        raise from_database(error, where=describe_dsn(dsn)) from error

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 #: Seconds between looks at the orders, in a running task.  A chunk that takes less never looks
 #: again, and needs no second session.
-LOOK = 1.0
+POLL_SECONDS = 1.0
 #: The same in a task that waits for its turn.
 _WAIT = 0.5
 #: Seconds after which a waiting task asks again whether its copy is still wanted.
@@ -86,7 +86,7 @@ class Pace:
         if not turn["may_begin"]:
             raise NotYet(f"copies of queue {self._queue} wait: {turn['reason']}")
         self._counted = 0
-        if time.monotonic() - self._looked >= LOOK:
+        if time.monotonic() - self._looked >= POLL_SECONDS:
             self._obey(target)
 
     def wait(self) -> None:
@@ -134,7 +134,7 @@ class Pace:
         self._bucket.take(total - self._counted, time.monotonic())
         self._counted = total
         while True:
-            if time.monotonic() - self._looked >= LOOK:
+            if time.monotonic() - self._looked >= POLL_SECONDS:
                 self._obey(self._session())
             seconds = self._bucket.wait(time.monotonic())
             if seconds <= 0:

@@ -24,11 +24,11 @@ from londiste.changes import rewrite
 from londiste.changes.decode import singles
 from londiste.changes.malformed import Malformed
 from londiste.db import call
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, EventError, LondisteError, from_database
-from londiste.handlers.base import Handler, Wants, option
+from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork, partial
 from londiste.pgq.types import Event
 
@@ -62,7 +62,7 @@ class CallFunction(EventWork):
                 known = (
                     error
                     if isinstance(error, LondisteError)
-                    else from_database(error, where=place(at.conn.info.dsn))
+                    else from_database(error, where=describe_dsn(at.conn.info.dsn))
                 )
                 if known.retry:
                     raise known from error
@@ -108,7 +108,7 @@ class CallFunction(EventWork):
         if found is None or not found[0]:
             raise BadOption(
                 f"there is no function {self.function} with the arguments of applyfn"
-                f" in {place(conn.info.dsn)}",
+                f" in {describe_dsn(conn.info.dsn)}",
                 detail=f"wanted: {self.function}({ARGUMENTS})",
                 hint="create it on this node, or correct func_name",
             )
@@ -153,8 +153,8 @@ class ApplyFunction(Handler):
     func_name: str = option(help="the function, with its schema")
     func_conf: str = option("", help="what it gets as its first argument")
 
-    def wants(self) -> Wants:
-        return Wants(
+    def wants(self) -> TableRules:
+        return TableRules(
             events=CallFunction(self.func_name, self.func_conf),
             incomparable="a function decides what becomes of its events",
         )
@@ -176,7 +176,7 @@ class MultiMaster(Handler):
     )
     func_conf: str = option("", help="for a function of your own: more options, a=1&b=2")
 
-    def wants(self) -> Wants:
+    def wants(self) -> TableRules:
         if self.func_name == _MERGE:
             if self.func_conf:
                 raise BadOption(
@@ -184,10 +184,12 @@ class MultiMaster(Handler):
                     detail=f"{_MERGE} has no options but timefield",
                     hint="leave it out",
                 )
-            return Wants(events=CallFunction(_MERGE, json.dumps({"timefield": self.timefield})))
+            return TableRules(
+                events=CallFunction(_MERGE, json.dumps({"timefield": self.timefield}))
+            )
         more = f"&{self.func_conf}" if self.func_conf else ""
         conf = urlencode({"timefield": self.timefield}) + more
-        return Wants(events=CallFunction(self.func_name, conf))
+        return TableRules(events=CallFunction(self.func_name, conf))
 
     def words(self, *, root: bool) -> Iterable[str]:
         # The table is written here too, and is that of another queue.

@@ -1,6 +1,6 @@
 """What a table of this node wants, as data, and the frame of every handler, which says it.
 
-A handler decides and touches nothing: from its options follows a ``Wants``, and copy, replay,
+A handler decides and touches nothing: from its options follows a ``TableRules``, and copy, replay,
 large batches and compare each look at that in one place.  A handler of your own is a subclass of
 ``Handler`` (docs/howto/handlers.md)::
 
@@ -30,7 +30,7 @@ RowFunction: TypeAlias = Callable[[dict[str, str | None]], dict[str, str | None]
 
 
 @dataclass(frozen=True)
-class Wants:
+class TableRules:
     """What becomes of a table's rows and events on this node.
 
     stored -- its rows are copied and its events are written into the table; otherwise both are
@@ -80,7 +80,7 @@ class Wants:
         rows_too = not self.where and self.rows is None and not self.ignore_truncate
         return self.stored and self.all_columns and rows_too
 
-    def of(self, held: Wants) -> Wants:
+    def of(self, held: TableRules) -> TableRules:
         """What is left where only ``held`` comes to a table that wants this."""
         where = f"({held.where}) and ({self.where})" if held.where and self.where else ""
         columns = (
@@ -96,7 +96,7 @@ class Wants:
 
 
 #: What nearly every table wants: everything.
-ALL = Wants()
+ALL = TableRules()
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,11 @@ class Handler:
         """The options that are stored, from those that a command was given."""
         return pairs
 
-    def wants(self) -> Wants:
+    def wants(self) -> TableRules:
         """What follows from the options.  Raises UsageError when they do not fit together."""
         return ALL
 
-    def holds(self) -> Wants:
+    def holds(self) -> TableRules:
         """What ``wants`` says of rows and columns, as far as another node can know it."""
         return self.wants()
 

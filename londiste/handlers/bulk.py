@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from londiste.errors import BadOption
-from londiste.handlers.base import Handler, Wants, option
+from londiste.handlers.base import Handler, TableRules, option
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Bulk(Handler):
         False, help="a TRUNCATE of the source leaves the rows of this node alone"
     )
 
-    def wants(self) -> Wants:
+    def wants(self) -> TableRules:
         if self.method not in (0, 1, 2):
             raise BadOption(
                 f"handler bulk: there is no method {self.method}",
                 hint="--handler-arg method=0, or leave it out",
             )
-        return Wants(ignore_truncate=self.ignore_truncate)
+        return TableRules(ignore_truncate=self.ignore_truncate)

@@ -13,23 +13,23 @@ import psycopg
 from psycopg import sql
 
 from londiste.db import catalog
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, UnknownTable, from_database
-from londiste.handlers.base import Wants
+from londiste.handlers.base import TableRules
 
 _TRY = "londiste_condition"
 
 
-def check(conn: Connection, table: TableName, wants: Wants) -> None:
+def check(conn: Connection, table: TableName, wants: TableRules) -> None:
     """Refuses a condition or columns that do not fit the table here.  Changes nothing.
 
     Raises BadOption, and UnknownTable when the table is not there.
     """
     columns = {column.name: column for column in catalog.columns(conn, table)}
     if not columns:
-        raise UnknownTable(f"table {table} does not exist in {place(conn.info.dsn)}")
+        raise UnknownTable(f"table {table} does not exist in {describe_dsn(conn.info.dsn)}")
     key = catalog.key(conn, table)
     here = dict(wants.renamed)
     for name in sorted(here.get(name, name) for name in wants.columns or ()):
@@ -79,7 +79,7 @@ def check(conn: Connection, table: TableName, wants: Wants) -> None:
             )
 
 
-def check_source(conn: Connection, table: TableName, wants: Wants) -> None:
+def check_source(conn: Connection, table: TableName, wants: TableRules) -> None:
     """Refuses what does not fit the source's table.  Raises BadOption."""
     columns = {column.name: column for column in catalog.columns(conn, table)}
     for name in sorted((wants.columns or frozenset()) - columns.keys()):
@@ -92,7 +92,7 @@ def check_source(conn: Connection, table: TableName, wants: Wants) -> None:
     try:
         _explain(conn, table, wants.where)
     except psycopg.Error as error:
-        raise _refused(error, wants.where, f"{table} on {place(conn.info.dsn)}") from error
+        raise _refused(error, wants.where, f"{table} on {describe_dsn(conn.info.dsn)}") from error
 
 
 def _explain(conn: Connection, table: TableName, where: str) -> None:

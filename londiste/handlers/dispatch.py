@@ -23,7 +23,7 @@ from londiste.db import catalog
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import BadOption, EventError
-from londiste.handlers.base import Handler, Wants, option
+from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork, partial
 from londiste.handlers.partitions import Made, Partitioning, Period
 from londiste.pgq.types import Event
@@ -61,7 +61,7 @@ class LoadMode(StrEnum):
     BULK = "bulk"
 
 
-class Place(NamedTuple):
+class TargetTable(NamedTuple):
     """Where a row goes.
 
     time, key -- of a partition: the time that it is found by, and the key of the row, by its names
@@ -76,7 +76,7 @@ class Place(NamedTuple):
 class Told(NamedTuple):
     """A change as the table of this node is to have it."""
 
-    place: Place
+    place: TargetTable
     change: RowChange | Truncate
 
 
@@ -124,12 +124,12 @@ class Dispatching(EventWork):
             for change in decode_all(event):
                 if isinstance(change, Truncate):
                     if not self.ignore_truncate:
-                        yield Told(Place(dest), change)
+                        yield Told(TargetTable(dest), change)
                 elif isinstance(change, RowChange):
                     yield from self._row(dest, tick_time, event, change)
 
     def is_there(
-        self, conn: Connection, dest: TableName, place: Place, known: dict[TableName, Made]
+        self, conn: Connection, dest: TableName, place: TargetTable, known: dict[TableName, Made]
     ) -> bool:
         """Whether a row may be written there; makes a partition that is missing.
 
@@ -188,12 +188,12 @@ class Dispatching(EventWork):
             )
         if self.row_mode is RowMode.ALL and change.op is Op.DELETE:
             return
-        place = Place(dest)
+        place = TargetTable(dest)
         if self.parts is not None:
             time = self._time(tick_time, event, change)
             # Every version of a row is kept: the source's key is none here.
             key = () if self.row_mode is RowMode.ALL else change.key
-            place = Place(self.parts.of(dest, time), time, tuple(map(self._name, key)))
+            place = TargetTable(self.parts.of(dest, time), time, tuple(map(self._name, key)))
         yield Told(place, self._told(change))
 
     def _told(self, change: RowChange) -> RowChange:
@@ -299,10 +299,10 @@ class Dispatch(Handler):
         False, help="for settings of other programs: there are no temporary tables to analyze"
     )
 
-    def wants(self) -> Wants:
+    def wants(self) -> TableRules:
         self._check()
         if self.table_mode is TableMode.IGNORE:
-            return Wants(stored=False)
+            return TableRules(stored=False)
         ops = frozenset(Op(letter.upper()) for letter in self.event_types)
         names = self._names()
         parts = None
@@ -328,7 +328,7 @@ class Dispatch(Handler):
             frozenset(self.skip_fields),
             self.ignore_truncate,
         )
-        return Wants(
+        return TableRules(
             columns=None if names is None else frozenset(there for there, _ in names),
             skip_columns=frozenset(self.skip_fields),
             ignore_truncate=self.ignore_truncate,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from londiste.handlers.base import Handler, Wants
+from londiste.handlers.base import Handler, TableRules
 
 
 @dataclass(frozen=True)
@@ -15,8 +15,8 @@ class Nop(Handler):
 
     NAME: ClassVar[str] = "nop"
 
-    def wants(self) -> Wants:
-        return Wants(stored=False)
+    def wants(self) -> TableRules:
+        return TableRules(stored=False)
 
     def words(self, *, root: bool) -> Iterable[str]:
         return () if root else ("expect_sync",)
@@ -29,8 +29,8 @@ class Virtual(Handler):
     NAME: ClassVar[str] = "vtable"
     ALIASES: ClassVar[tuple[str, ...]] = ("fake_local",)
 
-    def wants(self) -> Wants:
-        return Wants(stored=False)
+    def wants(self) -> TableRules:
+        return TableRules(stored=False)
 
     def words(self, *, root: bool) -> Iterable[str]:
         return ("virtual_table",)
@@ -46,8 +46,8 @@ class QueueTable(Handler):
         " --handler-arg queue=…; else --handler qtable without it",
     }
 
-    def wants(self) -> Wants:
-        return Wants(stored=False)
+    def wants(self) -> TableRules:
+        return TableRules(stored=False)
 
     def words(self, *, root: bool) -> Iterable[str]:
         return ("tgflags=BI", "skip", "expect_sync") if root else ("virtual_table",)

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from londiste.errors import BadOption
-from londiste.handlers.base import Handler, Wants, option
+from londiste.handlers.base import Handler, TableRules, option
 
 RULES = ("keep", "skip", "bool", "hash", "hash32", "hash64")
 Image = dict[str, str | None]
@@ -125,7 +125,7 @@ class Obfuscate(Handler):
     def complete(cls, pairs: Mapping[str, str]) -> dict[str, str]:
         return {**pairs, "key_check": _check(_key(cls.secret))}
 
-    def wants(self) -> Wants:
+    def wants(self) -> TableRules:
         key = _key(self.secret)
         if self.key_check and self.key_check != _check(key):
             raise BadOption(
@@ -135,10 +135,10 @@ class Obfuscate(Handler):
             )
         return replace(self.holds(), rows=Mask(self.rules, key))
 
-    def holds(self) -> Wants:
+    def holds(self) -> TableRules:
         # Nodes below have no key.
         rules = _parsed(self.rules)
-        return Wants(
+        return TableRules(
             columns=frozenset(name for name, rule in rules.items() if rule != "skip"),
             changed=frozenset(n for n, rule in rules.items() if rule not in ("keep", "skip")),
             ignore_truncate=self.ignore_truncate,

@@ -10,9 +10,12 @@ from londiste.changes.types import RowChange
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import BadOption
-from londiste.handlers.base import Handler, Wants, literal, option
+from londiste.handlers.base import Handler, TableRules, literal, option
 from londiste.handlers.event_actions import At, EventWork
 from londiste.pgq.types import Event
+
+#: The name of TableRules in 4.0 and 4.1.
+Wants = TableRules
 
 __all__ = [
     "At",
@@ -23,6 +26,7 @@ __all__ = [
     "Handler",
     "RowChange",
     "TableName",
+    "TableRules",
     "Wants",
     "decode_all",
     "literal",

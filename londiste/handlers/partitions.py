@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from londiste.db import call, owner
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import MAX_IDENTIFIER_BYTES, TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, LondisteError, UsageError, from_database
@@ -140,7 +140,7 @@ class Partitioning:
         try:
             owner.truncate(conn, parent, tree=True)
         except psycopg.Error as error:
-            raise from_database(error, where=place(conn.info.dsn)) from error
+            raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
     def check(self, conn: Connection) -> None:
         """Refuses what is not there or not right on this node.  Raises BadOption."""
@@ -160,7 +160,8 @@ class Partitioning:
             found = _run(conn, query("function_exists"), {"function": wanted}) if name else []
             if not found or not found[0][0]:
                 raise BadOption(
-                    f"there is no function {self.function}({_ARGUMENTS}) in {place(conn.info.dsn)}",
+                    f"there is no function {self.function}({_ARGUMENTS})"
+                    f" in {describe_dsn(conn.info.dsn)}",
                     hint="correct part_func, or leave it out for londiste.create_partition",
                 )
         if self.retention:
@@ -251,7 +252,7 @@ def _run(
         cursor = conn.execute(text, parameters)
         return list(cursor.fetchall()) if cursor.description else []
     except psycopg.Error as error:
-        known = from_database(error, where=place(conn.info.dsn))
+        known = from_database(error, where=describe_dsn(conn.info.dsn))
         if known.retry or parameters is not None:
             raise known from error
         raise UsageError(

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from londiste.changes.decode import singles
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption
-from londiste.handlers.base import Handler, Wants, option
+from londiste.handlers.base import Handler, TableRules, option
 from londiste.handlers.event_actions import At, EventWork
 from londiste.pgq import producer
 from londiste.pgq.types import Event
@@ -49,7 +49,8 @@ class IntoQueue(EventWork):
         there, ours = row if row is not None else (False, False)
         if not there:
             raise BadOption(
-                f"handler qsplitter: there is no queue {self.into} in {place(conn.info.dsn)}",
+                f"handler qsplitter: there is no queue {self.into}"
+                f" in {describe_dsn(conn.info.dsn)}",
                 hint=f"create it: londiste queue create {self.into}",
             )
         if not ours:
@@ -69,8 +70,8 @@ class QueueSplitter(Handler):
 
     queue: str = option(help="the queue that gets them")
 
-    def wants(self) -> Wants:
-        return Wants(stored=False, events=IntoQueue(self.queue))
+    def wants(self) -> TableRules:
+        return TableRules(stored=False, events=IntoQueue(self.queue))
 
     def words(self, *, root: bool) -> Iterable[str]:
         return () if root else ("virtual_table",)

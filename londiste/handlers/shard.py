@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from londiste.db.names import quote
 from londiste.errors import BadOption
-from londiste.handlers.base import Handler, Wants, option
+from londiste.handlers.base import Handler, TableRules, option
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Shard(Handler):
         False, help="a TRUNCATE of the source leaves the rows of this node alone"
     )
 
-    def wants(self) -> Wants:
+    def wants(self) -> TableRules:
         if self.count < 1 or self.count & (self.count - 1):
             raise BadOption(
                 f"handler shard: count={self.count} is no power of two",
@@ -53,7 +53,7 @@ class Shard(Handler):
                 hint=f"parts have the numbers 0 to {self.count - 1}: --handler-arg nr=0",
             )
         where = f"({self._hash()} & {self.count - 1}) = {self.nr}"
-        return Wants(
+        return TableRules(
             stored=not self.disable_replay, where=where, ignore_truncate=self.ignore_truncate
         )
 

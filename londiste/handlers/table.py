@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from londiste.handlers.base import Handler, Wants, option
+from londiste.handlers.base import Handler, TableRules, option
 
 
 @dataclass(frozen=True)
@@ -19,5 +19,5 @@ class Table(Handler):
         False, help="a TRUNCATE of the source leaves the rows of this node alone"
     )
 
-    def wants(self) -> Wants:
-        return Wants(ignore_truncate=self.ignore_truncate)
+    def wants(self) -> TableRules:
+        return TableRules(ignore_truncate=self.ignore_truncate)

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from londiste.errors import BadOption
 from londiste.handlers import registry
-from londiste.handlers.base import Wants
+from londiste.handlers.base import TableRules
 
 HANDLER, WHERE, COLUMNS, SKIP_COLUMNS = "handler", "where", "columns", "skip_columns"
 ON_ERROR = "on_error"
@@ -27,7 +27,7 @@ POLICIES = ("halt", "keep", "overwrite", "log")
 
 
 @dataclass(frozen=True)
-class Choice:
+class HandlerAttrs:
     """What was asked for in a command.
 
     handler -- in its stored form, '' for the default.
@@ -51,7 +51,7 @@ class Choice:
         return {key: value for key, value in pairs.items() if value}
 
 
-def wants(attrs: Mapping[str, str]) -> Wants:
+def wants(attrs: Mapping[str, str]) -> TableRules:
     """What a table with these attributes wants.
 
     Raises BadOption when the handler is not known to this process, or its options are not right.
@@ -59,12 +59,12 @@ def wants(attrs: Mapping[str, str]) -> Wants:
     return _with_choice(registry.make(attrs.get(HANDLER, "")).wants(), attrs)
 
 
-def holds(attrs: Mapping[str, str]) -> Wants:
+def holds(attrs: Mapping[str, str]) -> TableRules:
     """The same of a table of another node, whose keys are not known here.  Raises BadOption."""
     return _with_choice(registry.make(attrs.get(HANDLER, "")).holds(), attrs)
 
 
-def _with_choice(found: Wants, attrs: Mapping[str, str]) -> Wants:
+def _with_choice(found: TableRules, attrs: Mapping[str, str]) -> TableRules:
     where = attrs.get(WHERE, "")
     if found.events is not None and (where or COLUMNS in attrs or SKIP_COLUMNS in attrs):
         raise BadOption(

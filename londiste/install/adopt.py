@@ -138,7 +138,7 @@ def _plan(conn: Connection, component: Component, moved: bool) -> Sequence[PlanS
         return plan(component, installed).steps
     # The queue.  Nothing but the extension's programs has called what the after-files drop.
     ledger.create(conn, component.name)
-    ledger.remember(conn, component.name, {ledger.COMPONENT: ledger.Entry("", _BEFORE_ALL)})
+    ledger.remember(conn, component.name, {ledger.COMPONENT: ledger.LedgerEntry("", _BEFORE_ALL)})
     return plan(component, ledger.read(conn, component.name), after=True).steps
 
 

@@ -11,7 +11,7 @@ import psycopg
 from londiste.db.connection import Connection
 from londiste.errors import InstallError, LondisteError, from_database
 from londiste.install import ledger, source
-from londiste.install.plan import Action, Plan, PlanStep, plan
+from londiste.install.plan import Action, InstallPlan, PlanStep, plan
 from londiste.install.source import Component
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ def plan_for(
     *,
     after: bool = False,
     root: Path | None = None,
-) -> list[Plan]:
+) -> list[InstallPlan]:
     """What ``install`` would do, one plan per component; changes nothing and takes no lock."""
     with conn.transaction():
         return [

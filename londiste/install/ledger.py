@@ -40,7 +40,7 @@ grant select on {schema}.installed_file to public;
 """
 
 
-class Entry(NamedTuple):
+class LedgerEntry(NamedTuple):
     """One row of the ledger, without when and by whom."""
 
     sha256: str
@@ -55,7 +55,7 @@ class Installed:
     extension: str | None = None
     has_ledger: bool = False
     names: frozenset[str] = frozenset()
-    files: Mapping[str, Entry] = field(default_factory=dict)
+    files: Mapping[str, LedgerEntry] = field(default_factory=dict)
 
     @property
     def version(self) -> str | None:
@@ -80,14 +80,14 @@ def read(conn: Connection, schema: str) -> Installed:
         with conn.cursor(row_factory=dict_row) as cursor:
             state = cursor.execute(query("install_state"), {"schema": schema}).fetchone()
         assert state is not None  # the query always answers one row
-        files: dict[str, Entry] = {}
+        files: dict[str, LedgerEntry] = {}
         if state["has_ledger"]:
             rows = conn.execute(
                 sql.SQL("select path, sha256, version from {}").format(
                     sql.Identifier(schema, "installed_file")
                 )
             )
-            files = {path: Entry(sha256, version) for path, sha256, version in rows}
+            files = {path: LedgerEntry(sha256, version) for path, sha256, version in rows}
     except psycopg.Error as error:
         raise from_database(error, where=conn.info.dbname) from error
     return Installed(
@@ -104,7 +104,7 @@ def create(conn: Connection, schema: str) -> None:
     conn.execute(sql.SQL(LEDGER).format(schema=sql.Identifier(schema)))
 
 
-def remember(conn: Connection, schema: str, files: Mapping[str, Entry]) -> None:
+def remember(conn: Connection, schema: str, files: Mapping[str, LedgerEntry]) -> None:
     """These files are part of the schema now, with these texts."""
     conn.execute(
         sql.SQL(

@@ -13,7 +13,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from londiste.errors import InstallError
-from londiste.install.ledger import COMPONENT, Entry, Installed
+from londiste.install.ledger import COMPONENT, Installed, LedgerEntry
 from londiste.install.source import Component, FileKind, SourceFile, version_key
 
 
@@ -33,12 +33,12 @@ class PlanStep:
     path: str
     action: Action
     reason: str
-    entry: Entry
+    entry: LedgerEntry
     text: str = ""
 
 
 @dataclass(frozen=True)
-class Plan:
+class InstallPlan:
     """What has to happen for one component in one database, in order."""
 
     component: str
@@ -49,7 +49,7 @@ class Plan:
     leftovers: tuple[str, ...]  # files that no longer exist but whose objects do
 
 
-def plan(component: Component, installed: Installed, *, after: bool = False) -> Plan:
+def plan(component: Component, installed: Installed, *, after: bool = False) -> InstallPlan:
     """The steps that bring ``installed`` to ``component``; no steps when it is there.
 
     after -- run the upgrades that break programs of the previous release, too.
@@ -70,11 +70,11 @@ def plan(component: Component, installed: Installed, *, after: bool = False) -> 
         if _object(path) in installed.names and _object(path) not in _objects(component):
             leftovers.append(path)
         else:
-            steps.append(_step(component, path, Action.FORGET, "file is gone", Entry("", "")))
-    entry = Entry(component.sha256, component.version)
+            steps.append(_step(component, path, Action.FORGET, "file is gone", LedgerEntry("", "")))
+    entry = LedgerEntry(component.sha256, component.version)
     if installed.files.get(COMPONENT) != entry:
         steps.append(_step(component, COMPONENT, Action.NOTE, _why(component, installed), entry))
-    return Plan(
+    return InstallPlan(
         component.name,
         component.version,
         installed.version,
@@ -229,11 +229,13 @@ def _object(path: str) -> str:
 
 def _file(component: Component, file: SourceFile, action: Action, reason: str) -> PlanStep:
     text = file.text if action is Action.RUN else ""
-    entry = Entry(file.sha256, component.version)
+    entry = LedgerEntry(file.sha256, component.version)
     return PlanStep(component.name, file.path, action, reason, entry, text)
 
 
-def _step(component: Component, path: str, action: Action, reason: str, entry: Entry) -> PlanStep:
+def _step(
+    component: Component, path: str, action: Action, reason: str, entry: LedgerEntry
+) -> PlanStep:
     return PlanStep(component.name, path, action, reason, entry)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from londiste.db import catalog
-from londiste.engine.spark.stream.types import Column, Shape
+from londiste.engine.spark.stream.types import StreamColumn, StreamShape
 from londiste.errors import StateError
 
 
@@ -33,9 +33,9 @@ class LakeColumn:
     dropped: int | None = None
 
     @property
-    def column(self) -> Column:
+    def column(self) -> StreamColumn:
         """As readers of events know it."""
-        return Column(self.name, self.type, self.kind, self.digits, self.scale)
+        return StreamColumn(self.name, self.type, self.kind, self.digits, self.scale)
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Evolved:
 
 
 def first(
-    found: Sequence[Column], details: Sequence[catalog.Column], tick: int = 0
+    found: Sequence[StreamColumn], details: Sequence[catalog.Column], tick: int = 0
 ) -> tuple[LakeColumn, ...]:
     """Columns that are new in the lake; the rest is as in ``evolve``."""
     numbers = {column.name: column.number for column in details}
@@ -65,7 +65,7 @@ def first(
 def evolve(
     table: object,
     known: Sequence[LakeColumn],
-    found: Sequence[Column],
+    found: Sequence[StreamColumn],
     details: Sequence[catalog.Column],
     tick: int,
 ) -> Evolved:
@@ -125,9 +125,11 @@ def evolve(
     return Evolved(tuple(made), tuple(added), tuple(dropped), tuple(filled))
 
 
-def shape(columns: Sequence[LakeColumn], tick: int, unread: frozenset[str]) -> Shape:
+def shape(columns: Sequence[LakeColumn], tick: int, unread: frozenset[str]) -> StreamShape:
     """What events behind a tick are read as: without columns that none of them has."""
-    return Shape(tuple(c.column for c in columns if c.dropped is None or c.dropped >= tick), unread)
+    return StreamShape(
+        tuple(c.column for c in columns if c.dropped is None or c.dropped >= tick), unread
+    )
 
 
 def complete(columns: Sequence[LakeColumn], tick: int) -> bool:

@@ -18,9 +18,9 @@ from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.offsets import Offset
-from londiste.engine.spark.stream.options import Options, Policy
-from londiste.engine.spark.stream.snapshot import Held, table_parts
-from londiste.engine.spark.stream.types import Shape
+from londiste.engine.spark.stream.options import GapPolicy, Options
+from londiste.engine.spark.stream.snapshot import SnapshotSession, table_parts
+from londiste.engine.spark.stream.types import StreamShape
 from londiste.errors import BadOption, PositionLost, StateError, TransientError
 from londiste.lake import columns, frame, source
 from londiste.lake.settings import LakeSettings
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from londiste.engine.spark.lake.diff import Found
 
 #: Seconds between two looks for a tick.
-_LOOK = 0.1
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def compare(settings: LakeSettings, table: TableName, *, limit: int, timeout: fl
             described.details,
             newest.id if newest else 0,
         )
-        with closing(Held(options)) as held:
+        with closing(SnapshotSession(options)) as held:
             snapshot = Snapshot.parse(held.seen)
             until = _tick_behind(conn, settings.queue_name, snapshot, timeout)
             parts = _parts(conn, options, offsets.read(version.position), until)
@@ -124,7 +124,7 @@ def compare(settings: LakeSettings, table: TableName, *, limit: int, timeout: fl
                 result,
                 _Sides(
                     options,
-                    Shape(described.columns, described.unread),
+                    StreamShape(described.columns, described.unread),
                     table_parts(conn, options, held.name),
                     parts,
                     snapshot,
@@ -138,7 +138,7 @@ class _Sides:
     """What is read from the database: rows and changes."""
 
     options: Options
-    shape: Shape
+    shape: StreamShape
     rows: Sequence[Any]
     changes: Sequence[Any]
     snapshot: Snapshot
@@ -162,7 +162,7 @@ def _compared(
     try:
         here = dataframes.rows(spark, sides.options, sides.rows, sides.shape)
         files = dataframes.files(spark, store.paths(version.files), frame.schema(version))
-        given = replace(sides.options, missing_columns=Policy.NULL)
+        given = replace(sides.options, missing_columns=GapPolicy.NULL)
         unread = sides.shape.unread
         shape = columns.shape(version.columns, version.tick, unread)
         changes = dataframes.seen_by(
@@ -227,7 +227,7 @@ def _tick_behind(conn: Connection, queue: str, snapshot: Snapshot, timeout: floa
                 f"no tick came to queue {queue} for {timeout:g} s",
                 hint="start the ticker: londiste ticker; or make one: londiste tick",
             )
-        time.sleep(_LOOK)
+        time.sleep(_POLL_SECONDS)
 
 
 __all__ = ["Result", "chosen", "compare"]

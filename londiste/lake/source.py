@@ -14,12 +14,12 @@ from londiste.db import catalog
 from londiste.db import relation as shapes
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.engine.spark.stream.options import CHANGE_NAMES, Mode, Options, Policy, Start
-from londiste.engine.spark.stream.types import Column, shape_of
+from londiste.engine.spark.stream.options import CHANGE_NAMES, GapPolicy, Mode, Options, Start
+from londiste.engine.spark.stream.types import StreamColumn, shape_of
 from londiste.errors import BadOption, LondisteError, StateError
 from londiste.lake.settings import LakeSettings
 from londiste.pgq import queues
-from londiste.pgq.consumer_kinds import Kind
+from londiste.pgq.consumer_kinds import ConsumerKind
 
 
 def options(settings: LakeSettings, table: TableName) -> Options:
@@ -38,16 +38,16 @@ def options(settings: LakeSettings, table: TableName) -> Options:
         password=password,
         queue=settings.queue_name,
         consumer=f"{settings.consumer}.{table}",
-        kind=Kind.LAKE,
+        kind=ConsumerKind.LAKE,
         tables=(table,),
         mode=Mode.SNAPSHOT_THEN_CHANGES if snapshot else Mode.CHANGES,
         start=Start() if snapshot else Start(settings.lake_start),
         max_events=settings.lake_epoch_events,
         partitions=settings.lake_tasks,
-        values=Policy(settings.unsupported_values),
-        new_columns=Policy(settings.unknown_columns),
-        truncate=Policy.ROW,
-        scripts=Policy.ROW,
+        values=GapPolicy(settings.unsupported_values),
+        new_columns=GapPolicy(settings.unknown_columns),
+        truncate=GapPolicy.ROW,
+        scripts=GapPolicy.ROW,
     )
 
 
@@ -64,7 +64,7 @@ class Described:
     """
 
     oid: int
-    columns: tuple[Column, ...]
+    columns: tuple[StreamColumn, ...]
     details: tuple[catalog.Column, ...]
     key: tuple[str, ...]
     unread: frozenset[str]
@@ -84,7 +84,7 @@ def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Desc
     shape = shape_of(
         [column for column in details if column.name not in skipped],
         strings=_of(settings.string_columns, table),
-        policy=Policy(settings.unsupported_values),
+        policy=GapPolicy(settings.unsupported_values),
     )
     key = catalog.key(conn, table)
     if skipped & set(key):
@@ -136,7 +136,7 @@ def _of(names: Sequence[str], table: TableName) -> list[str]:
     return [name.removeprefix(before) for name in names if name.startswith(before)]
 
 
-def _refuse_names(table: TableName, columns: Sequence[Column], taken: set[str]) -> None:
+def _refuse_names(table: TableName, columns: Sequence[StreamColumn], taken: set[str]) -> None:
     seen: dict[str, str] = {}
     for column in columns:
         lower = column.name.lower()

@@ -20,8 +20,8 @@ from londiste.db.names import TableName
 from londiste.engine.spark.stream import offsets
 from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
-from londiste.engine.spark.stream.options import Policy
-from londiste.engine.spark.stream.types import Shape
+from londiste.engine.spark.stream.options import GapPolicy
+from londiste.engine.spark.stream.types import StreamShape
 from londiste.errors import EventError, LondisteError, StateError, TransientError
 from londiste.lake import columns, compact, delta, frame, source
 from londiste.lake.settings import LakeSettings
@@ -262,7 +262,7 @@ class LakeTable:
         jobs = self._jobs()
         key, names = list(version.key), [c.name for c in version.columns]
         try:
-            shape = Shape(described.columns, described.unread)
+            shape = StreamShape(described.columns, described.unread)
             found = self._whole(
                 jobs.frames.rows(jobs.spark, self.options, parts, shape), version.columns
             )
@@ -287,10 +287,12 @@ class LakeTable:
 
     def _changes(self, version: Version, start: Offset, end: Offset) -> Version:
         version, shape, complete = self._evolved(version, start)
-        if version.mode == "append" and self.options.new_columns is Policy.IGNORE:
+        if version.mode == "append" and self.options.new_columns is GapPolicy.IGNORE:
             # A column that has had another name for a while: a state would be wrong.
             complete = False
-        given = replace(self.options, missing_columns=Policy.FAIL if complete else Policy.NULL)
+        given = replace(
+            self.options, missing_columns=GapPolicy.FAIL if complete else GapPolicy.NULL
+        )
         parts = self.driver.parts(start, end)
         jobs = self._jobs()
         changes: Any = None
@@ -336,7 +338,7 @@ class LakeTable:
         rows = folding.history(base, changes, key, names)
         return writing.by_currency(rows, key, count, tasks), kept
 
-    def _evolved(self, version: Version, start: Offset) -> tuple[Version, Shape, bool]:
+    def _evolved(self, version: Version, start: Offset) -> tuple[Version, StreamShape, bool]:
         """The version with the columns of now; what events are read as, and whether all have it."""
         conn, table = self.driver.conn, self.table
         newest = ticks.newest(conn, self.settings.queue_name)

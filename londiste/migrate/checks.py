@@ -8,8 +8,8 @@ from dataclasses import replace
 from londiste.db.connection import replica_grants
 from londiste.db.names import quote
 from londiste.db.structure.tables import PARTITIONED_IDENTITY
-from londiste.migrate.collect import Facts, Object, Table
-from londiste.migrate.schema_copy import Way
+from londiste.migrate.collect import DatabaseFacts, Object, Table
+from londiste.migrate.schema_copy import SchemaMethod
 from londiste.migrate.table_diff import differing
 from londiste.monitor.queues.model import Finding, Severity
 
@@ -22,7 +22,12 @@ _SHOWN = 5
 
 
 def findings(
-    old: Facts, new: Facts, way: Way, *, held: Sequence[str] = (), begun: bool = False
+    old: DatabaseFacts,
+    new: DatabaseFacts,
+    way: SchemaMethod,
+    *,
+    held: Sequence[str] = (),
+    begun: bool = False,
 ) -> list[Finding]:
     """All there is to say, the worst first.
 
@@ -49,7 +54,7 @@ def refusals(found: Iterable[Finding]) -> list[Finding]:
     return [one for one in found if one.severity is Severity.CRITICAL]
 
 
-def _server(side: str, facts: Facts) -> Iterator[Finding]:
+def _server(side: str, facts: DatabaseFacts) -> Iterator[Finding]:
     if not _OLDEST <= facts.version < _NEWEST:
         yield _bad(
             "version",
@@ -107,7 +112,7 @@ def _server(side: str, facts: Facts) -> Iterator[Finding]:
         )
 
 
-def _let_it_be_replica(facts: Facts) -> str:
+def _let_it_be_replica(facts: DatabaseFacts) -> str:
     """What is left to do, as text: the statements stand behind the first colon and blank."""
     statements = replica_grants(facts.user, facts.version)
     if facts.version >= 150000:
@@ -118,7 +123,7 @@ def _let_it_be_replica(facts: Facts) -> str:
     return f"{first}as an administrator in that database: {'; '.join(statements)}"
 
 
-def _both(old: Facts, new: Facts) -> Iterator[Finding]:
+def _both(old: DatabaseFacts, new: DatabaseFacts) -> Iterator[Finding]:
     if new.version // 10000 < old.version // 10000:
         yield _warn(
             "older",
@@ -158,7 +163,7 @@ def _both(old: Facts, new: Facts) -> Iterator[Finding]:
         )
 
 
-def _tables(old: Facts) -> Iterator[Finding]:
+def _tables(old: DatabaseFacts) -> Iterator[Finding]:
     for table in old.tables:
         if "." in table.name.schema:
             yield _bad(
@@ -201,7 +206,7 @@ def _tables(old: Facts) -> Iterator[Finding]:
             )
 
 
-def _rows_apart(old: Facts, new: Facts) -> Iterator[Finding]:
+def _rows_apart(old: DatabaseFacts, new: DatabaseFacts) -> Iterator[Finding]:
     """Triggers and policies, which both sides have or will have."""
     tables = {table.name: table for table in old.tables}
     for table in new.tables:
@@ -232,7 +237,7 @@ def _rows_apart(old: Facts, new: Facts) -> Iterator[Finding]:
                 )
 
 
-def _source(old: Facts) -> Iterator[Finding]:
+def _source(old: DatabaseFacts) -> Iterator[Finding]:
     if old.oldest_transaction > _LONG:
         yield _warn(
             "transaction",
@@ -266,7 +271,9 @@ def _source(old: Facts) -> Iterator[Finding]:
         )
 
 
-def _target(old: Facts, new: Facts, way: Way, held: Sequence[str]) -> Iterator[Finding]:
+def _target(
+    old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod, held: Sequence[str]
+) -> Iterator[Finding]:
     if held:
         more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
         yield _bad(
@@ -291,14 +298,14 @@ def _target(old: Facts, new: Facts, way: Way, held: Sequence[str]) -> Iterator[F
         for table in old.tables
         if table.name not in names and table.replicated and not table.partition
     ]
-    if way is Way.EXISTING and missing:
+    if way is SchemaMethod.EXISTING and missing:
         yield _bad(
             "structure",
             f"{len(missing)} tables are not in the new database: {_named(missing)}",
             "--schema existing makes none",
             "make them, or choose --schema create or --schema pg_dump",
         )
-    if way is Way.CREATE and new.version < PARTITIONED_IDENTITY:
+    if way is SchemaMethod.CREATE and new.version < PARTITIONED_IDENTITY:
         for table in missing:
             identities = [column.name for column in table.columns if column.identity]
             if table.kind == "p" and identities:
@@ -325,13 +332,13 @@ def _target(old: Facts, new: Facts, way: Way, held: Sequence[str]) -> Iterator[F
     )
 
 
-def left_out(old: Facts, new: Facts, way: Way) -> Iterator[Finding]:
+def left_out(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Iterator[Finding]:
     """What the chosen way does not make."""
-    if way is Way.PG_DUMP:
+    if way is SchemaMethod.PG_DUMP:
         return
     there = {(o.kind, o.signature) for o in new.objects}
     missing = [o for o in old.objects if (o.kind, o.signature) not in there]
-    if way is Way.CREATE:
+    if way is SchemaMethod.CREATE:
         missing = [o for o in missing if o.definition is None]
     by_kind: dict[str, list[Object]] = {}
     for one in missing:
@@ -354,7 +361,7 @@ def left_out(old: Facts, new: Facts, way: Way) -> Iterator[Finding]:
             f"--schema {way.value} makes what the move carries",
             "make them in the new database, or have them made by pg_dump: --schema pg_dump",
         )
-    if way is Way.CREATE:
+    if way is SchemaMethod.CREATE:
         yield Finding(
             Severity.OK,
             "left-out",

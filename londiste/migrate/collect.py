@@ -35,7 +35,7 @@ class Object:
 
 
 @dataclass(frozen=True)
-class Column:
+class ColumnFacts:
     """A column; fields as in ``migrate_tables``."""
 
     name: str
@@ -61,7 +61,7 @@ class Table:
     owner: str = ""
     always: tuple[str, ...] = ()
     forced: bool = False
-    columns: tuple[Column, ...] = (Column("id"),)
+    columns: tuple[ColumnFacts, ...] = (ColumnFacts("id"),)
 
     @property
     def replicated(self) -> bool:
@@ -87,7 +87,7 @@ class SequenceKind:
 
 
 @dataclass(frozen=True)
-class Facts:
+class DatabaseFacts:
     """One database; fields as in ``migrate_server``.
 
     bypasses -- row-level security does not hold for this user, even where it is forced.
@@ -126,7 +126,7 @@ class Facts:
     objects: tuple[Object, ...] = ()
 
 
-def collect(conn: Connection, dsn: str) -> Facts:
+def collect(conn: Connection, dsn: str) -> DatabaseFacts:
     """Asks one database.  Changes nothing, takes no lock that anybody waits for.
 
     dsn -- leads there, too.
@@ -136,7 +136,7 @@ def collect(conn: Connection, dsn: str) -> Facts:
         server[key] = frozenset(server[key])
     for key in ("missing_roles", "installed", "hidden_sequences"):
         server[key] = tuple(server[key])
-    return Facts(
+    return DatabaseFacts(
         **server,
         replica=_may_be_replica(dsn),
         tables=tables(conn),
@@ -152,7 +152,7 @@ def tables(conn: Connection) -> tuple[Table, ...]:
             **{
                 **row,
                 "always": tuple(row["always"]),
-                "columns": tuple(Column(**column) for column in row["columns"]),
+                "columns": tuple(ColumnFacts(**column) for column in row["columns"]),
             },
         )
         for row in _rows(conn, "migrate_tables")

@@ -15,7 +15,7 @@ from pydantic import Field
 from londiste.cascade.commands import create_node
 from londiste.db.connection import masked
 from londiste.errors import BadOption
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.settings import WorkerSettings
 
 #: Names of the nodes.
@@ -108,7 +108,7 @@ class Pair:
         return PairSites(self)
 
 
-class PairSites(Sites):
+class PairSites(Connections):
     """Connections to both; a stored location leads to the connection string it was made of."""
 
     def __init__(self, pair: Pair) -> None:

@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedTable:
     """One database.
 
     pending -- foreign keys that are dropped during a copy: table and name; they will be restored.
@@ -56,11 +56,11 @@ class _Part:
         return f"{self.kind} {self.name}"
 
 
-def look(conn: Connection) -> Seen:
+def look(conn: Connection) -> ObservedTable:
     """Reads the catalog of one database.  Takes no lock that a writer waits for."""
     found = collect.tables(conn)
     names = [t.name for t in found if t.replicated and not t.partition]
-    return Seen(
+    return ObservedTable(
         found,
         read(conn, names).tables,
         collect.sequences(conn),
@@ -69,7 +69,7 @@ def look(conn: Connection) -> Seen:
     )
 
 
-def differences(root: Seen, other: Seen, names: tuple[str, str]) -> list[Finding]:
+def differences(root: ObservedTable, other: ObservedTable, names: tuple[str, str]) -> list[Finding]:
     """Pure: what the database ``other`` lacks or has otherwise; critical: it stops the switch.
 
     names -- of the root's database and of the other one: old, new.
@@ -85,7 +85,7 @@ def differences(root: Seen, other: Seen, names: tuple[str, str]) -> list[Finding
 
 
 def _table(
-    theirs: Structure, mine: Structure, root: Seen, other: Seen, name: str
+    theirs: Structure, mine: Structure, root: ObservedTable, other: ObservedTable, name: str
 ) -> Iterator[Finding]:
     wanted, there = list(_parts(theirs)), list(_parts(mine))
     by_name = {(p.kind, p.name): p for p in there}
@@ -159,7 +159,7 @@ def _parts(table: Structure) -> Iterator[_Part]:
         yield _Part("policy", policy.name, text)
 
 
-def _sequences(root: Seen, other: Seen, name: str) -> Iterator[Finding]:
+def _sequences(root: ObservedTable, other: ObservedTable, name: str) -> Iterator[Finding]:
     there = {s.name: s for s in other.sequences}
     for sequence in root.sequences:
         mine = there.get(sequence.name)
@@ -229,4 +229,4 @@ def wait_for_sequences(
     ]
 
 
-__all__ = ["Seen", "behind", "differences", "look", "wait_for_sequences"]
+__all__ = ["ObservedTable", "behind", "differences", "look", "wait_for_sequences"]

@@ -12,7 +12,7 @@ from londiste.install import remove
 from londiste.migrate import setup, switching
 from londiste.migrate.databases import NEW, Pair, Side
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,17 @@ class Uninstall:
     def describe(self) -> str:
         return f"{self.side.name}: remove the SQL of the queue and of replication"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         conn = sites.at(self.side.dsn)
         if not setup.made_by_us(conn, self.queue):
             return True
         return bool(remove.blockers(conn, remove.plan(conn)))
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         remove.uninstall(sites.at(self.side.dsn))
 
 
-def nodes_left(sites: Sites, pair: Pair, *, abandon: bool) -> list[Step]:
+def nodes_left(sites: Connections, pair: Pair, *, abandon: bool) -> list[Step]:
     """The steps that drop what there is of the two nodes, the branch first.
 
     abandon -- although the old side takes the writes: the move is given up.
@@ -75,7 +75,7 @@ def nodes_left(sites: Sites, pair: Pair, *, abandon: bool) -> list[Step]:
 
 
 def finish(
-    sites: Sites,
+    sites: Connections,
     pair: Pair,
     *,
     abandon: bool,

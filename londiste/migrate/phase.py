@@ -8,11 +8,11 @@ from enum import StrEnum
 
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.operation_log import Kind, Operation
+from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.migrate import daemons, setup, switching
 from londiste.migrate.databases import NEW, OLD, Pair
 from londiste.monitor import status
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.replication import sqlapi as tables
 
 
@@ -30,7 +30,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True)
-class Seen:
+class PhaseFacts:
     """What was asked.
 
     types -- of the nodes that there are, by name.  noted -- the changes of the cascade that are
@@ -45,7 +45,7 @@ class Seen:
     added: int = 0
 
 
-def phase(seen: Seen) -> Phase:
+def phase(seen: PhaseFacts) -> Phase:
     """Pure: where a move stands."""
     if not seen.types:
         return Phase.NOT_BEGUN
@@ -72,7 +72,7 @@ def takes_writes(types: Mapping[str, NodeType], noted: Mapping[str, Operation]) 
     closed = {
         name
         for name, one in noted.items()
-        if one.kind is Kind.SWITCHOVER and one.node == name and one.last_tick is not None
+        if one.kind is OperationKind.SWITCHOVER and one.node == name and one.last_tick is not None
     }
     return next((n for n, k in types.items() if k is NodeType.ROOT and n not in closed), None)
 
@@ -112,7 +112,7 @@ class Progress:
     next: str
 
 
-def look(sites: Sites, pair: Pair) -> Progress:
+def look(sites: Connections, pair: Pair) -> Progress:
     """Asks both databases.  Raises NodeUnreachable when one does not answer."""
     infos = {
         side.name: found
@@ -139,7 +139,7 @@ def look(sites: Sites, pair: Pair) -> Progress:
     if above is not None:
         added = len([t for t in tables.get_table_list(conn[above], pair.queue) if t.local])
         left = len(setup.not_replicated(conn[above], pair.queue))
-    seen = Seen(types, list(noted.values()), states, left, added)
+    seen = PhaseFacts(types, list(noted.values()), states, left, added)
     now = phase(seen)
     lag, errors = _health(pair, below, above)
     needed = [need.name for need in daemons.needs(pair)]
@@ -181,4 +181,4 @@ def _health(
     return lag, tuple(errors)
 
 
-__all__ = ["NEW", "NEXT", "OLD", "Phase", "Progress", "Seen", "look", "phase", "takes_writes"]
+__all__ = ["NEW", "NEXT", "OLD", "Phase", "PhaseFacts", "Progress", "look", "phase", "takes_writes"]

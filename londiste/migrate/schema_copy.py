@@ -22,7 +22,7 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.db import tls
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.structure.introspect import read, there
 from londiste.db.structure.render import make as make_tables
@@ -38,9 +38,9 @@ from londiste.errors import (
     from_database,
 )
 from londiste.migrate import collect, rights
-from londiste.migrate.collect import Facts, Object
+from londiste.migrate.collect import DatabaseFacts, Object
 from londiste.migrate.databases import Pair
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ _STATEMENT_SHOWN = 300
 _DUMP_SECONDS = 600
 
 
-class Way(StrEnum):
+class SchemaMethod(StrEnum):
     """How the structure of the new database is made; the words of ``--schema``."""
 
     PG_DUMP = "pg_dump"
@@ -72,8 +72,13 @@ class Dumper:
 
 
 def choose(
-    asked: str, old: Facts, new: Facts, *, begun: bool = False, program: str | None = None
-) -> tuple[Way, Dumper | None]:
+    asked: str,
+    old: DatabaseFacts,
+    new: DatabaseFacts,
+    *,
+    begun: bool = False,
+    program: str | None = None,
+) -> tuple[SchemaMethod, Dumper | None]:
     """The way for ``--schema``; ``auto`` is pg_dump where it can be had, else create.
 
     Not into an older release: what pg_dump writes is for its own and later ones.
@@ -84,16 +89,16 @@ def choose(
 
     Raises BadOption when pg_dump was asked for and cannot serve.
     """
-    if asked == Way.EXISTING:
-        return Way.EXISTING, None
+    if asked == SchemaMethod.EXISTING:
+        return SchemaMethod.EXISTING, None
     if begun:
-        return Way.CREATE, None
+        return SchemaMethod.CREATE, None
     missing = missing_in(old, new)
     release = old.version // 10000
     dumper = named_dumper(program, release) if program else find_dumper(release)
-    if asked == Way.PG_DUMP:
+    if asked == SchemaMethod.PG_DUMP:
         if not missing:
-            return Way.PG_DUMP, dumper
+            return SchemaMethod.PG_DUMP, dumper
         if dumper is None:
             raise BadOption(
                 f"no pg_dump of release {release} or later was found",
@@ -106,11 +111,11 @@ def choose(
                 detail="what pg_dump writes is for an empty database",
                 hint="drop them, or --schema create to make what is missing",
             )
-        return Way.PG_DUMP, dumper
+        return SchemaMethod.PG_DUMP, dumper
     older = new.version // 10000 < release
     if asked == "auto" and dumper is not None and not new.tables and not older:
-        return Way.PG_DUMP, dumper
-    return Way.CREATE, None
+        return SchemaMethod.PG_DUMP, dumper
+    return SchemaMethod.CREATE, None
 
 
 def find_dumper(oldest: int) -> Dumper | None:
@@ -146,7 +151,7 @@ def named_dumper(program: str, oldest: int) -> Dumper:
     return Dumper(Path(path), version)
 
 
-def missing_in(old: Facts, new: Facts) -> list[str]:
+def missing_in(old: DatabaseFacts, new: DatabaseFacts) -> list[str]:
     """What the new database lacks of what can be made, as words."""
     names = {table.name for table in new.tables}
     # Those that are not replicated are by ourselves not made.
@@ -168,46 +173,46 @@ class MakeStructure:
     """
 
     pair: Pair = field(repr=False)
-    way: Way
+    way: SchemaMethod
     dumper: Dumper | None = None
     roles: bool = False
     warn: Callable[[str], None] = field(default=log.warning, repr=False)
 
     def describe(self) -> str:
         how = {
-            Way.PG_DUMP: "make the structure of the old database, by pg_dump",
-            Way.CREATE: "make the structure of the old database",
-            Way.EXISTING: "the structure is there",
+            SchemaMethod.PG_DUMP: "make the structure of the old database, by pg_dump",
+            SchemaMethod.CREATE: "make the structure of the old database",
+            SchemaMethod.EXISTING: "the structure is there",
         }[self.way]
         return f"new: {how}"
 
-    def done(self, sites: Sites) -> bool:
-        return self.way is Way.EXISTING or not self._missing(sites)
+    def done(self, sites: Connections) -> bool:
+        return self.way is SchemaMethod.EXISTING or not self._missing(sites)
 
-    def run(self, sites: Sites) -> None:
-        if self.way is Way.PG_DUMP and self.dumper is not None:
+    def run(self, sites: Connections) -> None:
+        if self.way is SchemaMethod.PG_DUMP and self.dumper is not None:
             text = dump(self.pair.old.dsn, self.dumper, roles=self.roles)
             with sites.at_length(), sites.transaction(self.pair.new.dsn) as conn:
                 conn.execute("set local check_function_bodies = off")
-                _execute(conn, text, place(self.pair.new.dsn), whole=True)
+                _execute(conn, text, describe_dsn(self.pair.new.dsn), whole=True)
             # What the text has set stays behind a transaction that went well.
             sites.at(self.pair.new.dsn).close()
         else:
             for note in create(sites, self.pair):
                 self.warn(note)
         missing = self._missing(sites)
-        if missing and self.way is Way.CREATE:
+        if missing and self.way is SchemaMethod.CREATE:
             raise StateError(
                 f"the new database still lacks {len(missing)} things:"
                 f" {', '.join(missing[:_SHOWN])}",
                 hint="make them by hand, or --schema pg_dump into an empty database",
             )
 
-    def _missing(self, sites: Sites) -> list[str]:
+    def _missing(self, sites: Connections) -> list[str]:
         old, new = sites.at(self.pair.old.dsn), sites.at(self.pair.new.dsn)
-        there = Facts(tables=collect.tables(new), objects=collect.objects(new))
-        here = Facts(tables=collect.tables(old), objects=collect.objects(old))
-        if self.way is Way.PG_DUMP:
+        there = DatabaseFacts(tables=collect.tables(new), objects=collect.objects(new))
+        here = DatabaseFacts(tables=collect.tables(old), objects=collect.objects(old))
+        if self.way is SchemaMethod.PG_DUMP:
             # All in one transaction: one table there is all tables there.
             return [] if there.tables or not here.tables else missing_in(here, there)
         return missing_in(here, there)
@@ -296,7 +301,7 @@ def for_any_release(lines: Sequence[str]) -> Iterator[str]:
         yield line
 
 
-def create(sites: Sites, pair: Pair) -> Sequence[str]:
+def create(sites: Connections, pair: Pair) -> Sequence[str]:
     """Makes what is missing and PostgreSQL can tell the text of, in one transaction.
 
     What of the tables could not be made as it is there, in words.
@@ -318,7 +323,7 @@ def create(sites: Sites, pair: Pair) -> Sequence[str]:
         notes = _make_tables(old, conn)
         left = _make_what_goes(conn, left)
         if left:
-            _fail(conn, left, place(pair.new.dsn))
+            _fail(conn, left, describe_dsn(pair.new.dsn))
         return [*first, *notes, *_give_rights(old, conn, made - schemas)]
 
 
@@ -329,7 +334,7 @@ def _give_rights(
         rights.rights(old), made, rights.roles(conn), conn.info.server_version
     )
     for statement in statements:
-        _execute(conn, statement, place(conn.info.dsn))
+        _execute(conn, statement, describe_dsn(conn.info.dsn))
     return notes
 
 
@@ -342,7 +347,7 @@ def _make_tables(old: Connection, conn: Connection) -> Sequence[str]:
     relations = {t.name for t in found.tables} | others(found)
     made = make_tables(found, there(conn, found, relations), {}, WHOLE)
     for statement in made.statements:
-        _execute(conn, statement, place(conn.info.dsn))
+        _execute(conn, statement, describe_dsn(conn.info.dsn))
     return made.notes
 
 
@@ -434,10 +439,18 @@ def _version(program: Path) -> int:
     return int(number.group(1)) if number and done.returncode == 0 else 0
 
 
-def rows_in_the_way(conn: Connection, old: Facts) -> list[str]:
+def rows_in_the_way(conn: Connection, old: DatabaseFacts) -> list[str]:
     """Tables of the new database that the copy would empty, and that hold rows."""
     names: list[TableName] = [t.name for t in old.tables if t.kind == "r" or not t.partition]
     return [str(name) for name in collect.with_rows(conn, names)]
 
 
-__all__ = ["Dumper", "MakeStructure", "Way", "choose", "create", "missing_in", "rows_in_the_way"]
+__all__ = [
+    "Dumper",
+    "MakeStructure",
+    "SchemaMethod",
+    "choose",
+    "create",
+    "missing_in",
+    "rows_in_the_way",
+]

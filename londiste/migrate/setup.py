@@ -17,7 +17,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import create_node
 from londiste.cascade.commands.create_node import NewNode
 from londiste.cascade.model import NodeInfo, NodeType
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.identity import same_database
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, from_database
@@ -26,7 +26,7 @@ from londiste.migrate import collect
 from londiste.migrate.databases import NEW, OLD, Pair, Side
 from londiste.migrate.schema_copy import MakeStructure
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table, sequences
 from londiste.replication.commands.registry_sync import CopyRegistry
@@ -48,11 +48,11 @@ class Install:
     def describe(self) -> str:
         return f"{self.side.name}: install the SQL of the queue and of replication"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         plans = apply.plan_for(sites.at(self.side.dsn))
         return not any(one.steps for one in plans)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         conn = sites.at(self.side.dsn)
         empty = not installed(conn)
         apply.install(conn)
@@ -81,7 +81,7 @@ def made_by_us(conn: Connection, queue: str) -> bool:
     return row is not None and row[0] == MADE.format(queue=queue)
 
 
-def node(sites: Sites, side: Side, queue: str) -> NodeInfo | None:
+def node(sites: Connections, side: Side, queue: str) -> NodeInfo | None:
     """The node that a side is; None where it is none, or nothing of ours is there."""
     conn = sites.at(side.dsn)
     if not installed(conn):
@@ -89,13 +89,14 @@ def node(sites: Sites, side: Side, queue: str) -> NodeInfo | None:
     found = nodes.find_node_info(conn, queue)
     if found is not None and found.name != side.name:
         raise StateError(
-            f"{place(side.dsn)} is node {found.name} of queue {queue}, and not part of this move",
+            f"{describe_dsn(side.dsn)} is node {found.name} of queue {queue},"
+            " and not part of this move",
             hint="are --from and --to the right way round? Another queue: --set queue_name=…",
         )
     return found
 
 
-def require_two(sites: Sites, pair: Pair) -> None:
+def require_two(sites: Connections, pair: Pair) -> None:
     """Raises BadOption when both connection strings lead to one database."""
     try:
         # A session of its own: for equal strings there is one only.
@@ -107,10 +108,10 @@ def require_two(sites: Sites, pair: Pair) -> None:
         ) as other:
             same = same_database(sites.at(pair.old.dsn), other)
     except psycopg.Error as error:
-        raise from_database(error, where=place(pair.new.dsn)) from error
+        raise from_database(error, where=describe_dsn(pair.new.dsn)) from error
     if same:
         raise BadOption(
-            f"--from and --to lead to the same database, {place(pair.new.dsn)}",
+            f"--from and --to lead to the same database, {describe_dsn(pair.new.dsn)}",
             hint="give the connection strings of two databases",
         )
 
@@ -124,7 +125,7 @@ def first(pair: Pair, structure: MakeStructure) -> list[Step]:
     ]
 
 
-def set_up(sites: Sites, pair: Pair, structure: MakeStructure, report: Report) -> int:
+def set_up(sites: Connections, pair: Pair, structure: MakeStructure, report: Report) -> int:
     """Does what is left of the beginning; the number of steps.
 
     Raises StateError once the new database is the root: then there is nothing to begin.
@@ -135,7 +136,7 @@ def set_up(sites: Sites, pair: Pair, structure: MakeStructure, report: Report) -
     return count
 
 
-def stages(pair: Pair) -> list[Callable[[Sites], list[Step]]]:
+def stages(pair: Pair) -> list[Callable[[Connections], list[Step]]]:
     """The further steps, planned when those before them are done."""
     return [
         lambda sites: _root(sites, pair),
@@ -144,7 +145,7 @@ def stages(pair: Pair) -> list[Callable[[Sites], list[Step]]]:
     ]
 
 
-def _additions(pair: Pair, root: Side) -> list[Callable[[Sites], list[Step]]]:
+def _additions(pair: Pair, root: Side) -> list[Callable[[Connections], list[Step]]]:
     """Everything that the root's database has is carried to the other side."""
     below = pair.other(root)
     return [
@@ -155,7 +156,7 @@ def _additions(pair: Pair, root: Side) -> list[Callable[[Sites], list[Step]]]:
     ]
 
 
-def add_later(sites: Sites, pair: Pair, root: Side, report: Report) -> int:
+def add_later(sites: Connections, pair: Pair, root: Side, report: Report) -> int:
     """Adds what was made in the root's database since; the number of steps.
 
     The other side makes such a table like it, and copies it.
@@ -167,13 +168,13 @@ def _new_node(pair: Pair, side: Side, kind: NodeType) -> NewNode:
     return NewNode(pair.queue, kind, side.name, side.dsn, side.location, side.worker)
 
 
-def _root(sites: Sites, pair: Pair) -> list[Step]:
+def _root(sites: Connections, pair: Pair) -> list[Step]:
     if node(sites, pair.old, pair.queue) is not None:
         return []
     return create_node.create_root(sites, _new_node(pair, pair.old, NodeType.ROOT))
 
 
-def _branch(sites: Sites, pair: Pair) -> list[Step]:
+def _branch(sites: Connections, pair: Pair) -> list[Step]:
     if node(sites, pair.new, pair.queue) is not None:
         return []
     new = _new_node(pair, pair.new, NodeType.BRANCH)
@@ -201,7 +202,7 @@ def sequences_left(conn: Connection, queue: str) -> list[TableName]:
     return [name for name in names if name in mine]
 
 
-def _tables_of_root(sites: Sites, pair: Pair, side: Side) -> list[Step]:
+def _tables_of_root(sites: Connections, pair: Pair, side: Side) -> list[Step]:
     patterns = [str(name) for name in not_replicated(sites.at(side.dsn), pair.queue)]
     if not patterns:
         return []
@@ -210,13 +211,13 @@ def _tables_of_root(sites: Sites, pair: Pair, side: Side) -> list[Step]:
     return list(add_table.plan(sites, side.dsn, pair.queue, patterns, options).steps)
 
 
-def _tables_below(sites: Sites, pair: Pair, side: Side) -> list[Step]:
+def _tables_below(sites: Connections, pair: Pair, side: Side) -> list[Step]:
     # One that came later is made like that of the root.
     options = TableOptions(whole_row=True, create_full=True)
     return list(add_table.plan(sites, side.dsn, pair.queue, [], options, every=True).steps)
 
 
-def _sequences(sites: Sites, pair: Pair, side: Side) -> list[Step]:
+def _sequences(sites: Connections, pair: Pair, side: Side) -> list[Step]:
     found = sequences.plan_add(sites, side.dsn, pair.queue, (), every=True)
     return list(found.steps)
 

@@ -13,17 +13,17 @@ from psycopg.errors import Error as DatabaseError
 
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import switchover
-from londiste.cascade.switching.cluster_state import Scene, look
-from londiste.cascade.switching.operation_log import Kind, Operation
+from londiste.cascade.switching.cluster_state import ClusterState, look
+from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.cascade.switching.steps.notes import End
 from londiste.cascade.switching.switchover import Switchover
-from londiste.db.connection import place, session, use_own_names
+from londiste.db.connection import describe_dsn, session, use_own_names
 from londiste.errors import AccessDenied, NodeBusy, StateError, from_database
 from londiste.migrate import collect, drift, setup
 from londiste.migrate.databases import NEW, OLD, Pair, Side, secrets_of
 from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication.failover import readiness
 from londiste.replication.failover.switchover_sequences import carry
 
@@ -44,16 +44,16 @@ class Refresh:
     def describe(self) -> str:
         return f"{self.side.name}: refresh {len(self.names)} materialized views"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return not self.names
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.at_length():
             self._refresh(sites)
         # Names mean the catalog's again.
         sites.at(self.side.dsn).close()
 
-    def _refresh(self, sites: Sites) -> None:
+    def _refresh(self, sites: Connections) -> None:
         for name in self.names:
             with sites.transaction(self.side.dsn) as conn:
                 use_own_names(conn)
@@ -62,11 +62,11 @@ class Refresh:
                     with conn.transaction():
                         conn.execute(f"refresh materialized view {name}".encode())
                 except DatabaseError as error:
-                    ours = from_database(error, where=place(self.side.dsn))
+                    ours = from_database(error, where=describe_dsn(self.side.dsn))
                     self.warn(f"materialized view {name} is not refreshed: {ours.message}")
 
 
-def scene(sites: Sites, pair: Pair, at: Side) -> Scene:
+def scene(sites: Connections, pair: Pair, at: Side) -> ClusterState:
     """The two nodes, asked from ``at``."""
     return look(sites, at.dsn, pair.queue, secrets_of(pair.other(at).dsn))
 
@@ -84,7 +84,7 @@ class Switch:
 
 
 def prepare(
-    sites: Sites,
+    sites: Connections,
     pair: Pair,
     to: Side,
     *,
@@ -126,7 +126,7 @@ def prepare(
     return Switch([] if switch.begun else [refresh], whole)
 
 
-def refuse_under_way(pair: Pair, seen: Scene, to: Side | None = None) -> None:
+def refuse_under_way(pair: Pair, seen: ClusterState, to: Side | None = None) -> None:
     """Raises NodeBusy while a change of the two nodes is not finished, but a switch to ``to``.
 
     A switch to the other side counts wherever it is noted: ``to`` may be closed by it already.
@@ -140,7 +140,7 @@ def refuse_under_way(pair: Pair, seen: Scene, to: Side | None = None) -> None:
 
 def ours(noted: Operation) -> bool:
     """Whether a change that is under way is a switch of a move, and not of somebody else."""
-    return noted.kind is Kind.SWITCHOVER and {noted.node, noted.new} == {OLD, NEW}
+    return noted.kind is OperationKind.SWITCHOVER and {noted.node, noted.new} == {OLD, NEW}
 
 
 def way_out(pair: Pair, noted: Operation, at: str) -> str:
@@ -155,13 +155,13 @@ def way_out(pair: Pair, noted: Operation, at: str) -> str:
     return f"finish it: {command}; or undo it: {command} --rollback"
 
 
-def run(found: Switch, sites: Sites, report: Callable[[Step], None]) -> int:
+def run(found: Switch, sites: Connections, report: Callable[[Step], None]) -> int:
     """Does what is left; the number of steps.  What fails while nobody can write is undone."""
     count = plan.execute(found.before, sites, report)
     return count + switchover.execute(found.switch, sites, report)
 
 
-def rollback(sites: Sites, pair: Pair, to: Side) -> list[Step]:
+def rollback(sites: Connections, pair: Pair, to: Side) -> list[Step]:
     """The steps that undo a switch to ``to`` that was begun.  Raises StateError, NodeBusy."""
     _require_nodes(sites, pair)
     seen = scene(sites, pair, to)
@@ -180,11 +180,11 @@ def rollback(sites: Sites, pair: Pair, to: Side) -> list[Step]:
     return switchover.rollback(sites, seen, to.name)
 
 
-def _require_nodes(sites: Sites, pair: Pair) -> None:
+def _require_nodes(sites: Connections, pair: Pair) -> None:
     for side in (pair.old, pair.new):
         if setup.node(sites, side, pair.queue) is None:
             raise StateError(
-                f"the move has not begun, or is over: {place(side.dsn)} is no node of queue"
+                f"the move has not begun, or is over: {describe_dsn(side.dsn)} is no node of queue"
                 f" {pair.queue}",
                 hint="londiste migrate start begins, londiste migrate status shows where it stands",
             )
@@ -211,7 +211,13 @@ def _require_replica(pair: Pair, here: Side) -> None:
 
 
 def _require_successor(
-    sites: Sites, seen: Scene, to: Side, here: Side, *, force: bool, warn: Callable[[str], None]
+    sites: Connections,
+    seen: ClusterState,
+    to: Side,
+    here: Side,
+    *,
+    force: bool,
+    warn: Callable[[str], None],
 ) -> None:
     """All tables and sequences are in step at ``to``.  Raises StateError."""
     try:
@@ -226,7 +232,7 @@ def _require_successor(
         raise
 
 
-def _require_all(sites: Sites, pair: Pair, root: Side) -> None:
+def _require_all(sites: Connections, pair: Pair, root: Side) -> None:
     conn = sites.at(root.dsn)
     for word, left in (
         ("tables", setup.not_replicated(conn, pair.queue)),
@@ -243,7 +249,7 @@ def _require_all(sites: Sites, pair: Pair, root: Side) -> None:
 
 
 def _require_structure(
-    sites: Sites, here: Side, to: Side, *, force: bool, warn: Callable[[str], None]
+    sites: Connections, here: Side, to: Side, *, force: bool, warn: Callable[[str], None]
 ) -> None:
     """The side that is to take writes has the structure of the other one.  Raises StateError."""
     names = (here.name, to.name)

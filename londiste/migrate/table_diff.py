@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from londiste.db.names import quote
-from londiste.migrate.collect import Column, Table
+from londiste.migrate.collect import ColumnFacts, Table
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.replication.commands.column_checks import narrower
 
@@ -95,7 +95,7 @@ def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Fin
             )
 
 
-def _type(table: Table, column: Column, mine: Column, target: str) -> Finding:
+def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> Finding:
     what = (
         f"has a column {column.name} of type {column.type}, and {mine.type} in the"
         f" {target} database"

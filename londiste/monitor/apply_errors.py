@@ -22,7 +22,7 @@ from londiste.replication.apply.errors import ApplyError
 
 
 @dataclass(frozen=True)
-class Choice:
+class Decision:
     """Something that can be done: what, and the command."""
 
     what: str
@@ -39,7 +39,7 @@ class Halted:
 
     error: ApplyError
     now: str | None = field(repr=False)
-    choices: Sequence[Choice]
+    choices: Sequence[Decision]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -84,53 +84,53 @@ def look(conn: Connection, queue: str, *, every: bool = False) -> list[Halted]:
     ]
 
 
-def choices(error: ApplyError) -> Iterator[Choice]:
+def choices(error: ApplyError) -> Iterator[Decision]:
     """What can be done about an event that halts replication, the best first."""
     table = shell_word(error.table) if error.table else "TABLE"
     retry = "londiste events retry"
     match error.kind:
         case "missing":
-            yield Choice("put the row here, as it was before the event, and try again", retry)
+            yield Decision("put the row here, as it was before the event, and try again", retry)
         case "exists" | "constraint":
-            yield Choice("change or delete the row that is in its way, and try again", retry)
+            yield Decision("change or delete the row that is in its way, and try again", retry)
         case "many":
-            yield Choice("leave one row with the key, and try again", retry)
+            yield Decision("leave one row with the key, and try again", retry)
         case "value" | "structure":
-            yield Choice(f"make {error.dest or table} fit the provider's, and try again", retry)
+            yield Decision(f"make {error.dest or table} fit the provider's, and try again", retry)
         case "shared":
             # Neither a comparison nor a copy can tell the rows of the sources apart.
             pass
         case "unproven":
-            yield Choice(
+            yield Decision(
                 "read it on the provider; if it is right, accept it there: select"
                 f" pgq.accept_control_event('QUEUE', {error.event_id}); and try again",
                 retry,
             )
         case "refused":
-            yield Choice("grant the right, or mend the trigger, and try again", retry)
+            yield Decision("grant the right, or mend the trigger, and try again", retry)
         case _:
-            yield Choice("find out who wrote this event; then try again", retry)
+            yield Decision("find out who wrote this event; then try again", retry)
     if error.dest is not None or error.kind == "unproven":
-        yield Choice(
+        yield Decision(
             "leave this event out, on this node only",
             f"londiste events skip {error.address} --reason '…'",
         )
     if error.kind in {"missing", "exists"}:
-        yield Choice(
+        yield Decision(
             "let the event win, now and in future", f"londiste change-policy {table} overwrite"
         )
     if error.kind in {"missing", "exists", "many", "constraint", "value"}:
-        yield Choice(
+        yield Decision(
             "let the rows here win, now and in future", f"londiste change-policy {table} keep"
         )
     if error.kind == "shared":
-        yield Choice(
+        yield Decision(
             "pass over every TRUNCATE of this source",
             f"londiste change-handler {table} --handler londiste --handler-arg ignore_truncate=1",
         )
     if error.kind not in {"refused", "structure", "shared", "unproven"}:
-        yield Choice("see what else differs", f"londiste compare {table}")
-        yield Choice("copy the table again", f"londiste resync {table}")
+        yield Decision("see what else differs", f"londiste compare {table}")
+        yield Decision("copy the table again", f"londiste resync {table}")
 
 
 def shell_word(text: str) -> str:

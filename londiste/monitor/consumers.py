@@ -16,7 +16,7 @@ from londiste.db.connection import Connection
 from londiste.db.queries import query
 from londiste.errors import AccessDenied, InstallError, LondisteError
 from londiste.pgq import consumer_kinds, queues, spark_epochs
-from londiste.pgq.consumer_kinds import Kind
+from londiste.pgq.consumer_kinds import ConsumerKind
 from londiste.pgq.types import ConsumerInfo
 
 
@@ -45,7 +45,7 @@ class Listed:
     @property
     def is_of_cascade(self) -> bool:
         """Whether the cascade itself has registered it."""
-        return self.kind in [one.value for one in Kind if one.is_of_cascade]
+        return self.kind in [one.value for one in ConsumerKind if one.is_of_cascade]
 
 
 def consumers(conn: Connection, found: Sequence[ConsumerInfo]) -> list[Listed]:
@@ -73,7 +73,7 @@ def writing(conn: Connection, queue: str | None = None) -> list[Listed]:
                 Listed(
                     one.queue,
                     one.sink,
-                    Kind.SINK.value,
+                    ConsumerKind.SINK.value,
                     None,
                     age,
                     epoch=one.epoch,

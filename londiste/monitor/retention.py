@@ -12,7 +12,7 @@ GLOBAL = ".global_watermark"
 
 
 @dataclass(frozen=True)
-class Held:
+class Retention:
     """The consumer that is furthest behind in a node's queue.
 
     tick -- events behind it are kept.
@@ -26,7 +26,7 @@ class Held:
     who: str
 
 
-def held(consumers: Iterable[ConsumerInfo], subscribers: Sequence[Subscriber]) -> Held | None:
+def held(consumers: Iterable[ConsumerInfo], subscribers: Sequence[Subscriber]) -> Retention | None:
     """Pure: who holds the events of a queue; None when nobody is behind its newest tick."""
     behind = [c for c in consumers if c.last_tick is not None and c.pending_events is not None]
     if not behind:
@@ -38,7 +38,7 @@ def held(consumers: Iterable[ConsumerInfo], subscribers: Sequence[Subscriber]) -
         return None
     age = last.lag.total_seconds() if last.lag is not None else 0.0
     name = last.consumer_name
-    return Held(last.last_tick or 0, max(0.0, age), name, who(name, subscribers))
+    return Retention(last.last_tick or 0, max(0.0, age), name, who(name, subscribers))
 
 
 def who(consumer: str, subscribers: Sequence[Subscriber]) -> str:

@@ -26,7 +26,7 @@ from londiste.monitor import consumers, exposure, partitions
 from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.nodes.rules import REWRITTEN
-from londiste.monitor.retention import Held, held
+from londiste.monitor.retention import Retention, held
 from londiste.orchestration.steps import reach
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
@@ -101,7 +101,7 @@ class NodeStatus:
     other_sql: bool = False
     local_watermark: int | None = None
     global_watermark: int | None = None
-    held: Held | None = None
+    held: Retention | None = None
     operation: Underway | None = None
     consumers: tuple[Listed, ...] = ()
     exposed: tuple[Exposed, ...] = ()
@@ -136,7 +136,7 @@ class _Answer:
     errors: tuple[tuple[str, str], ...]
     large: LargeBatch | None
     other_sql: bool
-    held: Held | None
+    held: Retention | None
     operation: Operation | None
     consumers: tuple[Listed, ...]
     exposed: tuple[Exposed, ...]

@@ -15,14 +15,14 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.daemon import crash
-from londiste.db.advisory_lock import become_the_one
+from londiste.db.advisory_lock import acquire_singleton_lock
 from londiste.db.connection import (
     Connection,
     belongs_to,
     connect,
+    describe_dsn,
     limit_answers,
     masked,
-    place,
     server_pid,
 )
 from londiste.db.queries import query
@@ -32,7 +32,7 @@ from londiste.errors import BadOption, NodeBusy, NodeUnreachable, TransientError
 _IDLE_SECONDS = 10
 
 
-class Sites:
+class Connections:
     """Connections to the databases that a plan works on, opened when they are first needed.
 
     lock_timeout -- seconds that a statement may wait for a lock.
@@ -103,7 +103,7 @@ class Sites:
 
     def _where(self, dsn: str) -> str:
         name = self._names.get(dsn)
-        return f"node {name} ({place(dsn)})" if name else place(dsn)
+        return f"node {name} ({describe_dsn(dsn)})" if name else describe_dsn(dsn)
 
     @contextlib.contextmanager
     def answering(self, seconds: float) -> Iterator[None]:
@@ -154,7 +154,7 @@ class Sites:
         # The session of a command that was killed ends even while it waits for a lock.
         with contextlib.suppress(psycopg.Error):
             conn.execute("set client_connection_check_interval = '1s'")
-        other = become_the_one(conn, f"change of the cascade {queue}")
+        other = acquire_singleton_lock(conn, f"change of the cascade {queue}")
         if other is not None and dsn in self._broken:
             raise NodeUnreachable(
                 f"node {node}: the session of this command is lost, and its server keeps it",
@@ -190,7 +190,7 @@ class Sites:
             conn.close()
         self._open.clear()
 
-    def __enter__(self) -> Sites:
+    def __enter__(self) -> Connections:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -210,22 +210,22 @@ class Step(Protocol):
         """One line for people: ``node: what happens``."""
         ...
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         """Whether its effect is there already."""
         ...
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         """Brings the effect about."""
         ...
 
 
-def remaining(steps: Sequence[Step], sites: Sites) -> list[Step]:
+def remaining(steps: Sequence[Step], sites: Connections) -> list[Step]:
     """The steps that are not done, for ``--explain``; changes nothing."""
     return [step for step in steps if not step.done(sites)]
 
 
 def execute(
-    steps: Sequence[Step], sites: Sites, report: Callable[[Step], None] = lambda step: None
+    steps: Sequence[Step], sites: Connections, report: Callable[[Step], None] = lambda step: None
 ) -> int:
     """Runs the steps that are not done, in their order; the number of them.
 

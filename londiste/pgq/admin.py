@@ -80,7 +80,7 @@ def new_name(what: str, name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Change:
+class QueueChange:
     """One thing to do, and how it is told; made by functions that have checked it."""
 
     text: str
@@ -92,16 +92,16 @@ class Change:
 
 def creating(
     conn: Connection, name: str, values: Mapping[str, str | None] | None = None
-) -> list[Change]:
+) -> list[QueueChange]:
     """Creates a queue with these parameters; nothing for one that is there."""
     if queues.get_queue_info(conn, name):
         return []
     new_name("queue", name)
-    create = Change(f"create queue {name}", functools.partial(queues.create_queue, queue=name))
+    create = QueueChange(f"create queue {name}", functools.partial(queues.create_queue, queue=name))
     return [create, *configuring(name, values or {})]
 
 
-def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Change]:
+def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[QueueChange]:
     """Drops queues.  StateError when something of value goes and ``force`` is not given."""
     found = [find_queue(conn, name).queue_name for name in dict.fromkeys(names)]
     lost = [line for name in found for line in losses(conn, name)]
@@ -112,13 +112,13 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Cha
             hint=f"londiste queue drop --force {' '.join(found)}",
         )
     return [
-        Change(
+        QueueChange(
             f"drop queue {name} with {event_bytes(conn, name)} bytes of events",
             functools.partial(queues.drop_queue, queue=name, force=force),
         )
         for name in found
     ] + [
-        Change(
+        QueueChange(
             f"forget sink {sink.sink}, which wrote into queue {name}",
             functools.partial(spark_epochs.forget_sink, sink=sink.sink),
         )
@@ -127,10 +127,10 @@ def dropping(conn: Connection, names: Sequence[str], *, force: bool) -> list[Cha
     ]
 
 
-def configuring(queue: str, values: Mapping[str, str | None]) -> list[Change]:
+def configuring(queue: str, values: Mapping[str, str | None]) -> list[QueueChange]:
     """Sets parameters of a queue; ``config.value`` has checked them."""
     return [
-        Change(
+        QueueChange(
             f"set {key} of queue {queue} to {'null' if text is None else text}",
             functools.partial(queues.set_queue_config, queue=queue, param=key, value=text),
         )
@@ -145,7 +145,7 @@ def registering(
     *,
     at: int | None = None,
     copy: str | None = None,
-) -> list[Change]:
+) -> list[QueueChange]:
     """Registers a consumer, or moves one that is there; nothing when it may stay where it is.
 
     at -- behind this tick of the queue; copy -- where this consumer is; else behind the newest
@@ -179,12 +179,12 @@ def registering(
     register = functools.partial(
         batches.register_consumer_at, queue=queue, consumer=consumer, tick=tick
     )
-    return [Change(text, register)]
+    return [QueueChange(text, register)]
 
 
 def unregistering(
     conn: Connection, queue: str, names: Sequence[str], *, every: bool = False
-) -> list[Change]:
+) -> list[QueueChange]:
     """Forgets consumers, or all of them with ``every``."""
     find_queue(conn, queue)
     if every:
@@ -192,7 +192,7 @@ def unregistering(
     else:
         found = [find_consumer(conn, queue, name) for name in dict.fromkeys(names)]
     return [
-        Change(
+        QueueChange(
             f"unregister consumer {one.consumer_name} of queue {queue} at tick {one.last_tick}"
             + (f", dropping its open batch {one.current_batch}" if one.current_batch else "")
             + _lost_with(conn, queue, one.consumer_name),
@@ -207,7 +207,9 @@ def _lost_with(conn: Connection, queue: str, consumer: str) -> str:
     return f"; lost with it{waiting.replace(',', ':', 1)}" if waiting else ""
 
 
-def registering_worker(conn: Connection, queue: str, consumer: str, worker: str) -> list[Change]:
+def registering_worker(
+    conn: Connection, queue: str, consumer: str, worker: str
+) -> list[QueueChange]:
     """Registers a cooperative consumer; nothing when it is there."""
     find_queue(conn, queue)
     new_name("consumer", consumer)
@@ -215,7 +217,7 @@ def registering_worker(conn: Connection, queue: str, consumer: str, worker: str)
     if queues.get_consumer_info(conn, queue, f"{consumer}.{worker}"):
         return []
     return [
-        Change(
+        QueueChange(
             f"register cooperative consumer {worker} of consumer {consumer} on queue {queue}",
             functools.partial(
                 coop.register_subconsumer, queue=queue, consumer=consumer, subconsumer=worker
@@ -226,7 +228,7 @@ def registering_worker(conn: Connection, queue: str, consumer: str, worker: str)
 
 def unregistering_worker(
     conn: Connection, queue: str, consumer: str, worker: str, *, close_batch: bool = False
-) -> list[Change]:
+) -> list[QueueChange]:
     """Forgets a cooperative consumer, or all of a consumer for ``*``.
 
     close_batch -- also with an open batch, whose events nobody gets then; else StateError.
@@ -243,7 +245,7 @@ def unregistering_worker(
                 hint="let another take it over, or close it: --close-batch (close batch)",
             )
         changes.append(
-            Change(
+            QueueChange(
                 f"unregister cooperative consumer {name} of consumer {consumer} of queue {queue}"
                 + (f", closing its batch {one.current_batch}" if one.current_batch else ""),
                 functools.partial(
@@ -374,7 +376,7 @@ def _meant(name: str, known: Iterable[str], otherwise: str) -> str:
 
 
 __all__ = [
-    "Change",
+    "QueueChange",
     "configuring",
     "creating",
     "dropping",

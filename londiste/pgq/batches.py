@@ -281,7 +281,7 @@ def batch_retry(conn: Connection, batch_id: int, seconds: int) -> int:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class BlockRange:
     """A stretch of ids: how many events of a batch it has, and their pages in one event table."""
 
     first_id: int
@@ -291,12 +291,12 @@ class Stretch:
     last_page: int
 
 
-def batch_event_spread(conn: Connection, batch_id: int, width: int = 4096) -> list[Stretch]:
+def batch_event_spread(conn: Connection, batch_id: int, width: int = 4096) -> list[BlockRange]:
     """The stretches of ``width`` ids with events of an open batch, in their order.
 
     One pass over the batch.  Raises StateError when the batch is not open.
     """
-    return call.records(conn, Stretch, "pgq.batch_event_spread", batch_id, width)
+    return call.records(conn, BlockRange, "pgq.batch_event_spread", batch_id, width)
 
 
 def batch_page_sql(conn: Connection, batch_id: int, pages: Mapping[str, tuple[int, int]]) -> str:
@@ -335,10 +335,10 @@ def get_batch_info(conn: Connection, batch_id: int) -> Batch | None:
 
 
 __all__ = [
+    "BlockRange",
     "Coming",
     "EventBlock",
     "Opened",
-    "Stretch",
     "batch_event_spread",
     "batch_page_sql",
     "batch_retry",

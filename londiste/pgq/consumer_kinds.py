@@ -10,7 +10,7 @@ from londiste.db.connection import Connection
 from londiste.errors import InstallError
 
 
-class Kind(StrEnum):
+class ConsumerKind(StrEnum):
     """Kinds of consumers; what says nothing is a ``CONSUMER``.
 
     SINK -- no consumer, a query of Spark that writes here.
@@ -31,10 +31,10 @@ class Kind(StrEnum):
     @property
     def is_of_cascade(self) -> bool:
         """Whether the cascade itself has registered it."""
-        return self in (Kind.NODE, Kind.COPY, Kind.WATERMARK)
+        return self in (ConsumerKind.NODE, ConsumerKind.COPY, ConsumerKind.WATERMARK)
 
 
-def note_consumer_kind(conn: Connection, queue: str, consumer: str, kind: Kind) -> None:
+def note_consumer_kind(conn: Connection, queue: str, consumer: str, kind: ConsumerKind) -> None:
     """Notes what a consumer is; nothing where the schemas are older.  Raises UnknownConsumer."""
     with contextlib.suppress(InstallError):
         call.value(conn, "pgq.note_consumer_kind", queue, consumer, kind.value)
@@ -49,4 +49,4 @@ def get_consumer_kinds(conn: Connection, queue: str | None = None) -> dict[tuple
     return {(row["queue_name"], row["consumer_name"]): row["kind"] for row in rows}
 
 
-__all__ = ["Kind", "get_consumer_kinds", "note_consumer_kind"]
+__all__ = ["ConsumerKind", "get_consumer_kinds", "note_consumer_kind"]

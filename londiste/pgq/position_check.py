@@ -23,7 +23,7 @@ from londiste.pgq.types import Batch
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownPosition:
     """What a consumer stores of the queue it reads from.
 
     source -- name of the place; positions of different places are not compared.
@@ -52,7 +52,7 @@ class Lost:
 
 
 @dataclass(frozen=True)
-class Facts:
+class PositionFacts:
     """What the queue says now; see ``pgq.position_facts``.
 
     valid_until -- last tick up to which positions of the stored generation are valid; None when
@@ -70,7 +70,7 @@ class Facts:
     last_tick: int | None
 
 
-def decide(known: Known, facts: Facts, tick: int) -> str | None:
+def decide(known: KnownPosition, facts: PositionFacts, tick: int) -> str | None:
     """Why a consumer whose data are complete up to ``tick`` must not go on; None: it may.
 
     Pure.  ``known.tick`` may be another tick when the position was moved by hand; its time says
@@ -100,7 +100,9 @@ def decide(known: Known, facts: Facts, tick: int) -> str | None:
     return None
 
 
-def rewind_obstacle(known: Known | None, facts: Facts, source: str, tick: int) -> str | None:
+def rewind_obstacle(
+    known: KnownPosition | None, facts: PositionFacts, source: str, tick: int
+) -> str | None:
     """Why the queue must not begin at ``tick`` again, where the data are; None: it may.
 
     Pure.  A branch has the ticks of its provider, so their times are compared at any source.
@@ -124,11 +126,11 @@ def prove(
     consumer: str,
     source: str,
     tick: int,
-    known: Known | None,
-    facts: Facts,
+    known: KnownPosition | None,
+    facts: PositionFacts,
     *,
     hint: str,
-) -> Known | None:
+) -> KnownPosition | None:
     """What to store now for a consumer whose data are complete up to ``tick``.
 
     The first time, and at another source, things are taken as they are.  None: the queue has
@@ -156,10 +158,10 @@ def prove(
                 known, source=source, generation=facts.generation, registration=facts.registration
             )
         )
-    return Known(source, facts.generation, facts.registration, tick, facts.tick_time)
+    return KnownPosition(source, facts.generation, facts.registration, tick, facts.tick_time)
 
 
-def forgotten(known: Known | None, facts: Facts, source: str, tick: int) -> bool:
+def forgotten(known: KnownPosition | None, facts: PositionFacts, source: str, tick: int) -> bool:
     """Whether the queue takes the consumer to be further back than its data are, and is wrong.
 
     Pure; for what ``prove`` has let pass.  A server that crashes forgets batches whose end was
@@ -180,25 +182,27 @@ def forgotten(known: Known | None, facts: Facts, source: str, tick: int) -> bool
     )
 
 
-def same_tick(known: Known | None, batch: Batch) -> bool:
+def same_tick(known: KnownPosition | None, batch: Batch) -> bool:
     """Whether the tick that ends a batch can be the one noted under its number."""
     return known is None or known.tick != batch.tick_id or known.tick_time == batch.tick_time
 
 
-def look(conn: Connection, queue: str, consumer: str, known: Known | None, tick: int) -> Facts:
+def look(
+    conn: Connection, queue: str, consumer: str, known: KnownPosition | None, tick: int
+) -> PositionFacts:
     """Asks the queue for what ``decide`` compares.  Raises UnknownQueue."""
     generation = None if known is None else known.generation
     row = call.row(conn, "pgq.position_facts", queue, consumer, generation, tick)
-    return Facts(**row)
+    return PositionFacts(**row)
 
 
-def recall(conn: Connection, queue: str, consumer: str) -> Known | None:
+def recall(conn: Connection, queue: str, consumer: str) -> KnownPosition | None:
     """What is noted in the database of the data; None when nothing is."""
-    found = call.records(conn, Known, "pgq.get_known_source", queue, consumer)
+    found = call.records(conn, KnownPosition, "pgq.get_known_source", queue, consumer)
     return found[0] if found else None
 
 
-def note(conn: Connection, queue: str, consumer: str, known: Known) -> None:
+def note(conn: Connection, queue: str, consumer: str, known: KnownPosition) -> None:
     """Notes it in the database of the data."""
     call.value(
         conn,
@@ -240,9 +244,9 @@ def forget(conn: Connection, queue: str, consumer: str | None = None) -> None:
 
 
 __all__ = [
-    "Facts",
-    "Known",
+    "KnownPosition",
     "Lost",
+    "PositionFacts",
     "decide",
     "forget",
     "forget_lost",

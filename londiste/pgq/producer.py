@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.db import call
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.errors import BadOption, from_database
 from londiste.pgq import queues
@@ -127,7 +127,7 @@ def insert_events(
         _count(conn, queue, count)
         raise
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return count
 
 
@@ -151,7 +151,7 @@ def insert_selected(
             count = conn.execute(statement, parameters).rowcount
             _count(conn, queue, count)
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return count
 
 

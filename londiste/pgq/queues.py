@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.db import call
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import UnknownQueue, from_database
@@ -100,7 +100,7 @@ def take_ids(conn: Connection, queue: str, count: int) -> list[int]:
     try:
         rows = conn.execute(query("take_ids"), {"queue": queue, "count": count}).fetchall()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return [int(row[0]) for row in rows]
 
 
@@ -109,7 +109,7 @@ def newest_event(conn: Connection, queue: str) -> int:
     try:
         row = conn.execute(query("newest_event"), {"queue": queue}).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     if row is None:
         raise UnknownQueue(f"no queue {queue}", hint="londiste queue list")
     return int(row[0])
@@ -122,13 +122,13 @@ def event_count(conn: Connection, queue: str) -> int:
         if parent is None:
             raise UnknownQueue(
                 f"no queue {queue}",
-                detail=f"in {place(conn.info.dsn)}",
+                detail=f"in {describe_dsn(conn.info.dsn)}",
                 hint="see what there is: londiste status",
             )
         count = sql.SQL("select count(*) from {}").format(TableName.parse(parent[0]).sql)
         row = conn.execute(count).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     assert row is not None
     return int(row[0])
 
@@ -168,7 +168,7 @@ def shortest_tick_lag(conn: Connection) -> float | None:
     try:
         row = conn.execute(query("shortest_tick_lag")).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return None if row is None or row[0] is None else float(row[0])
 
 
@@ -177,7 +177,7 @@ def queue_writers(conn: Connection, queue: str) -> list[str]:
     try:
         return [name for (name,) in conn.execute(query("queue_writers"), [queue])]
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
 
 def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]:
@@ -188,7 +188,7 @@ def tick_paces(conn: Connection) -> list[tuple[str, float, int, dict[str, int]]]
     try:
         found = conn.execute(query("tick_paces")).fetchall()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return [(name, float(lag), tick or 0, consumers) for name, lag, tick, consumers in found]
 
 
@@ -256,7 +256,7 @@ def seconds_until_due(conn: Connection) -> float | None:
     try:
         row = conn.execute(query("seconds_until_due")).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return None if row is None or row[0] is None else max(0.0, float(row[0]))
 
 

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.db import call
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import query
 from londiste.errors import TooFewIds, from_database
 
@@ -46,7 +46,7 @@ class Rebased:
 
 
 @dataclass(frozen=True)
-class Finding:
+class RebaseReason:
     """Whether a queue needs it: the reason, or None; then also how much there is to rewrite."""
 
     queue: str
@@ -55,9 +55,9 @@ class Finding:
     events: int | None
 
 
-def explain(conn: Connection) -> list[Finding]:
+def explain(conn: Connection) -> list[RebaseReason]:
     """What ``rebase`` would do, per queue; changes nothing, keeps nobody out."""
-    return call.records(conn, Finding, "pgq.explain_rebase")
+    return call.records(conn, RebaseReason, "pgq.explain_rebase")
 
 
 def rebase_queues(conn: Connection) -> list[Rebased]:
@@ -82,7 +82,7 @@ def rebase(dsn: str, *, lock_timeout: float = LOCK_TIMEOUT) -> list[Rebased]:
         missing = _missing(young)
         if missing is None:
             raise
-    log.info("%s: using up %d transaction ids", place(dsn), missing)
+    log.info("%s: using up %d transaction ids", describe_dsn(dsn), missing)
     with session(dsn, name="londiste rebase: ids", autocommit=True) as conn:
         _use_up_ids(conn, missing)
     return _once(dsn, lock_timeout)
@@ -110,7 +110,7 @@ def _use_up_ids(conn: Connection, count: int) -> None:
         text = sql.SQL(query("use_up_transaction_ids"))
         conn.execute(text.format(count=sql.Literal(count)))
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
 
-__all__ = ["LOCK_TIMEOUT", "Finding", "Rebased", "explain", "rebase", "rebase_queues"]
+__all__ = ["LOCK_TIMEOUT", "RebaseReason", "Rebased", "explain", "rebase", "rebase_queues"]

@@ -11,8 +11,8 @@ from londiste.cascade.attrs import encode_attrs as encode_attrs
 from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers import registry, table_rules
-from londiste.handlers.base import Wants
-from londiste.handlers.table_rules import Choice
+from londiste.handlers.base import TableRules
+from londiste.handlers.table_rules import HandlerAttrs
 
 #: What can capture a table, and its letter among the trigger flags.
 TRIGGERS = {"capture": "C", "logutriga": "L", "jsontriga": "J", "sqltriga": "Q"}
@@ -44,12 +44,12 @@ class ReplicatedTable:
     copy_pos: int = 0
 
     @cached_property
-    def wants(self) -> Wants:
+    def wants(self) -> TableRules:
         """What its attributes ask for.  Raises BadOption when this process does not know it."""
         return table_rules.wants(self.attrs)
 
     @cached_property
-    def holds(self) -> Wants:
+    def holds(self) -> TableRules:
         """What it has on another node, whose keys are not known here.  Raises BadOption."""
         return table_rules.holds(self.attrs)
 
@@ -156,7 +156,7 @@ class TableOptions:
     trigger: str = ""
     form: str = ""
     copy_mode: str = ""
-    choice: Choice = field(default_factory=Choice)
+    choice: HandlerAttrs = field(default_factory=HandlerAttrs)
     sequences: bool = True
     copy_node: str = ""
     merge: str = ""
@@ -185,7 +185,7 @@ class TableOptions:
         return [*words, *(word for word in more if word not in words)]
 
     @property
-    def wants(self) -> Wants:
+    def wants(self) -> TableRules:
         """What the choice comes to.  Raises BadOption."""
         return table_rules.wants(self.choice.attrs())
 

@@ -24,7 +24,7 @@ _TIMES = 4.0
 _REST = 0.2
 
 
-class News:
+class TableNotifications:
     """What one process hears.
 
     begin    a look begins; what was heard before is seen by it
@@ -72,4 +72,4 @@ def rest(took: float) -> float | None:
     return None if took <= _CHEAP else min(_REST, _TIMES * took)
 
 
-__all__ = ["TABLES_CHANNEL", "News", "rest"]
+__all__ = ["TABLES_CHANNEL", "TableNotifications", "rest"]

@@ -10,7 +10,7 @@ from londiste.settings import NodeSettings
 
 
 @dataclass(frozen=True)
-class Known:
+class RegistrationFilter:
     """Patterns with * and ?; without a dot they are of schema public.
 
     An empty list of only_* means all.  What is skipped is skipped although only_* names it.
@@ -22,7 +22,7 @@ class Known:
     skip_seqs: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, settings: NodeSettings) -> Known:
+    def of(cls, settings: NodeSettings) -> RegistrationFilter:
         """What the settings of a node say."""
         return cls(
             settings.register_only_tables,
@@ -41,7 +41,7 @@ class Known:
 
 
 #: A node that wants to know everything.
-ALL = Known()
+ALL = RegistrationFilter()
 
 
 def _admitted(name: TableName, only: tuple[str, ...], skip: tuple[str, ...]) -> bool:

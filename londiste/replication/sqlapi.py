@@ -47,7 +47,7 @@ def get_table(conn: Connection, queue: str, name: TableName) -> ReplicatedTable 
     return get_tables(conn, queue, [name]).get(name)
 
 
-class Seen:
+class TableListCache:
     """The table list as a worker has seen it last, and its version: the same list until it changes.
 
     A thousand tables need not come with every tick.
@@ -182,17 +182,17 @@ def change_trigger(conn: Connection, queue: str, table: TableName, flag: str) ->
 
 
 @dataclass(frozen=True)
-class Missing:
+class MissingObject:
     """Something that could be added; ``kind`` is ``r`` (table) or ``S`` (sequence)."""
 
     kind: str
     name: str
 
 
-def local_show_missing(conn: Connection, queue: str) -> list[Missing]:
+def local_show_missing(conn: Connection, queue: str) -> list[MissingObject]:
     """What could be added on this node.  Raises UnknownQueue."""
     return [
-        Missing(row["obj_kind"], row["obj_name"])
+        MissingObject(row["obj_kind"], row["obj_name"])
         for row in call.rows(conn, "londiste.local_show_missing", queue)
     ]
 
@@ -274,7 +274,7 @@ def move_table_state(
 
 
 @dataclass(frozen=True)
-class Move:
+class StateMove:
     """A table's way from the state it was seen in to the next one, with what its copy has seen."""
 
     table: TableName
@@ -284,7 +284,7 @@ class Move:
 
 
 def move_table_states(
-    conn: Connection, queue: str, moves: Sequence[Move], *, consumer: str | None = None
+    conn: Connection, queue: str, moves: Sequence[StateMove], *, consumer: str | None = None
 ) -> set[TableName]:
     """``move_table_state`` for several tables at once: those that were moved.
 

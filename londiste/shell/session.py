@@ -13,7 +13,7 @@ from psycopg import conninfo
 
 import londiste
 from londiste.cascade import sqlapi as nodes
-from londiste.db.connection import Connection, connect, place, use_own_names, whereabouts
+from londiste.db.connection import Connection, connect, describe_dsn, use_own_names, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import (
@@ -26,7 +26,7 @@ from londiste.errors import (
 )
 from londiste.install import apply, ledger, source
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.pgq import admin, batches, config, queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table, remove_table, sequences
@@ -140,7 +140,7 @@ class Session:
             case _:
                 return self._change(self._changes(statement))
 
-    def _changes(self, statement: Statement) -> Sequence[admin.Change]:
+    def _changes(self, statement: Statement) -> Sequence[admin.QueueChange]:
         conn = self.conn
         match statement:
             case s.CreateQueue(queue):
@@ -170,7 +170,7 @@ class Session:
             case _:
                 raise AssertionError(statement)
 
-    def _change(self, changes: Sequence[admin.Change]) -> Result:
+    def _change(self, changes: Sequence[admin.QueueChange]) -> Result:
         with self.conn.transaction():
             for change in changes:
                 change.act(self.conn)
@@ -236,7 +236,7 @@ class Session:
             self.conn.close()
         self.conn, self.dsn, self.queue = conn, dsn, chosen
         return Result(
-            lines=[f"connected to {place(dsn)}" + (f", queue {chosen}" if chosen else "")]
+            lines=[f"connected to {describe_dsn(dsn)}" + (f", queue {chosen}" if chosen else "")]
         )
 
     def _install(self, component: str) -> Result:
@@ -438,7 +438,7 @@ class Session:
                     ],
                 )
         self._outside("londiste")
-        with Sites(name="londiste shell") as sites:
+        with Connections(name="londiste shell") as sites:
             match statement:
                 case s.AddTables(names, options):
                     wanted = table_options(options)
@@ -463,7 +463,7 @@ class Session:
             use_own_names(conn)
         except psycopg.Error as error:
             conn.close()
-            raise from_database(error, where=place(dsn)) from error
+            raise from_database(error, where=describe_dsn(dsn)) from error
         if self._notice is not None:
             tell = self._notice
             conn.add_notice_handler(

@@ -16,7 +16,7 @@ LONGEST_PERIOD = 59
 
 
 @dataclass(frozen=True)
-class Job:
+class CronJob:
     """One job of pg_cron; ``schedule`` in its notation."""
 
     name: str
@@ -24,7 +24,7 @@ class Job:
     command: str
 
 
-def jobs(period: int = 1, database: str | None = None) -> list[Job]:
+def jobs(period: int = 1, database: str | None = None) -> list[CronJob]:
     """The jobs for one database.
 
     period -- seconds between ticks; database -- None: the one in which pg_cron is.
@@ -38,9 +38,9 @@ def jobs(period: int = 1, database: str | None = None) -> list[Job]:
         )
     of = f" of {database}" if database is not None else ""
     return [
-        Job(f"londiste ticks{of}", f"{period} seconds", query("cron_ticks").strip()),
-        Job(f"londiste retries{of}", "10 seconds", query("cron_retries").strip()),
-        Job(f"londiste maintenance{of}", "* * * * *", query("cron_maintenance").strip()),
+        CronJob(f"londiste ticks{of}", f"{period} seconds", query("cron_ticks").strip()),
+        CronJob(f"londiste retries{of}", "10 seconds", query("cron_retries").strip()),
+        CronJob(f"londiste maintenance{of}", "* * * * *", query("cron_maintenance").strip()),
     ]
 
 

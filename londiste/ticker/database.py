@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, Trouble
 from londiste.daemon.signals import Signals
-from londiste.db.connection import Connection, connect, place, session
+from londiste.db.connection import Connection, connect, describe_dsn, session
 from londiste.db.notify import Listener
 from londiste.errors import LondisteError
 from londiste.pgq import queues
@@ -74,7 +74,7 @@ class DatabaseTicker:
 
     def __init__(self, dsn: str, periods: Periods) -> None:
         self.dsn = dsn
-        self.place = place(dsn)
+        self.place = describe_dsn(dsn)
         self.counts = Counts()
         self._lock = threading.Lock()
         self._rounds = [_Ticks(dsn, periods, self._count), _Housekeeping(dsn, periods, self._count)]
@@ -145,7 +145,7 @@ def once(dsn: str) -> Counts:
     failed = {name: one for name, one in troubles.items() if one.failures}
     if failed:
         raise LondisteError(
-            f"{len(failed)} of {len(troubles)} queues got no tick in {place(dsn)}",
+            f"{len(failed)} of {len(troubles)} queues got no tick in {describe_dsn(dsn)}",
             detail="; ".join(f"{name}: {one.message}" for name, one in failed.items()),
             hint="look at them one by one: londiste tick QUEUE",
         )
@@ -175,7 +175,7 @@ class _Round:
         )
 
     def run(self) -> None:
-        with logcontext.bound(job="ticker", database=place(self.dsn)):
+        with logcontext.bound(job="ticker", database=describe_dsn(self.dsn)):
             try:
                 while not self.signals.stopping:
                     self._run()
@@ -189,7 +189,7 @@ class _Round:
         except BaseException as error:
             log.error(
                 "%s: %s ended by %s: %s; begins again",
-                place(self.dsn),
+                describe_dsn(self.dsn),
                 self.name,
                 type(error).__name__,
                 error,
@@ -215,7 +215,7 @@ class _Round:
             original.check(self.conn)
             self.opened = time.monotonic()
             self.on_connect(self.conn)
-            log.debug("%s: connected to %s", self.name, place(self.dsn))
+            log.debug("%s: connected to %s", self.name, describe_dsn(self.dsn))
         return self.conn
 
     def on_connect(self, conn: Connection) -> None:

@@ -18,7 +18,7 @@ from psycopg import conninfo
 from londiste.daemon import logcontext
 from londiste.daemon.loop import Trouble, describe, report
 from londiste.daemon.signals import Interrupted, Signals
-from londiste.db.connection import place, session
+from londiste.db.connection import describe_dsn, session
 from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
 from londiste.install import ledger
@@ -179,7 +179,7 @@ def discover(duty: Duty, ignored: dict[str, str] | None = None) -> list[str]:
     said = {} if ignored is None else ignored
     found = dict.fromkeys(duty.databases)
     asked = [*(duty.databases if duty.discover else ()), *duty.sources]
-    known = {place(dsn) for dsn in found}
+    known = {describe_dsn(dsn) for dsn in found}
     for dsn in asked:
         with session(dsn, name="londiste ticker: discovery", autocommit=True) as conn:
             names = [str(name) for (name,) in conn.execute(query("other_databases"))]
@@ -187,17 +187,17 @@ def discover(duty: Duty, ignored: dict[str, str] | None = None) -> list[str]:
             own = conn.info.dbname
         for name in names:
             other = conninfo.make_conninfo(dsn, dbname=name)
-            if place(other) in known or (name == own and dsn in found):
+            if describe_dsn(other) in known or (name == own and dsn in found):
                 continue
             if _has_queue(other, said):
                 found[other] = None
-                known.add(place(other))
+                known.add(describe_dsn(other))
     return list(found)
 
 
 def _has_queue(dsn: str, said: dict[str, str]) -> bool:
     """Whether a database has a queue that this ticker can serve; why not, is said once."""
-    where = place(dsn)
+    where = describe_dsn(dsn)
     try:
         with session(dsn, name="londiste ticker: discovery", autocommit=True) as conn:
             if not ledger.read(conn, "pgq").schema_exists:

@@ -9,7 +9,7 @@ import psycopg
 
 from londiste.consumer import ConsumerSettings, Event
 from londiste.db import identity
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.errors import BadOption, UnknownQueue, from_database
 from londiste.install import compat
 from londiste.pgq import producer, queues
@@ -45,7 +45,7 @@ def check(settings: ConsumerSettings, target_queue: str | None = None) -> None:
         if target_queue == settings.queue_name and same_database(settings, conn):
             raise BadOption(
                 f"queue {target_queue} would be moved into itself",
-                detail=f"both are in {place(settings.db)}",
+                detail=f"both are in {describe_dsn(settings.db)}",
                 hint="set dst_queue_name to another queue, or target_db to another database",
             )
 
@@ -56,7 +56,9 @@ def same_database(settings: ConsumerSettings, target: Connection) -> bool:
         try:
             return identity.same_database(conn, target)
         except psycopg.Error as error:
-            raise from_database(error, where=place(settings.target_db or settings.db)) from error
+            raise from_database(
+                error, where=describe_dsn(settings.target_db or settings.db)
+            ) from error
 
 
 def unknown(queue: str, settings: ConsumerSettings) -> UnknownQueue:
@@ -64,7 +66,7 @@ def unknown(queue: str, settings: ConsumerSettings) -> UnknownQueue:
     where = settings.target_db or settings.db
     return UnknownQueue(
         f"no queue {queue} to move events to",
-        detail=f"in {place(where)}",
+        detail=f"in {describe_dsn(where)}",
         hint=f"make it there: londiste queue create {queue}",
     )
 

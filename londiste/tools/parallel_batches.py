@@ -31,7 +31,7 @@ from londiste.install import compat
 from londiste.replication.parallel import slices
 from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.slices import Slice
-from londiste.replication.parallel.tasks import ATTEMPTS, GiveUp, Tasks, spread
+from londiste.replication.parallel.tasks import ATTEMPTS, FallBackToSerial, Tasks, spread
 from londiste.settings import spark_texts
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class JobTask:
 
 T = TypeVar("T", bound=JobTask)
 #: Takes what the task of a slice has left, inside the consumer's transaction; the slice's events.
-#: Raises GiveUp: then nothing of the batch is written by the job.
+#: Raises FallBackToSerial: then nothing of the batch is written by the job.
 Merge = Callable[[Common, Slice, str], int]
 
 
@@ -198,7 +198,7 @@ class Jobs:
                     if finish is not None:
                         finish()
                 way, reason = "job", ""
-            except GiveUp as why:
+            except FallBackToSerial as why:
                 reason = str(why)
             finally:
                 tasks.stop()
@@ -252,9 +252,9 @@ class JobConsumer(Consumer):
 
 
 def refused(result: Mapping[str, Any]) -> None:
-    """Raises GiveUp when a task says so."""
+    """Raises FallBackToSerial when a task says so."""
     if result.get("refused"):
-        raise GiveUp(str(result["refused"]))
+        raise FallBackToSerial(str(result["refused"]))
 
 
-__all__ = ["Common", "GiveUp", "JobConsumer", "JobSettings", "JobTask", "Jobs", "refused"]
+__all__ = ["Common", "FallBackToSerial", "JobConsumer", "JobSettings", "JobTask", "Jobs", "refused"]

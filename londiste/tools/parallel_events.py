@@ -22,7 +22,7 @@ from londiste.errors import EventError, UnknownQueue
 from londiste.pgq import batches, producer
 from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.slices import Slice
-from londiste.replication.parallel.tasks import GiveUp, stage_slice
+from londiste.replication.parallel.tasks import FallBackToSerial, stage_slice
 from londiste.tools.parallel_batches import Common, JobConsumer, JobTask, refused
 
 _COLUMNS = (
@@ -126,7 +126,7 @@ def move(
                     [part.number, group.queue],
                 )
             except (EventError, UnknownQueue) as error:
-                raise GiveUp(error.message) from error
+                raise FallBackToSerial(error.message) from error
             ctx.stats[name] += moved
             count += moved
         return count

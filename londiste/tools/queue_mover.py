@@ -17,7 +17,7 @@ from londiste.consumer import (
     Delivery,
     Events,
 )
-from londiste.pgq.consumer_kinds import Kind
+from londiste.pgq.consumer_kinds import ConsumerKind
 from londiste.tools import mover_base, parallel_events
 from londiste.tools.parallel_batches import JobConsumer, JobSettings
 
@@ -37,7 +37,7 @@ class QueueMover(JobConsumer):
     """
 
     delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
-    listed_as: ClassVar[Kind] = Kind.MOVER
+    listed_as: ClassVar[ConsumerKind] = ConsumerKind.MOVER
     settings_class = MoverSettings
     settings: MoverSettings
 

@@ -17,7 +17,7 @@ from londiste.consumer import (
     Events,
 )
 from londiste.errors import EventError, UnknownQueue
-from londiste.pgq.consumer_kinds import Kind
+from londiste.pgq.consumer_kinds import ConsumerKind
 from londiste.tools import mover_base, parallel_events
 from londiste.tools.parallel_batches import JobConsumer, JobSettings
 from londiste.tools.parallel_events import Group
@@ -48,7 +48,7 @@ class QueueSplitter(JobConsumer):
     """
 
     delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
-    listed_as: ClassVar[Kind] = Kind.SPLITTER
+    listed_as: ClassVar[ConsumerKind] = ConsumerKind.SPLITTER
     settings_class = SplitterSettings
     settings: SplitterSettings
 

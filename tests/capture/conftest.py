@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from tests.capture.pair import Pair
 from tests.fixtures.cascade import Nodes
 from tests.fixtures.cluster import Database, Server, create_database
@@ -21,7 +21,7 @@ def pair(cluster: Server) -> Iterator[Pair]:
         made.append(create_database(cluster, pgq=pgq))
         return made[-1]
 
-    with Sites(name="tests") as sites:
+    with Connections(name="tests") as sites:
         nodes = Nodes(database, sites)
         root = nodes.root()
         pair = Pair(root, nodes.below(root, "leaf"))

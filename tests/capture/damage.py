@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 
 from londiste.compare.compare import TableResult
-from londiste.compare.diff import Difference, Row
+from londiste.compare.diff import Row, RowDifference
 from londiste.db.connection import Connection
 from tests.capture.cases import Copy, Statement, Undone
 from tests.capture.pair import UNKNOWN, USERS_OWN
@@ -137,6 +137,6 @@ def wrongly_told(source: Connection, target: Connection, result: TableResult) ->
     return "\n".join(found)
 
 
-def _apart(differences: Iterable[Difference]) -> list[Row]:
+def _apart(differences: Iterable[RowDifference]) -> list[Row]:
     """Keys that more than one difference names."""
     return [key for key, count in Counter(d.key for d in differences).items() if count > 1]

@@ -17,8 +17,8 @@ from londiste.cascade.progress import NodeProgress
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.pgq import batches, queues
-from londiste.replication.apply.batch import BatchRunner
-from londiste.replication.apply.routing import Interest, Route
+from londiste.replication.apply.batch import BatchApplier
+from londiste.replication.apply.routing import Route, RoutingTable
 from londiste.replication.tablesync.states import By
 from tests.capture.cases import MAIN, SCHEMA, Alter, Case, Copy, Mark, Statement, Undone, Write
 from tests.fixtures.cascade import QUEUE, Node
@@ -229,9 +229,9 @@ class Pair:
             _raw(self.target, statement)
         self._after = []
 
-    def interest(self) -> Interest:
+    def interest(self) -> RoutingTable:
         """All tables, whole."""
-        return Interest(By.MAIN, {name: Route(name, name, None) for name in self._tables()})
+        return RoutingTable(By.MAIN, {name: Route(name, name, None) for name in self._tables()})
 
     def _skip(self) -> None:
         """What lies in the queue is done, without being written."""
@@ -314,8 +314,8 @@ class Pair:
             return False
         return True
 
-    def _new_runner(self, flush_bytes: int) -> BatchRunner:
-        return BatchRunner(
+    def _new_runner(self, flush_bytes: int) -> BatchApplier:
+        return BatchApplier(
             node="leaf",
             queue=QUEUE,
             source=self.source,

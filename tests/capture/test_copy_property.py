@@ -28,7 +28,7 @@ from londiste.compare.compare import compare_tables
 from londiste.compare.context import Asked
 from londiste.compare.repair_plan import parse
 from londiste.compare.result import Comparison
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.replication.model import TRIGGERS, TableOptions
 from londiste.settings import WorkerSettings, load
 from tests.capture.cases import MAIN, Case, Mark, Statement, Undone, Write
@@ -311,7 +311,7 @@ class Pairs:
             self._databases.append(create_database(left.pop(0), pgq=pgq))
             return self._databases[-1]
 
-        with Sites(name="tests") as sites:
+        with Connections(name="tests") as sites:
             nodes = Nodes(database, sites)
             root = nodes.root()
             leaf = nodes.below(root, "leaf")

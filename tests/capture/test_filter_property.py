@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from londiste.handlers.base import Wants
-from londiste.handlers.table_rules import Choice, wants
+from londiste.handlers.base import TableRules
+from londiste.handlers.table_rules import HandlerAttrs, wants
 from londiste.pgq import batches
-from londiste.replication.apply.routing import ByFilter, Interest, Route
+from londiste.replication.apply.routing import ByFilter, Route, RoutingTable
 from londiste.replication.tablesync.states import By
 from tests.capture.cases import SCHEMA
 from tests.capture.pair import Pair
@@ -86,7 +86,7 @@ class FilteredPair:
         self.pair = pair
         self.operations = 0
 
-    def run(self, trigger: str, steps: list[str], chosen: Wants, flush_bytes: int) -> None:
+    def run(self, trigger: str, steps: list[str], chosen: TableRules, flush_bytes: int) -> None:
         pair = self.pair
         pair.app.execute("rollback")
         if pair.target.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -139,12 +139,12 @@ class FilteredPair:
                 == 0
             )
 
-    def replay(self, chosen: Wants) -> None:
+    def replay(self, chosen: TableRules) -> None:
         pair = self.pair
         (name,) = pair._tables()
         route = Route(name, name, None, ByFilter(), chosen)
         while (batch := batches.next_batch(pair.source, QUEUE, pair.worker)) is not None:
-            pair._runner.run(batch, Interest(By.MAIN, {name: route}))
+            pair._runner.run(batch, RoutingTable(By.MAIN, {name: route}))
             batches.finish_batch(pair.source, batch.id)
 
 
@@ -155,7 +155,7 @@ def filtered(pair: Pair) -> Iterator[FilteredPair]:
     pair.app.execute("reset all")
 
 
-CHOICES = [Choice(where=WHERE), Choice(where=WHERE, skip_columns=("secret",))]
+CHOICES = [HandlerAttrs(where=WHERE), HandlerAttrs(where=WHERE, skip_columns=("secret",))]
 
 
 def prove(filtered: FilteredPair, examples: int, shortest: int, least: int) -> None:
@@ -178,7 +178,7 @@ def prove(filtered: FilteredPair, examples: int, shortest: int, least: int) -> N
     @example(("statement", PLAIN, CHOICES[1], 64 << 20))
     @example(("jsontriga", PLAIN, CHOICES[0], 64 << 20))
     @example(("logutriga", PLAIN, CHOICES[1], 64 << 20))
-    def converges(case: tuple[str, list[tuple[str, bool]], Choice, int]) -> None:
+    def converges(case: tuple[str, list[tuple[str, bool]], HandlerAttrs, int]) -> None:
         trigger, pairs, choice, flush_bytes = case
         steps = [step for one, tick in pairs for step in ((one, "tick") if tick else (one,))]
         filtered.run(trigger, steps, wants(choice.attrs()), flush_bytes)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import cast
 
 from londiste.copy.process import CopyProcess
-from londiste.copy.sessions import Job
+from londiste.copy.sessions import CopyJob
 from londiste.daemon.child import Child
 from londiste.daemon.signals import Signals
 from londiste.engine.local.engine import LocalEngine
@@ -50,7 +50,7 @@ class WorkerThread:
     def _copy(self, signals: Signals) -> None:
         """What the copy process does."""
         settings = self._settings
-        job = Job(
+        job = CopyJob(
             db=settings.db,
             queue=settings.queue_name,
             consumer=settings.consumer,

@@ -15,9 +15,9 @@ import pytest
 
 from londiste.db import catalog
 from londiste.engine.spark.stream import arrow_decode, reader, schema, snapshot
-from londiste.engine.spark.stream.offsets import Slice
+from londiste.engine.spark.stream.offsets import TickRange
 from londiste.engine.spark.stream.options import Options, parse
-from londiste.engine.spark.stream.types import Shape, shape_of
+from londiste.engine.spark.stream.types import StreamShape, shape_of
 from londiste.errors import EventError
 from londiste.pgq import ticks
 from tests.fixtures.cluster import Database
@@ -67,7 +67,7 @@ class Values:
     def options(self, **more: Any) -> Options:
         return parse({"dsn": self.stream.database.dsn, "queue": "q", "tables": "t", **more})
 
-    def shape(self, options: Options) -> Shape:
+    def shape(self, options: Options) -> StreamShape:
         found = catalog.columns(self.stream.conn, options.table)
         return shape_of(found, strings=options.strings, policy=options.values)
 
@@ -76,7 +76,7 @@ class Values:
         options = self.options(**more)
         shape = self.shape(options)
         result = schema.schema(options.payload, shape.columns)
-        part = Slice(tuple(ticks.between(self.stream.conn, "q", 1)))
+        part = TickRange(tuple(ticks.between(self.stream.conn, "q", 1)))
         return _rows(reader.changes(options, part, shape, result))
 
     def rows(self, **more: Any) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import queue_settings
 from londiste.cascade.model import Member, NodeInfo, NodeType
-from londiste.db.connection import Connection, masked, place, session
+from londiste.db.connection import Connection, describe_dsn, masked, session
 from londiste.db.identity import same_database
 from londiste.errors import (
     BadOption,
@@ -36,7 +36,7 @@ from londiste.errors import (
     UsageError,
     from_database,
 )
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.pgq import queues
 
 #: How soon a change is in a tick, where a root makes its queue itself: a tick and what follows
@@ -74,7 +74,7 @@ class Upstream:
     members: tuple[Member, ...]
 
 
-def create_root(sites: Sites, node: NewNode, *, check: bool = True) -> list[Step]:
+def create_root(sites: Connections, node: NewNode, *, check: bool = True) -> list[Step]:
     """The steps that make a root.
 
     check -- that the location leads to the database.
@@ -87,19 +87,23 @@ def create_root(sites: Sites, node: NewNode, *, check: bool = True) -> list[Step
     ]
 
 
-def create_branch(sites: Sites, node: NewNode, provider: str, *, check: bool = True) -> list[Step]:
+def create_branch(
+    sites: Connections, node: NewNode, provider: str, *, check: bool = True
+) -> list[Step]:
     """The steps that make a branch below the node at the connection string ``provider``."""
     existing = _look_at(sites, node, check)
     if existing is None and queues.get_queue_info(sites.at(node.dsn), node.queue):
         raise StateError(
-            f"{place(node.dsn)} has a queue {node.queue} already",
+            f"{describe_dsn(node.dsn)} has a queue {node.queue} already",
             detail="a branch makes its own, with the provider's ids and ticks",
             hint="choose another database, or drop the queue if nobody needs it",
         )
     return _below(sites, node, provider, existing)
 
 
-def create_leaf(sites: Sites, node: NewNode, provider: str, *, check: bool = True) -> list[Step]:
+def create_leaf(
+    sites: Connections, node: NewNode, provider: str, *, check: bool = True
+) -> list[Step]:
     """The steps that make a leaf below the node at the connection string ``provider``.
 
     Raises StateError also when the queue that it is to merge into is not here, or another one is
@@ -113,7 +117,7 @@ def create_leaf(sites: Sites, node: NewNode, provider: str, *, check: bool = Tru
     return steps
 
 
-def upstream(sites: Sites, queue: str, provider: str) -> Upstream:
+def upstream(sites: Connections, queue: str, provider: str) -> Upstream:
     """Walks from a provider's connection string to the root.
 
     Raises UnknownNode when a database on the way is no node, StateError for a provider that
@@ -126,7 +130,7 @@ def upstream(sites: Sites, queue: str, provider: str) -> Upstream:
         info = nodes.find_node_info(sites.at(dsn), queue)
         if info is None:
             raise UnknownNode(
-                f"provider {place(dsn)} is not a node of queue {queue}",
+                f"provider {describe_dsn(dsn)} is not a node of queue {queue}",
                 hint="give the connection string of its root or of a branch to --provider",
             )
         if info.type is NodeType.LEAF:
@@ -202,16 +206,16 @@ def check_same_database(
             hint=(error.hint + "; " if error.hint else "") + "--nocheck if only others can use it",
         ) from error
     except psycopg.Error as error:
-        raise from_database(error, where=place(location)) from error
+        raise from_database(error, where=describe_dsn(location)) from error
     if not same:
         raise BadOption(
-            f"the public connection string leads to {place(location)}, another database",
-            detail=f"the node is to be made in {place(local.info.dsn)}",
+            f"the public connection string leads to {describe_dsn(location)}, another database",
+            detail=f"the node is to be made in {describe_dsn(local.info.dsn)}",
             hint="correct public_node_location, or the one on the command line",
         )
 
 
-def _look_at(sites: Sites, node: NewNode, check: bool) -> NodeInfo | None:
+def _look_at(sites: Connections, node: NewNode, check: bool) -> NodeInfo | None:
     """What is in the database now; refuses what cannot become the node."""
     if not node.worker:
         raise BadOption("the worker has no name", hint="set job_name")
@@ -220,7 +224,7 @@ def _look_at(sites: Sites, node: NewNode, check: bool) -> NodeInfo | None:
     existing = nodes.find_node_info(local, node.queue)
     if existing is not None and (existing.name, existing.type) != (node.name, node.type):
         raise StateError(
-            f"{place(node.dsn)} is already node {existing.name} ({existing.type.value})"
+            f"{describe_dsn(node.dsn)} is already node {existing.name} ({existing.type.value})"
             f" of queue {node.queue}",
             detail="a database is one node per queue",
             hint="londiste node-info shows it; choose another database, or another queue_name",
@@ -230,7 +234,9 @@ def _look_at(sites: Sites, node: NewNode, check: bool) -> NodeInfo | None:
     return existing
 
 
-def _below(sites: Sites, node: NewNode, provider: str, existing: NodeInfo | None) -> list[Step]:
+def _below(
+    sites: Connections, node: NewNode, provider: str, existing: NodeInfo | None
+) -> list[Step]:
     way = upstream(sites, node.queue, provider)
     original.require_adopted(sites.at(provider), way.provider.name)
     if existing is not None and existing.provider != way.provider.name:
@@ -260,7 +266,7 @@ def _below(sites: Sites, node: NewNode, provider: str, existing: NodeInfo | None
     ]
 
 
-def _refuse_taken_names(sites: Sites, node: NewNode, way: Upstream) -> None:
+def _refuse_taken_names(sites: Connections, node: NewNode, way: Upstream) -> None:
     call = sql.SQL("select * from pgq_node.drop_node({}, {})").format(node.queue, node.name)
     drop = call.as_string()
     for member in way.members:
@@ -284,7 +290,7 @@ def _refuse_taken_names(sites: Sites, node: NewNode, way: Upstream) -> None:
 
 
 def _combined_root(
-    sites: Sites, node: NewNode, existing: NodeInfo | None
+    sites: Connections, node: NewNode, existing: NodeInfo | None
 ) -> tuple[str, str] | None:
     """Name and connection string of the root of the combined queue; None without one."""
     queue, combined = node.queue, node.combined
@@ -308,7 +314,7 @@ def _combined_root(
     here = nodes.find_node_info(local, combined)
     if here is None or here.type is NodeType.LEAF:
         raise StateError(
-            f"{place(node.dsn)} is no root or branch of queue {combined}",
+            f"{describe_dsn(node.dsn)} is no root or branch of queue {combined}",
             detail=f"queue {queue} can merge only into a queue of the same database",
             hint=f"make it one first, with settings that have queue_name = {combined}:"
             " londiste create-root; on a stand-by create-branch",
@@ -342,11 +348,11 @@ class RegisterLocation:
     def describe(self) -> str:
         return f"{self.node}: register location of {self.name}: {masked(self.location)}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = nodes.get_queue_locations(sites.at(self.dsn), self.queue)
         return Member(self.name, self.location) in known
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             nodes.register_location(conn, self.queue, self.name, self.location)
 
@@ -363,11 +369,11 @@ class RegisterLocations:
     def describe(self) -> str:
         return f"{self.node}: register locations of {', '.join(m.name for m in self.members)}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = nodes.get_queue_locations(sites.at(self.dsn), self.queue)
         return set(self.members) <= set(known)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             for member in self.members:
                 nodes.register_location(
@@ -389,13 +395,13 @@ class RegisterSubscriber:
     def describe(self) -> str:
         return f"{self.provider}: register {self.name} as subscriber, with worker {self.worker}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return any(
             s.name == self.name and s.worker == self.worker
             for s in nodes.get_subscriber_info(sites.at(self.dsn), self.queue)
         )
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         newest = queues.newest_event(sites.at(self.root_dsn), self.queue)
         with sites.transaction(self.dsn) as conn:
             nodes.register_subscriber(conn, self.queue, self.name, self.worker)
@@ -412,10 +418,10 @@ class CreateRoot:
     def describe(self) -> str:
         return f"{self.node.name}: create root of queue {self.node.queue}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return nodes.find_node_info(sites.at(self.node.dsn), self.node.queue) is not None
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         node = self.node
         with sites.transaction(node.dsn) as conn:
             # A queue that was there before keeps what somebody has set.
@@ -440,10 +446,10 @@ class CreateNode:
             + (f", merging into {self.node.combined}" if self.node.combined else "")
         )
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return nodes.find_node_info(sites.at(self.node.dsn), self.node.queue) is not None
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         node = self.node
         source = sites.at(self.provider_dsn)
         # Not the global watermark of this moment: it may have moved since an interrupted run
@@ -484,10 +490,10 @@ class AnnounceParts:
     def describe(self) -> str:
         return f"{self.root}: say in queue {self.combined} how far its parts are"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         # Saying it again changes nothing.
         return False
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             nodes.announce_parts(conn, self.combined)

@@ -8,7 +8,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.db.connection import Connection
 from londiste.errors import StateError, TransientError
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
 def set_paused(
@@ -41,5 +41,5 @@ def set_paused(
                 detail=f"the request to {word} is stored; the worker obeys it when it runs",
                 hint="start it: londiste -c FILE worker; or do not wait: --timeout 0",
             )
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
     return changed

@@ -22,8 +22,13 @@ from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.create_node import RegisterLocation
 from londiste.cascade.model import NodeInfo, NodeType
-from londiste.cascade.switching.cluster_state import Scene, Warn, refuse_leaf, refuse_replaced
-from londiste.cascade.switching.operation_log import Kind
+from londiste.cascade.switching.cluster_state import (
+    ClusterState,
+    Warn,
+    refuse_leaf,
+    refuse_replaced,
+)
+from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import Begin, End, Ticket
 from londiste.cascade.switching.steps.readers import (
     ChangeProvider,
@@ -32,7 +37,7 @@ from londiste.cascade.switching.steps.readers import (
     Unsubscribe,
 )
 from londiste.errors import NodeBusy, StateError
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.pgq import queues
 
 #: Steps that other layers add before a node reads from elsewhere, while its worker stands still:
@@ -46,8 +51,8 @@ def nothing(node: str, old: str, new: str) -> Sequence[Step]:
 
 
 def change_provider(
-    sites: Sites,
-    scene: Scene,
+    sites: Connections,
+    scene: ClusterState,
     name: str,
     new: str,
     *,
@@ -69,7 +74,7 @@ def change_provider(
     info = scene.info(name)
     noted = scene.operations.get(name)
     if noted is not None and (noted.kind, noted.node, noted.new) != (
-        Kind.CHANGE_PROVIDER,
+        OperationKind.CHANGE_PROVIDER,
         name,
         new,
     ):
@@ -91,8 +96,8 @@ def change_provider(
 
 
 def rollback(
-    sites: Sites,
-    scene: Scene,
+    sites: Connections,
+    scene: ClusterState,
     name: str,
     *,
     timeout: float,
@@ -105,7 +110,7 @@ def rollback(
     """
     info = scene.info(name)
     noted = scene.operations.get(name)
-    if noted is None or noted.kind is not Kind.CHANGE_PROVIDER or noted.from_node is None:
+    if noted is None or noted.kind is not OperationKind.CHANGE_PROVIDER or noted.from_node is None:
         raise StateError(
             f"no change of provider is under way at node {name}",
             hint="londiste node-info shows its provider",
@@ -129,7 +134,7 @@ def rollback(
     ]
 
 
-def _again(sites: Sites, scene: Scene, info: NodeInfo, timeout: float) -> list[Step]:
+def _again(sites: Connections, scene: ClusterState, info: NodeInfo, timeout: float) -> list[Step]:
     """A node that was taken for lost is known to its provider again; none when it always was.
 
     It goes on where it stands, if the provider still has that tick.
@@ -151,8 +156,8 @@ def _again(sites: Sites, scene: Scene, info: NodeInfo, timeout: float) -> list[S
 
 
 def left_over(
-    sites: Sites,
-    scene: Scene,
+    sites: Connections,
+    scene: ClusterState,
     names: Collection[str],
     provider: str,
     warn: Warn,
@@ -176,7 +181,7 @@ def left_over(
     ]
 
 
-def moved(scene: Scene, new: str) -> set[str]:
+def moved(scene: ClusterState, new: str) -> set[str]:
     """The nodes that read from ``new``, and at which nothing is left to be done for that."""
     return {
         info.name
@@ -185,7 +190,7 @@ def moved(scene: Scene, new: str) -> set[str]:
     }
 
 
-def _check(scene: Scene, info: NodeInfo, new: str, ignoring: str | None = None) -> None:
+def _check(scene: ClusterState, info: NodeInfo, new: str, ignoring: str | None = None) -> None:
     if info.type is NodeType.ROOT:
         raise StateError(
             f"node {info.name} is the root, it has no provider",
@@ -211,7 +216,7 @@ def _check(scene: Scene, info: NodeInfo, new: str, ignoring: str | None = None) 
             f" --provider NODE{undo}",
         )
     for at, drop in scene.operations.items():
-        if drop.kind is Kind.DROP_NODE and drop.node == new:
+        if drop.kind is OperationKind.DROP_NODE and drop.node == new:
             raise NodeBusy(
                 f"node {at}: {drop.describe()} is under way",
                 detail=f"nobody is to read from {new} any more",
@@ -221,7 +226,7 @@ def _check(scene: Scene, info: NodeInfo, new: str, ignoring: str | None = None) 
         noted = scene.operations.get(node)
         if (
             noted is not None
-            and (noted.kind, noted.node) == (Kind.CHANGE_PROVIDER, node)
+            and (noted.kind, noted.node) == (OperationKind.CHANGE_PROVIDER, node)
             and info.name in (noted.new, *scene.providers(noted.new))
         ):
             raise NodeBusy(
@@ -231,7 +236,7 @@ def _check(scene: Scene, info: NodeInfo, new: str, ignoring: str | None = None) 
             )
 
 
-def followers(scene: Scene, old: str, new: str) -> list[NodeInfo]:
+def followers(scene: ClusterState, old: str, new: str) -> list[NodeInfo]:
     """The nodes that read from ``old``, or are on their way from it to ``new``.
 
     Who is on his way stands still until a command finishes that.
@@ -240,7 +245,7 @@ def followers(scene: Scene, old: str, new: str) -> list[NodeInfo]:
     for info in scene.live():
         noted = scene.operations.get(info.name)
         moves = noted is not None and (noted.kind, noted.new, noted.from_node) == (
-            Kind.CHANGE_PROVIDER,
+            OperationKind.CHANGE_PROVIDER,
             new,
             old,
         )
@@ -250,7 +255,7 @@ def followers(scene: Scene, old: str, new: str) -> list[NodeInfo]:
 
 
 def read_from(
-    sites: Sites, scene: Scene, name: str, new: str, *, timeout: float, warn: Warn
+    sites: Connections, scene: ClusterState, name: str, new: str, *, timeout: float, warn: Warn
 ) -> list[Step]:
     """The same without a note, for a node at which another change is noted."""
     info = scene.info(name)
@@ -265,8 +270,8 @@ def read_from(
 
 
 def _steps(
-    sites: Sites,
-    scene: Scene,
+    sites: Connections,
+    scene: ClusterState,
     info: NodeInfo,
     old: str,
     new: str,
@@ -280,7 +285,7 @@ def _steps(
     place, queue = scene.place(info.name), scene.queue
     steps: list[Step] = []
     if info.provider != new:
-        kind = Kind.CHANGE_PROVIDER
+        kind = OperationKind.CHANGE_PROVIDER
         steps += [
             Begin(place, queue, kind, info.name, new, ticket, from_node=old, resume=resume),
             *_move(sites, scene, info, new, again, timeout),
@@ -291,7 +296,12 @@ def _steps(
 
 
 def _move(
-    sites: Sites, scene: Scene, info: NodeInfo, new: str, again: Sequence[Step], timeout: float
+    sites: Connections,
+    scene: ClusterState,
+    info: NodeInfo,
+    new: str,
+    again: Sequence[Step],
+    timeout: float,
 ) -> list[Step]:
     place, queue = scene.place(info.name), scene.queue
     original.require_adopted(sites.at(scene.place(new).dsn), new)
@@ -304,7 +314,7 @@ def _move(
     ]
 
 
-def known_at(scene: Scene, name: str, provider: str) -> Step:
+def known_at(scene: ClusterState, name: str, provider: str) -> Step:
     """Node ``name`` hears where ``provider`` lives.
 
     The news of a new node comes through the queue, and a worker that stands still does not read it.
@@ -313,7 +323,7 @@ def known_at(scene: Scene, name: str, provider: str) -> Step:
     return RegisterLocation(place.name, place.dsn, scene.queue, provider, location)
 
 
-def _leave(scene: Scene, old: str, name: str, warn: Warn) -> list[Step]:
+def _leave(scene: ClusterState, old: str, name: str, warn: Warn) -> list[Step]:
     """The old provider forgets the node; nobody asks one that is given up."""
     view = scene.topology.views.get(old)
     if view is None or (view.member.dead and view.info is None):
@@ -322,7 +332,7 @@ def _leave(scene: Scene, old: str, name: str, warn: Warn) -> list[Step]:
 
 
 def _subscription(
-    sites: Sites, scene: Scene, info: NodeInfo, provider: str, timeout: float
+    sites: Connections, scene: ClusterState, info: NodeInfo, provider: str, timeout: float
 ) -> list[Step]:
     place, queue = scene.place(info.name), scene.queue
     target = scene.place(provider)

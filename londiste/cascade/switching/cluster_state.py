@@ -10,14 +10,14 @@ from londiste.cascade import topology
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.operation_log import Operation
-from londiste.cascade.switching.steps.notes import Place
+from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.cascade.topology import Asker, Topology
 from londiste.errors import NodeUnreachable, StateError, UnknownNode
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 
 
 @dataclass(frozen=True)
-class Scene:
+class ClusterState:
     """The cascade before a change.
 
     places -- how each node is reached.
@@ -25,7 +25,7 @@ class Scene:
     """
 
     topology: Topology
-    places: Mapping[str, Place]
+    places: Mapping[str, NodeAddress]
     operations: Mapping[str, Operation] = field(default_factory=dict)
 
     @property
@@ -82,7 +82,7 @@ class Scene:
         views = self.topology.views.items()
         return "; ".join(f"{n}: {v.error}" for n, v in views if self.is_silent(n))
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> NodeAddress:
         """How a node is reached.  Raises UnknownNode."""
         if name not in self.places:
             raise UnknownNode(
@@ -121,13 +121,13 @@ class Scene:
         return self.info(roots[0])
 
 
-def look(sites: Sites, dsn: str, queue: str, extra: str) -> Scene:
+def look(sites: Connections, dsn: str, queue: str, extra: str) -> ClusterState:
     """Asks all nodes.  Raises UnknownNode when ``dsn`` is no node, NodeUnreachable."""
     seen = _given_up(
         sites, _as_the_root_knows(sites, topology.read(dsn, queue, extra=extra), extra)
     )
     places = {
-        name: Place(name, dsn if name == seen.local else sites.reach(view.member.location))
+        name: NodeAddress(name, dsn if name == seen.local else sites.reach(view.member.location))
         for name, view in seen.views.items()
     }
     sites.call_them({place.dsn: name for name, place in places.items()})
@@ -138,10 +138,10 @@ def look(sites: Sites, dsn: str, queue: str, extra: str) -> Scene:
         found = operation_log.find(sites.at(places[name].dsn), queue)
         if found is not None:
             operations[name] = found
-    return Scene(seen, places, operations)
+    return ClusterState(seen, places, operations)
 
 
-def _as_the_root_knows(sites: Sites, seen: Topology, extra: str) -> Topology:
+def _as_the_root_knows(sites: Connections, seen: Topology, extra: str) -> Topology:
     """The members as the root lists them: every node is registered there before anywhere else.
 
     The node that was asked may be behind: what is new it does not know yet, what is gone it does.
@@ -164,7 +164,7 @@ def _as_the_root_knows(sites: Sites, seen: Topology, extra: str) -> Topology:
     )
 
 
-def _given_up(sites: Sites, seen: Topology) -> Topology:
+def _given_up(sites: Connections, seen: Topology) -> Topology:
     """Of several roots one has the place of another and knows it; the other has not heard it."""
     if len(seen.roots) < 2:
         return seen
@@ -186,7 +186,7 @@ def _given_up(sites: Sites, seen: Topology) -> Topology:
 Warn = Callable[[str], None]
 
 
-def refuse_replaced(scene: Scene, name: str, detail: str = "", way: str = "") -> None:
+def refuse_replaced(scene: ClusterState, name: str, detail: str = "", way: str = "") -> None:
     """Raises StateError for a root in whose place another one is.
 
     way -- goes on the hint, which says how to bring it back.

@@ -9,17 +9,17 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import failover as lost
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.cluster_state import Scene, refuse_replaced
-from londiste.cascade.switching.operation_log import Kind
-from londiste.cascade.switching.steps.notes import Begin, Place, TagDead, Ticket
+from londiste.cascade.switching.cluster_state import ClusterState, refuse_replaced
+from londiste.cascade.switching.operation_log import OperationKind
+from londiste.cascade.switching.steps.notes import Begin, NodeAddress, TagDead, Ticket
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable, StateError, UsageError
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.pgq import admin, batches, consumer_kinds, queues, spark_epochs
 
 
-def tag(sites: Sites, scene: Scene, names: list[str], *, dead: bool) -> list[Step]:
+def tag(sites: Connections, scene: ClusterState, names: list[str], *, dead: bool) -> list[Step]:
     """The steps that tell every node that answers that others are dead, or alive again.
 
     Raises UnknownNode; StateError for the node at which the command is given, for a root that
@@ -45,7 +45,9 @@ def tag(sites: Sites, scene: Scene, names: list[str], *, dead: bool) -> list[Ste
     return steps
 
 
-def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = True) -> list[Step]:
+def drop(
+    sites: Connections, scene: ClusterState, name: str, *, force: bool, note: bool = True
+) -> list[Step]:
     """The steps that take a node out of the cascade; on the node itself its queue goes too.
 
     force -- although it does not answer: then only the others forget it; and although consumers
@@ -63,7 +65,7 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
     noted = {
         at: Ticket(o.token)
         for at, o in scene.operations.items()
-        if (o.kind, o.node) == (Kind.DROP_NODE, name)
+        if (o.kind, o.node) == (OperationKind.DROP_NODE, name)
     }
     if noted and name not in scene.places:
         # The root knows it no more, and did not answer when the drop was noted elsewhere.
@@ -125,7 +127,9 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
     ]
     if note and free and not noted:
         noted = {free[0].name: Ticket()}
-        steps.append(Begin(free[0], scene.queue, Kind.DROP_NODE, name, name, noted[free[0].name]))
+        steps.append(
+            Begin(free[0], scene.queue, OperationKind.DROP_NODE, name, name, noted[free[0].name])
+        )
     itself = [DropNode(place, scene.queue, name)] if view.info is not None else []
     worker = view.info.worker if view.info is not None else ""
     rest.sort(key=lambda p: p.name in noted)
@@ -136,7 +140,7 @@ def drop(sites: Sites, scene: Scene, name: str, *, force: bool, note: bool = Tru
     return [*steps, *itself, *forget]
 
 
-def _refuse_silent_readers(sites: Sites, scene: Scene, name: str) -> None:
+def _refuse_silent_readers(sites: Connections, scene: ClusterState, name: str) -> None:
     """Raises NodeUnreachable for nodes that do not answer, and read from the node when they did."""
     if not scene.answers(name) or scene.replaced(name):
         return
@@ -150,7 +154,7 @@ def _refuse_silent_readers(sites: Sites, scene: Scene, name: str) -> None:
         )
 
 
-def _refuse_keeper(sites: Sites, scene: Scene, name: str) -> None:
+def _refuse_keeper(sites: Connections, scene: ClusterState, name: str) -> None:
     """Raises StateError for the only node that keeps events for a lost root."""
     known = nodes.get_subscriber_info(sites.at(scene.place(name).dsn), scene.queue)
     kept = [s.name for s in known if s.worker == lost.GRAVESTONE.format(s.name)]
@@ -193,7 +197,7 @@ def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
         )
 
 
-def _is_dropped(sites: Sites, place: Place, queue: str, *, begun: bool) -> bool:
+def _is_dropped(sites: Connections, place: NodeAddress, queue: str, *, begun: bool) -> bool:
     """Whether the database answers and is no node: a command got so far before.
 
     begun -- this drop is noted: no other name was given to the node since, so one of another name
@@ -215,7 +219,7 @@ class DropNode:
         not read but only copies from.
     """
 
-    at: Place
+    at: NodeAddress
     queue: str
     name: str
     ticket: Ticket | None = None
@@ -226,7 +230,7 @@ class DropNode:
             return f"{self.at.name}: drop the node, its queue and the triggers on its tables"
         return f"{self.at.name}: forget node {self.name}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         conn = sites.at(self.at.dsn)
         if self.at.name == self.name:
             return nodes.find_node_info(conn, self.queue) is None
@@ -240,7 +244,7 @@ class DropNode:
         every = (one.consumer_name for one in queues.get_consumer_info(conn, self.queue))
         return [name for name in every if name.startswith(prefix)]
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             if self.at.name == self.name:
                 for sink in admin.sinks_of(conn, self.queue):
@@ -258,7 +262,7 @@ class DropNode:
         return found is not None and self.ticket is not None and found.token == self.ticket.token
 
 
-def rename(sites: Sites, scene: Scene, old: str, new: str) -> list[Step]:
+def rename(sites: Connections, scene: ClusterState, old: str, new: str) -> list[Step]:
     """The steps that give a node another name, on every node; on the root last.
 
     From there the news goes into the queue, and reaches only nodes that have heard it already: they
@@ -279,8 +283,8 @@ def rename(sites: Sites, scene: Scene, old: str, new: str) -> list[Step]:
             f"node {name}: {noted.describe()} is under way",
             hint=noted.way_out(name),
         )
-    roots: list[Place] = []
-    rest: list[Place] = []
+    roots: list[NodeAddress] = []
+    rest: list[NodeAddress] = []
     for name, view in known.items():
         place = scene.place(name)
         if name in (old, new):
@@ -306,7 +310,9 @@ def rename(sites: Sites, scene: Scene, old: str, new: str) -> list[Step]:
     return [RenameNode(place, scene.queue, old, new) for place in (*rest, *roots)]
 
 
-def _half_renamed(sites: Sites, place: Place, queue: str, old: str, new: str) -> NodeInfo | None:
+def _half_renamed(
+    sites: Connections, place: NodeAddress, queue: str, old: str, new: str
+) -> NodeInfo | None:
     """The node at ``place`` when it is the one that gets another name, and is called otherwise."""
     if place.name not in (old, new):
         return None
@@ -321,7 +327,7 @@ def _half_renamed(sites: Sites, place: Place, queue: str, old: str, new: str) ->
 class RenameNode:
     """A node knows another one, or itself, by a new name."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     old: str
     new: str
@@ -329,11 +335,11 @@ class RenameNode:
     def describe(self) -> str:
         return f"{self.at.name}: {self.old} is {self.new}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = nodes.get_queue_locations(sites.at(self.at.dsn), self.queue)
         return all(m.name != self.old for m in known)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             call.ret(conn, "pgq_node.rename_node", self.queue, self.old, self.new)
             watermark.rename_in_group(conn, self.queue, self.old, self.new)

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import change_provider, move_consumer, operation_log
-from londiste.cascade.switching.cluster_state import Scene, Warn, refuse_leaf
-from londiste.cascade.switching.operation_log import Kind
-from londiste.cascade.switching.steps.notes import Begin, Cancel, End, Place, TagDead, Ticket
+from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
+from londiste.cascade.switching.operation_log import OperationKind
+from londiste.cascade.switching.steps.notes import Begin, Cancel, End, NodeAddress, TagDead, Ticket
 from londiste.cascade.switching.steps.readers import SetPaused, Unsubscribe
 from londiste.cascade.switching.steps.roots import Promote
 from londiste.cascade.switching.steps.waits import WaitTick
 from londiste.errors import NodeBusy, NodeUnreachable, StateError
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 
 GRAVESTONE = "{}.gravestone"
 
@@ -66,19 +66,21 @@ def survivors(
     return Survivors(best, ahead)
 
 
-def was_root(sites: Sites, scene: Scene, lost: str) -> bool:
+def was_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
     """Whether a node that does not answer was the root: none is left, or another has its place."""
     if not scene.topology.roots:
         return True
     if any(
-        o.node == lost and o.kind not in (Kind.CHANGE_PROVIDER, Kind.MOVE_CONSUMER, Kind.DROP_NODE)
+        o.node == lost
+        and o.kind
+        not in (OperationKind.CHANGE_PROVIDER, OperationKind.MOVE_CONSUMER, OperationKind.DROP_NODE)
         for o in scene.operations.values()
     ):
         return True
     return bool(keepers(sites, scene, lost))
 
 
-def keepers(sites: Sites, scene: Scene, lost: str) -> list[str]:
+def keepers(sites: Connections, scene: ClusterState, lost: str) -> list[str]:
     """The nodes that keep events for a root that was lost; it may be a branch that was root then.
 
     While one of them does, the root can come back, whoever has become the root since.
@@ -95,7 +97,7 @@ def keepers(sites: Sites, scene: Scene, lost: str) -> list[str]:
     ]
 
 
-def refuse_kept(sites: Sites, scene: Scene, lost: str, detail: str) -> None:
+def refuse_kept(sites: Connections, scene: ClusterState, lost: str, detail: str) -> None:
     """Raises StateError while a node keeps events for a root that was lost."""
     if kept := keepers(sites, scene, lost):
         raise StateError(
@@ -106,7 +108,7 @@ def refuse_kept(sites: Sites, scene: Scene, lost: str, detail: str) -> None:
         )
 
 
-def surely_root(sites: Sites, scene: Scene, lost: str) -> bool:
+def surely_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
     """``was_root``, where nobody has said it.  NodeUnreachable when another node may be the root.
 
     A node in whose place another one takes writes must not turn out to have been a branch, below a
@@ -114,7 +116,9 @@ def surely_root(sites: Sites, scene: Scene, lost: str) -> bool:
     """
     if not was_root(sites, scene, lost):
         return False
-    begun = any(o.node == lost and o.kind is Kind.TAKEOVER for o in scene.operations.values())
+    begun = any(
+        o.node == lost and o.kind is OperationKind.TAKEOVER for o in scene.operations.values()
+    )
     others = sorted(n for n in scene.topology.views if n != lost and scene.is_silent(n))
     if others and not scene.topology.roots and not begun:
         names = " and ".join(others)
@@ -129,13 +133,13 @@ def surely_root(sites: Sites, scene: Scene, lost: str) -> bool:
     return True
 
 
-def refuse_live(scene: Scene, lost: str, new: str) -> None:
+def refuse_live(scene: ClusterState, lost: str, new: str) -> None:
     """Raises StateError for a node that answers, unless ``new`` is the root in its place already.
 
     What an interrupted takeover has left behind is told with what ends it.
     """
     noted = scene.operations.get(new)
-    begun = noted is not None and (noted.kind, noted.node) == (Kind.TAKEOVER, lost)
+    begun = noted is not None and (noted.kind, noted.node) == (OperationKind.TAKEOVER, lost)
     if begun and new in scene.topology.roots:
         # Behind the promotion there is only forward.
         return
@@ -152,13 +156,13 @@ def refuse_live(scene: Scene, lost: str, new: str) -> None:
     )
 
 
-def rollback(scene: Scene, lost: str, new: str) -> list[Step] | None:
+def rollback(scene: ClusterState, lost: str, new: str) -> list[Step] | None:
     """The steps that undo the takeover of a root that was begun at ``new``; None: none was begun.
 
     Raises StateError when ``new`` is the root already.
     """
     noted = scene.operations.get(new)
-    if noted is None or (noted.kind, noted.node) != (Kind.TAKEOVER, lost):
+    if noted is None or (noted.kind, noted.node) != (OperationKind.TAKEOVER, lost):
         return None
     target, here, queue = scene.info(new), scene.place(new), scene.queue
     if target.type is NodeType.ROOT:
@@ -176,8 +180,8 @@ def rollback(scene: Scene, lost: str, new: str) -> list[Step] | None:
 
 
 def takeover_root(
-    sites: Sites,
-    scene: Scene,
+    sites: Connections,
+    scene: ClusterState,
     lost: str,
     new: str,
     *,
@@ -203,7 +207,7 @@ def takeover_root(
             f"node {new}: {noted.describe()} is under way",
             hint=noted.way_out(new),
         )
-    kind = noted.kind if noted is not None else Kind.TAKEOVER
+    kind = noted.kind if noted is not None else OperationKind.TAKEOVER
     ticket = Ticket(noted.token if noted is not None else None)
     live = [n for n in scene.live() if n.name != lost]
     from_node = noted.from_node if noted is not None and noted.from_node else target.provider
@@ -267,11 +271,13 @@ def takeover_root(
     return [*steps, End(here, queue, ticket)]
 
 
-def _refuse_second(scene: Scene, lost: str, new: str) -> None:
+def _refuse_second(scene: ClusterState, lost: str, new: str) -> None:
     """Raises StateError when another node takes writes already: there would be two roots."""
     for other in scene.topology.roots:
         noted = scene.operations.get(other)
-        closed = noted is not None and noted.kind is Kind.SWITCHOVER and noted.node == other
+        closed = (
+            noted is not None and noted.kind is OperationKind.SWITCHOVER and noted.node == other
+        )
         if other not in (lost, new) and not (closed and noted and noted.last_tick is not None):
             raise StateError(
                 f"node {other} is the root, {new} cannot take the place of {lost} as well",
@@ -281,8 +287,8 @@ def _refuse_second(scene: Scene, lost: str, new: str) -> None:
 
 
 def takeover_branch(
-    sites: Sites,
-    scene: Scene,
+    sites: Connections,
+    scene: ClusterState,
     lost: str,
     new: str,
     *,
@@ -320,7 +326,7 @@ def takeover_branch(
 class Gravestone:
     """The new root keeps events from its first tick on for a root that may come back."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     lost: str
     ticket: Ticket
@@ -328,12 +334,12 @@ class Gravestone:
     def describe(self) -> str:
         return f"{self.at.name}: keep events for {self.lost}, should it come back"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         worker = GRAVESTONE.format(self.lost)
         subscribers = nodes.get_subscriber_info(sites.at(self.at.dsn), self.queue)
         return any(s.name == self.lost and s.worker == worker for s in subscribers)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         conn = sites.at(self.at.dsn)
         found = operation_log.find(conn, self.queue)
         tick = found.last_tick if found is not None else None
@@ -344,7 +350,13 @@ class Gravestone:
 
 
 def _fetch(
-    sites: Sites, scene: Scene, target: NodeInfo, best: NodeInfo, *, timeout: float, warn: Warn
+    sites: Connections,
+    scene: ClusterState,
+    target: NodeInfo,
+    best: NodeInfo,
+    *,
+    timeout: float,
+    warn: Warn,
 ) -> list[Step]:
     """What ``best`` has more than the node that takes over."""
     if best.name == target.name or best.last_tick <= target.last_tick:
@@ -363,11 +375,11 @@ def _fetch(
     ]
 
 
-def _tick_of(sites: Sites, place: Place, queue: str) -> Callable[[], int]:
+def _tick_of(sites: Connections, place: NodeAddress, queue: str) -> Callable[[], int]:
     return lambda: nodes.get_node_info(sites.at(place.dsn), queue).last_tick
 
 
-def _provider_of(sites: Sites, scene: Scene, lost: str) -> NodeInfo:
+def _provider_of(sites: Connections, scene: ClusterState, lost: str) -> NodeInfo:
     """The live node that ``lost`` read from."""
     for info in scene.live():
         if info.type is NodeType.LEAF:

@@ -20,21 +20,21 @@ from dataclasses import dataclass
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import CascadedConsumer, NodeInfo
 from londiste.cascade.switching.change_provider import known_at
-from londiste.cascade.switching.cluster_state import Scene, Warn, refuse_leaf
-from londiste.cascade.switching.operation_log import Kind
-from londiste.cascade.switching.steps.notes import Begin, End, Place, Ticket
+from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
+from londiste.cascade.switching.operation_log import OperationKind
+from londiste.cascade.switching.steps.notes import Begin, End, NodeAddress, Ticket
 from londiste.cascade.switching.steps.readers import ChangeProvider
 from londiste.cascade.switching.steps.waits import newest_tick
 from londiste.errors import NodeBusy, TransientError, UsageError
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.pgq import batches, queues
 
-_LOOK_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 
 def change_provider(
-    sites: Sites,
-    scene: Scene,
+    sites: Connections,
+    scene: ClusterState,
     node: str,
     consumer: str,
     new: str,
@@ -56,7 +56,7 @@ def change_provider(
     state = nodes.get_consumer_state(sites.at(here.dsn), queue, consumer)
     noted = scene.operations.get(node)
     if noted is not None and (noted.kind, noted.node, noted.new) != (
-        Kind.MOVE_CONSUMER,
+        OperationKind.MOVE_CONSUMER,
         consumer,
         new,
     ):
@@ -78,7 +78,7 @@ def change_provider(
     old = noted.from_node if noted is not None and noted.from_node else state.provider
     ticket = Ticket(noted.token if noted is not None else None)
     steps: list[Step] = [
-        Begin(here, queue, Kind.MOVE_CONSUMER, consumer, new, ticket, from_node=old),
+        Begin(here, queue, OperationKind.MOVE_CONSUMER, consumer, new, ticket, from_node=old),
         known_at(scene, node, new),
         RegisterConsumer(there, queue, consumer, here, timeout, warn),
         ChangeProvider(here, queue, consumer, new),
@@ -94,7 +94,9 @@ def change_provider(
     return [*steps, End(here, queue, ticket)]
 
 
-def orphaned(sites: Sites, scene: Scene, lost: str, new: str, *, warn: Warn) -> Iterator[Step]:
+def orphaned(
+    sites: Connections, scene: ClusterState, lost: str, new: str, *, warn: Warn
+) -> Iterator[Step]:
     """The steps that let the consumers of all nodes that read from a lost one read from ``new``."""
     for info in scene.live():
         here = scene.place(info.name)
@@ -116,21 +118,21 @@ def of_users(info: NodeInfo, found: list[CascadedConsumer]) -> list[CascadedCons
 class RegisterConsumer:
     """The new provider keeps events for a consumer, from where it stands."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     consumer: str
-    node: Place
+    node: NodeAddress
     timeout: float
     warn: Warn
 
     def describe(self) -> str:
         return f"{self.at.name}: register consumer {self.consumer} of {self.node.name}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         state = nodes.get_consumer_state(sites.at(self.node.dsn), self.queue, self.consumer)
         return state.provider == self.at.name
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         state = nodes.get_consumer_state(sites.at(self.node.dsn), self.queue, self.consumer)
         tick, conn = state.completed_tick, sites.at(self.at.dsn)
         deadline = time.monotonic() + self.timeout
@@ -147,7 +149,7 @@ class RegisterConsumer:
                     f" at which consumer {self.consumer} stands",
                     hint="see what holds it up: londiste status; then give the command again",
                 )
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         with sites.transaction(self.at.dsn) as conn:
             batches.register_consumer_at(conn, self.queue, self.consumer, tick)
 
@@ -156,7 +158,7 @@ class RegisterConsumer:
 class WaitKnows:
     """The consumer has said that it reads from the new provider; one that does not run will."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     consumer: str
     timeout: float
@@ -165,11 +167,11 @@ class WaitKnows:
     def describe(self) -> str:
         return f"{self.at.name}: consumer {self.consumer} knows of it"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         conn = sites.at(self.at.dsn)
         return nodes.get_consumer_state(conn, self.queue, self.consumer).uptodate
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         deadline = time.monotonic() + self.timeout
         while not self.done(sites):
             if time.monotonic() >= deadline:
@@ -178,23 +180,23 @@ class WaitKnows:
                     " runs it reads from the new provider"
                 )
                 return
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
 
 @dataclass(frozen=True)
 class UnregisterConsumer:
     """The old provider keeps no events for the consumer any more."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     consumer: str
 
     def describe(self) -> str:
         return f"{self.at.name}: forget consumer {self.consumer}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return not queues.get_consumer_info(sites.at(self.at.dsn), self.queue, self.consumer)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             batches.unregister_consumer(conn, self.queue, self.consumer)

@@ -23,7 +23,7 @@ from londiste.db.queries import query
 from londiste.errors import NodeBusy, StateError, from_database
 
 
-class Kind(StrEnum):
+class OperationKind(StrEnum):
     """What changes."""
 
     CHANGE_PROVIDER = "change-provider"
@@ -46,7 +46,7 @@ class Operation:
     """
 
     token: UUID
-    kind: Kind
+    kind: OperationKind
     node: str
     new: str
     from_node: str | None
@@ -58,37 +58,41 @@ class Operation:
     def describe(self) -> str:
         """For people: what, by whom, since when."""
         words = f"{self.kind.value} from {self.node} to {self.new}"
-        if self.kind is Kind.CHANGE_PROVIDER:
+        if self.kind is OperationKind.CHANGE_PROVIDER:
             words = f"change of the provider of {self.node} to {self.new}"
-        elif self.kind is Kind.MOVE_CONSUMER:
+        elif self.kind is OperationKind.MOVE_CONSUMER:
             words = f"change of the provider of consumer {self.node} to {self.new}"
-        elif self.kind is Kind.RESURRECT:
+        elif self.kind is OperationKind.RESURRECT:
             words = f"the return of {self.node} below {self.new}"
-        elif self.kind is Kind.DROP_NODE:
+        elif self.kind is OperationKind.DROP_NODE:
             words = f"the drop of node {self.node}"
         return f"{words}, begun by {self.operator} at {self.started_at:%Y-%m-%d %H:%M:%S%z}"
 
     def command(self, at: str = "") -> str:
         """What finishes it, to be typed; ``at``: the node at which it is noted, if it is known."""
         match self.kind:
-            case Kind.CHANGE_PROVIDER:
+            case OperationKind.CHANGE_PROVIDER:
                 return f"londiste change-provider --node {self.node} --provider {self.new}"
-            case Kind.SWITCHOVER:
+            case OperationKind.SWITCHOVER:
                 return f"londiste switchover --to {self.new}"
-            case Kind.TAKEOVER:
+            case OperationKind.TAKEOVER:
                 return f"londiste takeover {self.node} --node {self.new} --dead"
-            case Kind.MOVE_CONSUMER:
+            case OperationKind.MOVE_CONSUMER:
                 command = f"londiste change-provider --consumer {self.node} --provider {self.new}"
                 return command + (f" --node {at}" if at else "")
-            case Kind.RESURRECT:
+            case OperationKind.RESURRECT:
                 return f"londiste resurrect --node {self.node}"
-            case Kind.DROP_NODE:
+            case OperationKind.DROP_NODE:
                 return f"londiste drop-node {self.node}"
 
     def way_out(self, at: str = "") -> str:
         """For a hint: what finishes it and, where that is possible, what undoes it."""
         command = self.command(at)
-        if self.kind in (Kind.SWITCHOVER, Kind.CHANGE_PROVIDER, Kind.TAKEOVER):
+        if self.kind in (
+            OperationKind.SWITCHOVER,
+            OperationKind.CHANGE_PROVIDER,
+            OperationKind.TAKEOVER,
+        ):
             return f"finish it: {command}; or undo it: {command} --rollback"
         return f"finish it: {command}"
 
@@ -110,8 +114,10 @@ def refuse_resume(conn: Connection, queue: str, node: str) -> None:
     noted = find(conn, queue)
     if noted is None:
         return
-    moves = noted.kind is Kind.CHANGE_PROVIDER and noted.node == node
-    if moves or (noted.kind in (Kind.SWITCHOVER, Kind.TAKEOVER) and noted.new == node):
+    moves = noted.kind is OperationKind.CHANGE_PROVIDER and noted.node == node
+    if moves or (
+        noted.kind in (OperationKind.SWITCHOVER, OperationKind.TAKEOVER) and noted.new == node
+    ):
         raise StateError(
             f"node {node}: {noted.describe()} is under way",
             detail="its worker stands still for that, and goes on when it is finished or undone",
@@ -147,7 +153,7 @@ def find(conn: Connection, queue: str) -> Operation | None:
     for row in call.rows(conn, "pgq_node.get_operation", queue):
         return Operation(
             token=row["token"],
-            kind=Kind(row["operation"]),
+            kind=OperationKind(row["operation"]),
             node=row["node_name"],
             new=row["new_node"],
             from_node=row["from_node"],
@@ -162,7 +168,7 @@ def find(conn: Connection, queue: str) -> Operation | None:
 def begin(
     conn: Connection,
     queue: str,
-    kind: Kind,
+    kind: OperationKind,
     node: str,
     new: str,
     *,

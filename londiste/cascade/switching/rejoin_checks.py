@@ -14,15 +14,15 @@ import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeInfo, NodeType
-from londiste.cascade.switching.cluster_state import Scene
+from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.failover import GRAVESTONE
-from londiste.cascade.switching.operation_log import Kind, Operation
-from londiste.cascade.switching.steps.notes import Place
+from londiste.cascade.switching.operation_log import Operation, OperationKind
+from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.db import call
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.queries import query
 from londiste.errors import NodeBusy, NodeUnreachable, StateError, from_database
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.pgq import queues
 
 ANEW = "take it out and make it anew: londiste drop-node {0}, then londiste create-branch"
@@ -50,14 +50,14 @@ class Returned:
         return self.node.type is NodeType.BRANCH
 
 
-def find(sites: Sites, scene: Scene, name: str) -> Returned | None:
+def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
     """What is to be done about node ``name``; None when nothing is.
 
     Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
     """
     info = scene.info(name)
     noted = scene.operations.get(name)
-    if noted is not None and noted.kind is not Kind.RESURRECT:
+    if noted is not None and noted.kind is not OperationKind.RESURRECT:
         raise NodeBusy(
             f"node {name}: {noted.describe()} is under way",
             hint=noted.way_out(name),
@@ -74,7 +74,7 @@ def find(sites: Sites, scene: Scene, name: str) -> Returned | None:
         )
     keeper, tick = _keeper(sites, scene, info, noted)
     busy = scene.operations.get(keeper.name)
-    if busy is not None and busy.node == name and busy.kind is Kind.TAKEOVER:
+    if busy is not None and busy.node == name and busy.kind is OperationKind.TAKEOVER:
         raise NodeBusy(
             f"node {keeper.name}: {busy.describe()} is under way",
             hint=f"finish it first: londiste takeover {name} --node {keeper.name} --dead",
@@ -84,7 +84,7 @@ def find(sites: Sites, scene: Scene, name: str) -> Returned | None:
 
 
 def _keeper(
-    sites: Sites, scene: Scene, info: NodeInfo, noted: Operation | None
+    sites: Connections, scene: ClusterState, info: NodeInfo, noted: Operation | None
 ) -> tuple[NodeInfo, int]:
     """The node that keeps events for the old root, and from which tick on."""
     found: dict[str, tuple[NodeInfo, int]] = {}
@@ -125,7 +125,9 @@ def _keeper(
     )
 
 
-def _same_tick(sites: Sites, scene: Scene, old: NodeInfo, new: NodeInfo, tick: int) -> None:
+def _same_tick(
+    sites: Connections, scene: ClusterState, old: NodeInfo, new: NodeInfo, tick: int
+) -> None:
     """Raises StateError when the tick is not on both nodes, or is not the same."""
     here = _facts(sites.at(scene.place(old.name).dsn), scene.queue, tick)
     there = _facts(sites.at(scene.place(new.name).dsn), scene.queue, tick)
@@ -148,11 +150,11 @@ def _facts(conn: Connection, queue: str, tick: int) -> object:
     try:
         row = conn.execute(query("tick_facts"), {"queue": queue, "tick": tick}).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return None if row is None else row[0]
 
 
-def _subscribers(scene: Scene, old: NodeInfo, tick: int) -> tuple[str, ...]:
+def _subscribers(scene: ClusterState, old: NodeInfo, tick: int) -> tuple[str, ...]:
     """The nodes that still read from the old root.  StateError: one has read too much."""
     below = [n for n in scene.live() if n.provider == old.name and n.name != old.name]
     for node in below:
@@ -170,7 +172,7 @@ def _subscribers(scene: Scene, old: NodeInfo, tick: int) -> tuple[str, ...]:
 class Readmit:
     """The provider takes the old root for a subscriber again, from the last common tick on."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     node: str
     worker: str
@@ -182,11 +184,11 @@ class Readmit:
             f" with worker {self.worker}"
         )
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         subscribers = nodes.get_subscriber_info(sites.at(self.at.dsn), self.queue)
         return any(s.name == self.node and s.worker == self.worker for s in subscribers)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             # Both in one transaction: the events are kept all the time.
             nodes.unregister_subscriber(conn, self.queue, self.node)
@@ -194,7 +196,7 @@ class Readmit:
 
 
 @dataclass(frozen=True)
-class News:
+class MembershipChange:
     """What has become of the members of a cascade while a node was away.
 
     gone -- names that nobody has any more, or another one of them.
@@ -207,7 +209,7 @@ class News:
     others: tuple[Member, ...]
 
 
-def news(known: Sequence[Member], now: Sequence[Member], own: str) -> News:
+def news(known: Sequence[Member], now: Sequence[Member], own: str) -> MembershipChange:
     """Pure: what a node called ``own``, to which these members are known, has to learn."""
     lives = {m.location: m.name for m in now}
     kept = {m.name for m in now}
@@ -221,7 +223,7 @@ def news(known: Sequence[Member], now: Sequence[Member], own: str) -> News:
         if m.name in renamed.values() or (m.name not in kept and m.name not in renamed)
     ]
     others = tuple(m for m in now if m.name != own)
-    return News(tuple(gone), tuple(renamed.items()), others)
+    return MembershipChange(tuple(gone), tuple(renamed.items()), others)
 
 
 def learn(conn: Connection, provider: Connection, queue: str, own: str) -> None:
@@ -239,4 +241,4 @@ def learn(conn: Connection, provider: Connection, queue: str, own: str) -> None:
         nodes.register_location(conn, queue, member.name, member.location, dead=member.dead)
 
 
-__all__ = ["News", "Readmit", "Returned", "find", "learn", "news"]
+__all__ = ["MembershipChange", "Readmit", "Returned", "find", "learn", "news"]

@@ -26,9 +26,9 @@ import psycopg
 
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import change_provider, operation_log
-from londiste.cascade.switching.cluster_state import Scene, Warn, refuse_leaf
-from londiste.cascade.switching.operation_log import Kind, Operation
-from londiste.cascade.switching.steps.notes import Begin, Cancel, End, Place, Ticket
+from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
+from londiste.cascade.switching.operation_log import Operation, OperationKind
+from londiste.cascade.switching.steps.notes import Begin, Cancel, End, NodeAddress, Ticket
 from londiste.cascade.switching.steps.readers import Subscribe, Unsubscribe
 from londiste.cascade.switching.steps.roots import (
     AnnounceBeforeClosing,
@@ -49,14 +49,14 @@ from londiste.errors import (
     from_database,
 )
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.pgq import queues
 
 #: Seconds that a server has for an answer while nobody can write, also where less is given.
 _ANSWER_SECONDS = 2.0
 
 #: Steps that other layers add while nobody writes: (old root, new root) -> steps.
-Carry = Callable[[Place, Place], Sequence[Step]]
+Carry = Callable[[NodeAddress, NodeAddress], Sequence[Step]]
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ class Switchover:
 
 
 def prepare(
-    sites: Sites,
-    scene: Scene,
+    sites: Connections,
+    scene: ClusterState,
     new: str,
     *,
     move_all: bool = False,
@@ -145,7 +145,7 @@ def prepare(
             )
         )
     begin: list[Step] = [
-        Begin(place, queue, Kind.SWITCHOVER, old.name, new, ticket, from_node=from_node)
+        Begin(place, queue, OperationKind.SWITCHOVER, old.name, new, ticket, from_node=from_node)
         for place in (there, here)
     ]
     if old.target_for:
@@ -176,7 +176,7 @@ def prepare(
 
 
 def execute(
-    switch: Switchover, sites: Sites, report: Callable[[Step], None] = lambda step: None
+    switch: Switchover, sites: Connections, report: Callable[[Step], None] = lambda step: None
 ) -> int:
     """Does what is left of a switchover; the number of steps.
 
@@ -235,7 +235,7 @@ def _then(hint: str, more: str) -> str:
     return "; then ".join(filter(None, [hint, more]))
 
 
-def rollback(sites: Sites, scene: Scene, new: str) -> list[Step]:
+def rollback(sites: Connections, scene: ClusterState, new: str) -> list[Step]:
     """The steps that undo a switchover to ``new`` which was begun and not finished.
 
     Raises StateError when none is under way, or the new root is promoted already.
@@ -265,18 +265,18 @@ def rollback(sites: Sites, scene: Scene, new: str) -> list[Step]:
     ]
 
 
-def begun_away_from(scene: Scene, root: str) -> Operation | None:
+def begun_away_from(scene: ClusterState, root: str) -> Operation | None:
     """The switchover that takes node ``root`` its place and is not finished, at either node."""
     for found in scene.operations.values():
-        if found.kind is Kind.SWITCHOVER and found.node == root:
+        if found.kind is OperationKind.SWITCHOVER and found.node == root:
             return found
     return None
 
 
-def _refuse_closed(sites: Sites, scene: Scene, root: NodeInfo) -> None:
+def _refuse_closed(sites: Connections, scene: ClusterState, root: NodeInfo) -> None:
     """Raises when a root is not the one that takes writes, or not yet for good."""
     noted = scene.operations.get(root.name) or begun_away_from(scene, root.name)
-    if noted is not None and noted.kind is not Kind.MOVE_CONSUMER:
+    if noted is not None and noted.kind is not OperationKind.MOVE_CONSUMER:
         raise NodeBusy(
             f"node {root.name} is a root, and {noted.describe()} is not finished",
             hint=f"finish it: {noted.command()}",
@@ -292,7 +292,7 @@ def _refuse_closed(sites: Sites, scene: Scene, root: NodeInfo) -> None:
 
 def _undo(
     switch: Switchover,
-    sites: Sites,
+    sites: Connections,
     error: BaseException,
     *,
     closed: bool = True,
@@ -330,7 +330,7 @@ def _undo(
         error.say_more(told, hint=hint)
 
 
-def _reopened(switch: Switchover, sites: Sites) -> bool:
+def _reopened(switch: Switchover, sites: Connections) -> bool:
     """Opens the old root at once, where nobody else can be at the promotion; False: elsewhere.
 
     This command has made the token and has not come to the promotion.  Who finds the token noted
@@ -348,15 +348,17 @@ def _reopened(switch: Switchover, sites: Sites) -> bool:
     return True
 
 
-def _noted(scene: Scene, target: NodeInfo) -> Operation | None:
+def _noted(scene: ClusterState, target: NodeInfo) -> Operation | None:
     """The note of a switchover to ``target``, at either of its nodes."""
     for found in scene.operations.values():
-        if found.kind is Kind.SWITCHOVER and found.new == target.name:
+        if found.kind is OperationKind.SWITCHOVER and found.new == target.name:
             return found
     return None
 
 
-def _refuse_others(scene: Scene, old: NodeInfo, new: NodeInfo, noted: Operation | None) -> None:
+def _refuse_others(
+    scene: ClusterState, old: NodeInfo, new: NodeInfo, noted: Operation | None
+) -> None:
     for name in (old.name, new.name):
         found = scene.operations.get(name)
         if found is not None and (noted is None or found.token != noted.token):

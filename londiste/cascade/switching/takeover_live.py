@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import change_provider
-from londiste.cascade.switching.cluster_state import Scene, Warn, refuse_leaf
+from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
 from londiste.errors import StateError
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 
 
 def takeover(
-    sites: Sites,
-    scene: Scene,
+    sites: Connections,
+    scene: ClusterState,
     old: str,
     new: str,
     *,

@@ -22,12 +22,12 @@ from londiste.errors import LondisteError
 from londiste.settings import WorkerSettings
 
 #: Seconds between looks at the progress, and between lines of it where no terminal is.
-_LOOK = 0.5
+_POLL_SECONDS = 0.5
 _LINE = 10.0
 
 
 @dataclass(frozen=True)
-class Entry:
+class DisplayedCopy:
     """One thing that goes on: what, how far (0 to 1, None when nobody knows), and in words."""
 
     what: str
@@ -35,7 +35,7 @@ class Entry:
     text: str
 
 
-def entries(items: Sequence[TableStatus]) -> list[Entry]:
+def entries(items: Sequence[TableStatus]) -> list[DisplayedCopy]:
     """What happens now; nothing for tables that wait for their turn."""
     result = []
     for item in items:
@@ -43,11 +43,11 @@ def entries(items: Sequence[TableStatus]) -> list[Entry]:
             text = progress.line(item.load).removeprefix(f"{item.table}: ")
             if item.waits:
                 text = f"{item.waits}; {text}"
-            result.append(Entry(item.table, item.load.fraction, text))
+            result.append(DisplayedCopy(item.table, item.load.fraction, text))
         for build in item.builds:
             total = build.blocks_total
             result.append(
-                Entry(
+                DisplayedCopy(
                     f"{item.table}: index {build.index}".rstrip(),
                     min(1.0, build.blocks_done / total) if total else None,
                     build.phase + (f", block {build.blocks_done} of {total}" if total else ""),
@@ -56,13 +56,15 @@ def entries(items: Sequence[TableStatus]) -> list[Entry]:
         if item.analyze is not None:
             phase, done, total = item.analyze
             result.append(
-                Entry(f"{item.table}: analyze", min(1.0, done / total) if total else None, phase)
+                DisplayedCopy(
+                    f"{item.table}: analyze", min(1.0, done / total) if total else None, phase
+                )
             )
         if item.step in ("states", "catch-up", "hand-over"):
             seconds = f"{item.seconds or 0:.0f} s so far"
             behind = item.behind
             lag = f", {behind.ticks} ticks, {behind.events or 0} events behind" if behind else ""
-            result.append(Entry(f"{item.table}: {item.step}", None, seconds + lag))
+            result.append(DisplayedCopy(f"{item.table}: {item.step}", None, seconds + lag))
     return result
 
 
@@ -105,7 +107,7 @@ def _look(settings: WorkerSettings, show: Any, end: threading.Event) -> None:
 
 
 class _Json(contextlib.AbstractContextManager["_Json", None]):
-    period = _LOOK
+    period = _POLL_SECONDS
     lag = False
 
     def __exit__(self, *exc: object) -> None:
@@ -132,7 +134,7 @@ class _Lines(contextlib.AbstractContextManager["_Lines", None]):
 class _Bars:
     """One bar per entry, on stderr; it goes away when the thing is done."""
 
-    period = _LOOK
+    period = _POLL_SECONDS
     #: That would be a session on the provider twice a second.
     lag = False
 

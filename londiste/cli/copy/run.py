@@ -13,9 +13,9 @@ from londiste.cli.copy.status import summary
 from londiste.copy import step_timings
 from londiste.copy.load_throttle import Limits
 from londiste.copy.process import CopyProcess
-from londiste.copy.sessions import Builds, Job
+from londiste.copy.sessions import Builds, CopyJob
 from londiste.daemon.child import die_with_parent
-from londiste.daemon.logging import Target
+from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.db.connection import session
 from londiste.db.names import TableName
@@ -49,7 +49,7 @@ def run(
         settings.spark_from_bytes,
         ahead=0 if explain else settings.parallel_copies,
     )
-    job = Job(
+    job = CopyJob(
         db=settings.db,
         queue=settings.queue_name,
         consumer=settings.consumer,
@@ -74,7 +74,7 @@ def run(
         return
     try:
         with process(
-            log=Target.of(settings), quiet=context.quiet, verbose=context.verbose
+            log=LogTarget.of(settings), quiet=context.quiet, verbose=context.verbose
         ) as signals:
             with shown(settings, as_json=as_json, bars=not of_worker and not context.quiet):
                 work.run(signals)

@@ -15,7 +15,7 @@ from londiste.cli import options, output
 from londiste.copy import progress, step_timings
 from londiste.copy.sqlapi.control import Control
 from londiste.copy.status import CopyStatus, TableStatus, collect
-from londiste.copy.step_timings import Step
+from londiste.copy.step_timings import StepTiming
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.errors import UnknownTable
@@ -157,7 +157,7 @@ def _show_done(
         output.message("no table was copied here yet")
 
 
-def summary(found: Sequence[Step]) -> None:
+def summary(found: Sequence[StepTiming]) -> None:
     """Prints the steps per table, and the sums of each step over all tables."""
     rows = [_done_row(step.table, step) for step in found]
     names = list(dict.fromkeys(step.table for step in found))
@@ -167,7 +167,7 @@ def summary(found: Sequence[Step]) -> None:
     output.table(_DONE, rows)
 
 
-def _done_row(table: str, step: Step) -> list[Any]:
+def _done_row(table: str, step: StepTiming) -> list[Any]:
     return [
         table,
         step.step if step.finished else f"{step.step} (not finished)",
@@ -180,7 +180,7 @@ def _done_row(table: str, step: Step) -> list[Any]:
     ]
 
 
-def _sum_row(name: str, of: Sequence[Step]) -> list[Any]:
+def _sum_row(name: str, of: Sequence[StepTiming]) -> list[Any]:
     """One step of all tables: from the first beginning to the last end."""
     begin = min(step.started_at for step in of)
     end = max(step.started_at + timedelta(seconds=step.seconds) for step in of)

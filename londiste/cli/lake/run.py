@@ -8,7 +8,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.lake.common import lake_options, settings_of
-from londiste.daemon.logging import Target
+from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.lake.worker import LakeWorker
@@ -34,7 +34,7 @@ def run(
     with (
         process(
             pid=settings.pidfile,
-            log=Target.of(settings),
+            log=LogTarget.of(settings),
             background=daemon,
             quiet=ctx.quiet,
             verbose=ctx.verbose,
@@ -54,7 +54,7 @@ def once(ctx: options.Context, /, **given: Any) -> None:
     """
     settings = settings_of(ctx, given)
     with (
-        process(log=Target.of(settings), quiet=ctx.quiet, verbose=ctx.verbose) as signals,
+        process(log=LogTarget.of(settings), quiet=ctx.quiet, verbose=ctx.verbose) as signals,
         LakeWorker(settings) as worker,
     ):
         worker.once(lambda: signals.stopping)

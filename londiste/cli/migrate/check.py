@@ -16,11 +16,11 @@ from londiste.migrate.checks import findings
 from londiste.migrate.databases import NEW, OLD, Pair
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.queues.rules import worst
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 
 
 def examine(
-    sites: Sites, pair: Pair, asked: common.Asked
+    sites: Connections, pair: Pair, asked: common.Asked
 ) -> tuple[list[Finding], schema_copy.MakeStructure]:
     """What speaks against the move, and how its structure would be made."""
     setup.require_two(sites, pair)
@@ -78,11 +78,11 @@ def check(
     with pair.sites() as sites:
         found, made = examine(sites, pair, common.Asked(way, pg_dump))
     how = {
-        schema_copy.Way.PG_DUMP: "made by pg_dump"
+        schema_copy.SchemaMethod.PG_DUMP: "made by pg_dump"
         + (f" {made.dumper.version} ({made.dumper.program})" if made.dumper else "")
         + (", without owners and grants" if made.roles else ""),
-        schema_copy.Way.CREATE: "made by londiste",
-        schema_copy.Way.EXISTING: "expected to be there",
+        schema_copy.SchemaMethod.CREATE: "made by londiste",
+        schema_copy.SchemaMethod.EXISTING: "expected to be there",
     }[made.way]
     if as_json:
         output.as_json({"schema": made.way.value, "findings": rows(found)})

@@ -8,12 +8,12 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.migrate import common
-from londiste.db.connection import place
+from londiste.db.connection import describe_dsn
 from londiste.migrate import daemons, setup
 from londiste.migrate import finish as ending
 from londiste.migrate.databases import Pair
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 
 #: Seconds in which daemons notice that there is nothing left to do.
 _QUIET_SECONDS = 30.0
@@ -79,12 +79,12 @@ def finish(
     gone = pair.new if abandon else pair.old
     output.message("the move is over; both databases are on their own")
     output.warning(
-        f"{place(gone.dsn)} refuses nothing any more: close it, for instance by"
+        f"{describe_dsn(gone.dsn)} refuses nothing any more: close it, for instance by"
         " alter database … set default_transaction_read_only = on"
     )
 
 
-def _wait_for_quiet(sites: Sites, pair: Pair) -> None:
+def _wait_for_quiet(sites: Connections, pair: Pair) -> None:
     """Until the daemons have ended, which look after the nodes; a warning when they do not."""
     conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
     deadline = time.monotonic() + _QUIET_SECONDS

@@ -10,7 +10,7 @@ from londiste.cli.migrate import common
 from londiste.cli.migrate.check import compare
 from londiste.cli.migrate.start import READY, begin, stay
 from londiste.cli.migrate.switch import carry
-from londiste.daemon.logging import Target
+from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.migrate import daemons, switching
 from londiste.migrate.databases import Pair
@@ -58,7 +58,7 @@ def run(
     with (
         process(
             pid=pair.settings.pidfile,
-            log=Target.of(pair.settings),
+            log=LogTarget.of(pair.settings),
             background=False,
             quiet=context.quiet,
             verbose=context.verbose,

@@ -11,7 +11,7 @@ from londiste.cascade.model import NodeType
 from londiste.cli import options, output
 from londiste.cli.migrate import common
 from londiste.cli.migrate.check import examine, say
-from londiste.daemon.logging import Target
+from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
 from londiste.daemon.signals import Signals
@@ -22,7 +22,7 @@ from londiste.migrate.databases import Pair
 from londiste.migrate.phase import Phase
 from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 
 #: All tables were in step, before the switch or after it.
 READY = (Phase.IN_STEP, Phase.SWITCHED)
@@ -71,7 +71,7 @@ def start(
         return
     with process(
         pid=settings.pidfile,
-        log=Target.of(settings),
+        log=LogTarget.of(settings),
         background=daemon,
         quiet=context.quiet,
         verbose=context.verbose,
@@ -93,7 +93,7 @@ def begin(pair: Pair, asked: common.Asked, explain: bool, as_json: bool) -> None
             _add_later(sites, pair, explain, as_json)
 
 
-def _add_later(sites: Sites, pair: Pair, explain: bool, as_json: bool) -> None:
+def _add_later(sites: Connections, pair: Pair, explain: bool, as_json: bool) -> None:
     """The new database takes the writes: what was made there since goes to the old one, too."""
     switched = phase.look(sites, pair).phase is Phase.SWITCHED
     if explain:
@@ -104,7 +104,9 @@ def _add_later(sites: Sites, pair: Pair, explain: bool, as_json: bool) -> None:
         output.message("the new database takes the writes already: nothing to set up")
 
 
-def _set_up(sites: Sites, pair: Pair, asked: common.Asked, explain: bool, as_json: bool) -> None:
+def _set_up(
+    sites: Connections, pair: Pair, asked: common.Asked, explain: bool, as_json: bool
+) -> None:
     found, structure = examine(sites, pair, asked)
     forbidding = refusals(found)
     if explain:

@@ -8,10 +8,10 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.migrate import common
-from londiste.cli.plan_output import carry_out, reported
+from londiste.cli.plan_output import execute_plan, reported
 from londiste.migrate import daemons, switching
 from londiste.migrate.databases import Pair, Side
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 
 
 def _common(function: Any) -> Any:
@@ -81,7 +81,7 @@ def _switch(
     with pair.sites() as sites:
         if rollback:
             steps = switching.rollback(sites, pair, to)
-            carry_out(steps, sites, explain=explain, json_wanted=as_json)
+            execute_plan(steps, sites, explain=explain, json_wanted=as_json)
             if not explain:
                 output.message(f"undone: the {pair.other(to).name} database takes writes again")
             return
@@ -89,11 +89,11 @@ def _switch(
             sites, pair, to, timeout=timeout, block=block, force=force, warn=output.warning
         )
         if found is None:
-            carry_out([], sites, explain=explain, json_wanted=as_json)
+            execute_plan([], sites, explain=explain, json_wanted=as_json)
             output.message(f"the {to.name} database takes the writes already, nothing to do")
             return
         if explain:
-            carry_out(found.steps(), sites, explain=True, json_wanted=as_json)
+            execute_plan(found.steps(), sites, explain=True, json_wanted=as_json)
             return
         with daemons.at_work(pair, verbose=common.verbose(context)) as children:
             carry(sites, pair, to, found, as_json)
@@ -105,7 +105,7 @@ def _switch(
 
 
 def carry(
-    sites: Sites, pair: Pair, to: Side, found: switching.Switch, as_json: bool = False
+    sites: Connections, pair: Pair, to: Side, found: switching.Switch, as_json: bool = False
 ) -> None:
     """Does what is left of a switch, and prints each step."""
     with reported(as_json) as report:

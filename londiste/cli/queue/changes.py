@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from londiste.cli import options, output
 from londiste.db.connection import Connection, session
-from londiste.pgq.admin import Change
+from londiste.pgq.admin import QueueChange
 from londiste.settings import DatabaseSettings
 
 
@@ -17,7 +17,9 @@ def opened(ctx: options.Context, db: str | None) -> AbstractContextManager[Conne
     return session(settings.db, name="londiste queue", autocommit=True, synchronous=True)
 
 
-def carry_out(conn: Connection, changes: Sequence[Change], *, explain: bool, as_json: bool) -> None:
+def execute_changes(
+    conn: Connection, changes: Sequence[QueueChange], *, explain: bool, as_json: bool
+) -> None:
     """Prints the changes, or makes all of them or none.  ``conn`` is in autocommit."""
     if explain:
         output.steps(changes, json_wanted=as_json)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import carry_out, opened
+from londiste.cli.queue.changes import execute_changes, opened
 from londiste.errors import BadOption
 from londiste.monitor import consumers as monitor
 from londiste.pgq import admin, queues
-from londiste.pgq.admin import Change
+from londiste.pgq.admin import QueueChange
 
 COLUMNS = [
     "queue",
@@ -99,7 +99,7 @@ def register(
             hint="leave --at and --copy away, or move the main consumer",
         )
     with opened(ctx, db) as conn:
-        changes: list[Change] = []
+        changes: list[QueueChange] = []
         for name in dict.fromkeys(names):
             if workers:
                 found = [
@@ -112,7 +112,7 @@ def register(
             changes += found
             if not found:
                 output.message(f"consumer {name} is registered on queue {queue_name}")
-        carry_out(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, as_json=as_json)
 
 
 @click.command()
@@ -158,4 +158,4 @@ def unregister(
             ]
         else:
             changes = admin.unregistering(conn, queue_name, names, every=every)
-        carry_out(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, as_json=as_json)

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import carry_out, opened
+from londiste.cli.queue.changes import execute_changes, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, dead_letters
-from londiste.pgq.admin import Change
+from londiste.pgq.admin import QueueChange
 
 _queue = click.argument("queue_name", metavar="QUEUE")
 _consumer = click.argument("consumer", metavar="CONSUMER")
@@ -127,7 +127,7 @@ def retry(
             dead_letters.failed_event_retry,
             dead_letters.failed_event_retry_all,
         )
-        carry_out(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, as_json=as_json)
 
 
 @dead.command()
@@ -162,7 +162,7 @@ def drop(
             dead_letters.failed_event_delete,
             dead_letters.failed_event_delete_all,
         )
-        carry_out(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, as_json=as_json)
 
 
 def _changes(
@@ -175,7 +175,7 @@ def _changes(
     verb: str,
     one: Callable[..., object],
     all_of_them: Callable[..., object],
-) -> list[Change]:
+) -> list[QueueChange]:
     if bool(event_ids) == every:
         raise BadOption(
             "which events?" if not event_ids else "events and --all exclude each other",
@@ -187,7 +187,7 @@ def _changes(
         if not total:
             return []
         return [
-            Change(
+            QueueChange(
                 f"{verb} {total} events {rest}",
                 functools.partial(all_of_them, queue=queue, consumer=consumer),
             )
@@ -201,7 +201,7 @@ def _changes(
             hint=f"londiste queue dead list {queue} {consumer}",
         )
     return [
-        Change(
+        QueueChange(
             f"{verb} event {event} {rest}",
             functools.partial(one, queue=queue, consumer=consumer, event_id=event),
         )

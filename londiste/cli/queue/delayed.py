@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import carry_out, opened
+from londiste.cli.queue.changes import execute_changes, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin
 from londiste.pgq import delayed as waiting
-from londiste.pgq.admin import Change
+from londiste.pgq.admin import QueueChange
 
 _queue = click.argument("queue_name", metavar="QUEUE")
 
@@ -72,13 +72,13 @@ def cancel(
     with opened(ctx, db) as conn:
         admin.find_queue(conn, queue_name)
         changes = [
-            Change(
+            QueueChange(
                 f"cancel delayed event {event} of queue {queue_name}",
                 functools.partial(_cancel, queue=queue_name, event=event),
             )
             for event in dict.fromkeys(event_ids)
         ]
-        carry_out(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, as_json=as_json)
 
 
 def _cancel(conn: Connection, queue: str, event: int) -> None:

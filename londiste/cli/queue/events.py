@@ -10,11 +10,11 @@ import click
 from psycopg import sql
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import carry_out, opened
+from londiste.cli.queue.changes import execute_changes, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, batches, browse
-from londiste.pgq.admin import Change
+from londiste.pgq.admin import QueueChange
 from londiste.pgq.types import Batch, Event
 
 COLUMNS = ["id", "time", "txid", "retry", "type", "data", "extra1", "extra2", "extra3", "extra4"]
@@ -207,7 +207,7 @@ def retry_event(
     with opened(ctx, db) as conn:
         found = open_batch(conn, batch_id)
         changes = [
-            Change(
+            QueueChange(
                 f"deliver event {one} of batch {batch_id} again to {found.consumer}"
                 f" in {seconds} seconds",
                 functools.partial(
@@ -216,4 +216,4 @@ def retry_event(
             )
             for one in dict.fromkeys(event_ids)
         ]
-        carry_out(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, as_json=as_json)

@@ -8,10 +8,10 @@ from functools import partial
 import click
 
 from londiste.cli import options
-from londiste.cli.queue.changes import carry_out, opened
+from londiste.cli.queue.changes import execute_changes, opened
 from londiste.db.connection import Connection
 from londiste.pgq import admin, pause
-from londiste.pgq.admin import Change
+from londiste.pgq.admin import QueueChange
 
 _queue = click.argument("queue_name", metavar="QUEUE")
 _names = click.argument("names", nargs=-1, required=True, metavar="CONSUMER...")
@@ -45,12 +45,12 @@ def pause_consumer(
         for name in dict.fromkeys(names):
             admin.find_consumer(conn, queue_name, name)
             changes.append(
-                Change(
+                QueueChange(
                     f"consumer {name} of queue {queue_name} pauses",
                     partial(_pause, queue=queue_name, name=name, reason=reason),
                 )
             )
-        carry_out(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, as_json=as_json)
 
 
 @click.command("resume-consumer")
@@ -74,12 +74,12 @@ def resume_consumer(
         for name in dict.fromkeys(names):
             admin.find_consumer(conn, queue_name, name)
             changes.append(
-                Change(
+                QueueChange(
                     f"consumer {name} of queue {queue_name} goes on",
                     partial(_resume, queue=queue_name, name=name),
                 )
             )
-        carry_out(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, as_json=as_json)
 
 
 def _pause(conn: Connection, *, queue: str, name: str, reason: str | None) -> None:

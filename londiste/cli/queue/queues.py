@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import carry_out, opened
+from londiste.cli.queue.changes import execute_changes, opened
 from londiste.errors import BadOption
 from londiste.pgq import admin, queues
 from londiste.pgq import config as parameters
-from londiste.pgq.admin import Change
+from londiste.pgq.admin import QueueChange
 from londiste.pgq.types import QueueInfo
 
 _some = click.argument("names", nargs=-1, required=True, metavar="QUEUE...")
@@ -40,13 +40,13 @@ def create(
     """
     values = parameters.assignments(list(assigned))
     with opened(ctx, db) as conn:
-        changes: list[Change] = []
+        changes: list[QueueChange] = []
         for name in dict.fromkeys(names):
             found = admin.creating(conn, name, values)
             changes += found
             if not found:
                 output.message(f"queue {name} is there")
-        carry_out(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, as_json=as_json)
 
 
 @click.command()
@@ -73,7 +73,7 @@ def drop(
         for name in names:
             for line in admin.losses(conn, name):
                 output.warning(f"{line}: " + ("needs --force" if explain else "lost"))
-        carry_out(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, as_json=as_json)
 
 
 @click.command()
@@ -111,7 +111,7 @@ def config(
         names = admin.find_queues(conn, [name or "*"], every=every)
         if values:
             changes = [change for one in names for change in admin.configuring(one, values)]
-            carry_out(conn, changes, explain=explain, as_json=as_json)
+            execute_changes(conn, changes, explain=explain, as_json=as_json)
             return
         known = parameters.read(conn)
     if as_json:

@@ -8,7 +8,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.queue.changes import opened
-from londiste.db.connection import place
+from londiste.db.connection import describe_dsn
 from londiste.errors import BadOption
 from londiste.pgq import rebase as rebasing
 from londiste.settings import DatabaseSettings
@@ -54,4 +54,4 @@ def rebase(
     if as_json or done:
         output.show(DONE, done, json_wanted=as_json)
     if not done:
-        output.message(f"nothing to do: the queues of {place(settings.db)} are at home")
+        output.message(f"nothing to do: the queues of {describe_dsn(settings.db)} are at home")

@@ -14,7 +14,7 @@ from londiste.db.connection import Connection
 from londiste.errors import BadOption, LondisteError
 from londiste.monitor.queues import collect
 from londiste.monitor.queues import rules as judge
-from londiste.monitor.queues.model import Facts, Finding, Limits, Speed
+from londiste.monitor.queues.model import Finding, Limits, MonitorFacts, Speed
 
 #: Of ``--check``, when nothing could be found out.
 EXIT_UNKNOWN = 3
@@ -72,7 +72,9 @@ def status(
     return int(judge.worst(found)) if check else 0
 
 
-def _look(conn: Connection, name: str | None, seconds: float | None) -> tuple[Facts, Speed | None]:
+def _look(
+    conn: Connection, name: str | None, seconds: float | None
+) -> tuple[MonitorFacts, Speed | None]:
     facts = collect.collect(conn, name)
     if seconds is None:
         return facts, None
@@ -81,7 +83,7 @@ def _look(conn: Connection, name: str | None, seconds: float | None) -> tuple[Fa
     return later, judge.compare(facts, later, seconds)
 
 
-def _print(facts: Facts, found: list[Finding], speed: Speed | None, *, check: bool) -> None:
+def _print(facts: MonitorFacts, found: list[Finding], speed: Speed | None, *, check: bool) -> None:
     if check:
         # One line that a pager can show.
         first = f": {found[0].what}" if found else ""
@@ -141,7 +143,7 @@ def _print(facts: Facts, found: list[Finding], speed: Speed | None, *, check: bo
         output.message("nothing is wrong")
 
 
-def _document(facts: Facts, found: list[Finding], speed: Speed | None) -> dict[str, object]:
+def _document(facts: MonitorFacts, found: list[Finding], speed: Speed | None) -> dict[str, object]:
     return {
         "database": facts.database,
         "severity": judge.worst(found).word,

@@ -8,7 +8,7 @@ import threading
 import time
 
 from londiste.copy.prepare import find
-from londiste.copy.sessions import Sides, Stopping
+from londiste.copy.sessions import CopySessions, Stopping
 from londiste.copy.sqlapi import attempts
 from londiste.daemon import logcontext
 from londiste.db.connection import session
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 WATCH = 0.5
 
 
-def run(sides: Sides, spec: CopySpec, table: ReplicatedTable, *, keep: bool) -> None:
+def run(sides: CopySessions, spec: CopySpec, table: ReplicatedTable, *, keep: bool) -> None:
     """Returns when every chunk is in the table.
 
     keep -- what is done stays when the copy breaks off: another process goes on with the attempt.
@@ -62,7 +62,7 @@ def run(sides: Sides, spec: CopySpec, table: ReplicatedTable, *, keep: bool) -> 
     log.info("%s: %d rows copied, %.1f MB in %.1f s", table.name, rows, size / 1e6, seconds)
 
 
-def unwanted(sides: Sides, table: ReplicatedTable, number: int) -> LondisteError | None:
+def unwanted(sides: CopySessions, table: ReplicatedTable, number: int) -> LondisteError | None:
     """Why attempt ``number`` must not go on; None while it may."""
     if sides.stopping():
         return Stopping("the copy process ends")
@@ -81,7 +81,7 @@ def unwanted(sides: Sides, table: ReplicatedTable, number: int) -> LondisteError
     return Superseded(f"copy {number} of {table.name} is superseded")
 
 
-def _break_off(sides: Sides, spec: CopySpec, table: ReplicatedTable, *, keep: bool) -> None:
+def _break_off(sides: CopySessions, spec: CopySpec, table: ReplicatedTable, *, keep: bool) -> None:
     with session(sides.job.db, name="londiste copy", autocommit=True, lock_timeout_ms=1000) as conn:
         end = attempts.halt if keep else attempts.abandon
         end(conn, sides.queue, table.name, spec.attempt)

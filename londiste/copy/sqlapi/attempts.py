@@ -90,7 +90,7 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Range:
+class CopiedRange:
     """A chunk of such an attempt; ``snapshot`` is what the source has shown to it."""
 
     chunk: int
@@ -102,7 +102,7 @@ class Range:
 
 
 @dataclass(frozen=True)
-class Choice:
+class CopyChoice:
     """In which way a table was copied last: ``snapshot`` or ``resumable``, and why.
 
     refused -- the resumable way was found to be impossible.
@@ -142,9 +142,9 @@ def copy_go_on(conn: Connection, queue: str, table: TableName) -> Stored | None:
     return None
 
 
-def copy_ranges(conn: Connection, queue: str, table: TableName, attempt: int) -> list[Range]:
+def copy_ranges(conn: Connection, queue: str, table: TableName, attempt: int) -> list[CopiedRange]:
     """The chunks of an attempt that can be resumed, in their order."""
-    return call.records(conn, Range, "londiste.copy_ranges", queue, str(table), attempt)
+    return call.records(conn, CopiedRange, "londiste.copy_ranges", queue, str(table), attempt)
 
 
 def copy_settle(conn: Connection, queue: str, table: TableName, attempt: int) -> bool:
@@ -159,10 +159,10 @@ def copy_choose(
     call.value(conn, "londiste.copy_choose", queue, str(table), mode, reason, refused)
 
 
-def copy_choices(conn: Connection, queue: str) -> dict[str, Choice]:
+def copy_choices(conn: Connection, queue: str) -> dict[str, CopyChoice]:
     """In which way each table was copied last, or is being copied."""
     return {
-        row["table_name"]: Choice(row["mode"], row["reason"], row["refused"])
+        row["table_name"]: CopyChoice(row["mode"], row["reason"], row["refused"])
         for row in call.rows(conn, "londiste.copy_choices", queue)
     }
 
@@ -191,7 +191,7 @@ def copy_progress(conn: Connection, queue: str) -> list[Attempt]:
     ]
 
 
-def end_tasks(conn: Connection, queue: str, table: TableName) -> int:
+def terminate_tasks(conn: Connection, queue: str, table: TableName) -> int:
     """Ends the sessions that write chunks of a table; their transactions are rolled back.
 
     Only sessions of the same role can be ended; how many there were.
@@ -231,7 +231,7 @@ def _without_tasks(
     deadline = time.monotonic() + seconds
     while True:
         # An engine may start a task again between the two steps, hence the loop.
-        end_tasks(conn, queue, table)
+        terminate_tasks(conn, queue, table)
         try:
             with conn.transaction():
                 conn.execute("set local lock_timeout = 300")
@@ -245,4 +245,4 @@ def _without_tasks(
 def end_leftovers(conn: Connection, queue: str, table: TableName) -> None:
     """Ends tasks of an attempt whose process is gone, as far as this role may."""
     with contextlib.suppress(Exception):
-        end_tasks(conn, queue, table)
+        terminate_tasks(conn, queue, table)

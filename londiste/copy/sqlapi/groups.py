@@ -126,7 +126,7 @@ def copy_group_split(
     call.value(conn, "londiste.copy_group_split", queue, list(map(str, tables)), old, new)
 
 
-def end_tasks(conn: Connection, queue: str, tables: Iterable[TableName]) -> None:
+def terminate_tasks(conn: Connection, queue: str, tables: Iterable[TableName]) -> None:
     """Ends the sessions that write one of the tables now."""
     try:
         conn.execute(

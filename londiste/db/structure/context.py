@@ -18,7 +18,7 @@ from londiste.db.structure.types import (
 
 
 @dataclass
-class Target:
+class TargetContext:
     """The database that DDL is made for.
 
     renamed -- tables by their names where they were read, and their names there; those that are

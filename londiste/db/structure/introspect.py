@@ -16,12 +16,12 @@ from londiste.db.structure.types import (
     Column,
     ColumnSequence,
     Constraint,
+    ExtendedStatistics,
     Grant,
     Index,
     Need,
-    Policy,
+    RowPolicy,
     Rule,
-    Statistics,
     Structure,
     Structures,
     There,
@@ -134,7 +134,7 @@ def _structure(row: dict[str, Any], of: dict[str, list[dict[str, Any]]]) -> Stru
         policies=tuple(_policy(r) for r in of["policies"]),
         grants=tuple(_grant(r) for r in of["grants"]),
         statistics=tuple(
-            Statistics(
+            ExtendedStatistics(
                 TableName(r["schema"], r["name"]), r["definition"], r["target"], r["comment"]
             )
             for r in of["statistics"]
@@ -167,9 +167,9 @@ def _index(row: dict[str, Any]) -> Index:
     )
 
 
-def _policy(row: dict[str, Any]) -> Policy:
+def _policy(row: dict[str, Any]) -> RowPolicy:
     using, check = row.pop("using_expression"), row.pop("check_expression")
-    return Policy(using=using, check=check, roles=tuple(row.pop("roles")), **row)
+    return RowPolicy(using=using, check=check, roles=tuple(row.pop("roles")), **row)
 
 
 def _grant(row: dict[str, Any]) -> Grant:

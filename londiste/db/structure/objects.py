@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 
 from londiste.db.names import TableName, quote
-from londiste.db.structure.context import Target, option_list
+from londiste.db.structure.context import TargetContext, option_list
 from londiste.db.structure.names import replace_name, replace_table
 from londiste.db.structure.tables import NOT_ENFORCED
 from londiste.db.structure.types import (
@@ -13,7 +13,7 @@ from londiste.db.structure.types import (
     Index,
     Part,
     PendingKey,
-    Policy,
+    RowPolicy,
     Structure,
     Trigger,
 )
@@ -25,7 +25,7 @@ _ENABLE = {"A": "enable always", "R": "enable replica", "D": "disable"}
 _COMMANDS = {"r": "select", "a": "insert", "w": "update", "d": "delete", "*": "all"}
 
 
-def keys(target: Target, table: Structure) -> list[str]:
+def keys(target: TargetContext, table: Structure) -> list[str]:
     """Primary key, unique and exclusion constraints."""
     result = []
     alter = f"alter table only {target.to(table.name).quoted}"
@@ -46,7 +46,7 @@ def keys(target: Target, table: Structure) -> list[str]:
     return result
 
 
-def indexes(target: Target, table: Structure) -> list[str]:
+def indexes(target: TargetContext, table: Structure) -> list[str]:
     """Indexes behind no constraint."""
     if Part.INDEXES not in target.parts:
         return []
@@ -73,7 +73,7 @@ def indexes(target: Target, table: Structure) -> list[str]:
     return result
 
 
-def attach_indexes(target: Target, table: Structure) -> list[str]:
+def attach_indexes(target: TargetContext, table: Structure) -> list[str]:
     """Indexes of a partition become parts of those of the table that it is attached to."""
     if table.bound is None or not target.attached_to(table):
         return []
@@ -93,7 +93,7 @@ def attach_indexes(target: Target, table: Structure) -> list[str]:
     return result
 
 
-def statistics(target: Target, table: Structure) -> list[str]:
+def statistics(target: TargetContext, table: Structure) -> list[str]:
     """Extended statistics."""
     if Part.STATISTICS not in target.parts:
         return []
@@ -109,7 +109,7 @@ def statistics(target: Target, table: Structure) -> list[str]:
     return result
 
 
-def replica_identity(target: Target, table: Structure) -> list[str]:
+def replica_identity(target: TargetContext, table: Structure) -> list[str]:
     """FULL and NOTHING; an index says it for itself."""
     word = {"f": "full", "n": "nothing"}.get(table.replica_identity)
     if word is None or Part.OPTIONS not in target.parts:
@@ -117,7 +117,7 @@ def replica_identity(target: Target, table: Structure) -> list[str]:
     return [f"alter table only {target.to(table.name).quoted} replica identity {word}"]
 
 
-def triggers(target: Target, table: Structure) -> list[str]:
+def triggers(target: TargetContext, table: Structure) -> list[str]:
     """Triggers that somebody made."""
     if Part.TRIGGERS not in target.parts:
         return []
@@ -140,7 +140,7 @@ def triggers(target: Target, table: Structure) -> list[str]:
     return result
 
 
-def rules(target: Target, table: Structure) -> list[str]:
+def rules(target: TargetContext, table: Structure) -> list[str]:
     """Rewrite rules; one that names a table of another name is left to people."""
     if Part.RULES not in target.parts:
         return []
@@ -165,7 +165,7 @@ def rules(target: Target, table: Structure) -> list[str]:
     return result
 
 
-def policies(target: Target, table: Structure) -> list[str]:
+def policies(target: TargetContext, table: Structure) -> list[str]:
     """Row security and its policies."""
     if Part.POLICIES not in target.parts:
         return []
@@ -182,7 +182,7 @@ def policies(target: Target, table: Structure) -> list[str]:
     return result
 
 
-def foreign_keys(target: Target, table: Structure) -> tuple[list[str], list[PendingKey]]:
+def foreign_keys(target: TargetContext, table: Structure) -> tuple[list[str], list[PendingKey]]:
     """Foreign keys to tables that are there, and those that have to wait."""
     result: list[str] = []
     pending: list[PendingKey] = []
@@ -219,7 +219,7 @@ def foreign_keys(target: Target, table: Structure) -> tuple[list[str], list[Pend
     return result, pending
 
 
-def comments(target: Target, table: Structure) -> list[str]:
+def comments(target: TargetContext, table: Structure) -> list[str]:
     """Comments on the table, its columns, and its constraints but foreign keys."""
     dest = target.to(table.name).quoted
     result = target.comment(f"table {dest}", table.comment)
@@ -238,7 +238,7 @@ def comments(target: Target, table: Structure) -> list[str]:
     return result
 
 
-def rights(target: Target, table: Structure) -> list[str]:
+def rights(target: TargetContext, table: Structure) -> list[str]:
     """Owner and grants; roles that are missing there are said."""
     dest = target.to(table.name)
     roles = target.there.roles or {}
@@ -280,11 +280,11 @@ def rights(target: Target, table: Structure) -> list[str]:
     return result
 
 
-def _index(target: Target, table: Structure, index: Index) -> TableName:
+def _index(target: TargetContext, table: Structure, index: Index) -> TableName:
     return TableName(target.to(table.name).schema, target.names[table.name, index.name])
 
 
-def _comes_with_parent(target: Target, index: Index) -> bool:
+def _comes_with_parent(target: TargetContext, index: Index) -> bool:
     """Whether ATTACH PARTITION makes it: the parent is there, and not just being made."""
     return (
         index.parent_table is not None
@@ -294,7 +294,7 @@ def _comes_with_parent(target: Target, index: Index) -> bool:
     )
 
 
-def _index_after(target: Target, table: Structure, index: Index) -> list[str]:
+def _index_after(target: TargetContext, table: Structure, index: Index) -> list[str]:
     dest, where = target.to(table.name), _index(target, table, index)
     result = target.comment(f"index {where.quoted}", index.comment)
     if Part.OPTIONS in target.parts:
@@ -311,14 +311,14 @@ def _index_after(target: Target, table: Structure, index: Index) -> list[str]:
     return result
 
 
-def _made_key(target: Target, table: Structure, name: str) -> bool:
+def _made_key(target: TargetContext, table: Structure, name: str) -> bool:
     one = next((c for c in table.constraints if c.name == name), None)
     if one is None or (one.periods and target.there.version < _PERIODS):
         return False
     return one.kind == "p" or (one.kind in {"u", "x"} and Part.UNIQUE in target.parts)
 
 
-def _no_periods(target: Target, table: Structure, one: Constraint) -> None:
+def _no_periods(target: TargetContext, table: Structure, one: Constraint) -> None:
     dest = target.to(table.name)
     if one.kind == "p":
         raise UsageError(
@@ -329,7 +329,7 @@ def _no_periods(target: Target, table: Structure, one: Constraint) -> None:
     target.note(f"constraint {one.name} of table {dest} is left out: it needs PostgreSQL 18")
 
 
-def _from_other(target: Target, text: str) -> str:
+def _from_other(target: TargetContext, text: str) -> str:
     for old, new in target.renamed.items():
         if old != new:
             text = replace_table(text, "FROM", old, new) or text
@@ -342,12 +342,12 @@ def _enable(dest: TableName, one: Trigger, name: str) -> list[str]:
     return [f"alter table {dest.quoted} {_ENABLE[one.enabled]} trigger {quote(name)}"]
 
 
-def _beside(target: Target, text: str, dest: TableName) -> TableName | None:
+def _beside(target: TargetContext, text: str, dest: TableName) -> TableName | None:
     """``elsewhere``, but the table's own new name may stand there."""
     return target.elsewhere(text.replace(dest.quoted, "", 1))
 
 
-def _policy(target: Target, table: Structure, dest: TableName, one: Policy) -> list[str]:
+def _policy(target: TargetContext, table: Structure, dest: TableName, one: RowPolicy) -> list[str]:
     name = quote(target.of(table, one.name))
     other = target.elsewhere(f"{one.using} {one.check}")
     roles = [role for role in one.roles if role in (target.there.roles or {})]

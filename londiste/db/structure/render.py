@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from londiste.db.names import TableName, quote
 from londiste.db.structure import objects, tables, usertypes
-from londiste.db.structure.context import Target
+from londiste.db.structure.context import TargetContext
 from londiste.db.structure.types import Lack, Made, Need, Part, Structure, Structures, There
 from londiste.errors import UsageError
 
@@ -31,7 +31,7 @@ def make(
     Raises UsageError: a table is unlogged or there already, or needs a type or function that is
     not there and cannot be made.
     """
-    target = Target(found, there, renamed, parts)
+    target = TargetContext(found, there, renamed, parts)
     ordered = _parents_first(found.tables)
     for table in ordered:
         _check(target, table)
@@ -70,7 +70,7 @@ def lacking(
     parts: frozenset[Part],
 ) -> list[Lack]:
     """Functions and types that ``make`` would refuse the tables for, each once."""
-    return _lacking(Target(found, there, renamed, parts))
+    return _lacking(TargetContext(found, there, renamed, parts))
 
 
 def others(found: Structures) -> frozenset[TableName]:
@@ -96,7 +96,7 @@ def _parents_first(found: tuple[Structure, ...]) -> list[Structure]:
     return list(result.values())
 
 
-def _schemas(target: Target) -> list[str]:
+def _schemas(target: TargetContext) -> list[str]:
     wanted = {target.to(name).schema for name in target.made}
     if Part.TYPES in target.parts:
         wanted |= {t.name.schema for t in target.found.types if t.extension is None}
@@ -107,7 +107,7 @@ def _schemas(target: Target) -> list[str]:
     return [f"create schema {quote(name)}" for name in sorted(wanted - target.there.schemas)]
 
 
-def _check(target: Target, table: Structure) -> None:
+def _check(target: TargetContext, table: Structure) -> None:
     dest = target.to(table.name)
     if table.persistence != "p":
         kind = "unlogged" if table.persistence == "u" else "temporary"
@@ -124,7 +124,7 @@ def _check(target: Target, table: Structure) -> None:
         )
 
 
-def _lacking(target: Target) -> list[Lack]:
+def _lacking(target: TargetContext) -> list[Lack]:
     found = usertypes.lacking(target)
     for table in target.found.tables:
         for need in table.needs:
@@ -159,7 +159,7 @@ def _refused(lacks: Sequence[Lack]) -> UsageError:
     )
 
 
-def _wanted(target: Target, table: Structure, need: Need) -> bool:
+def _wanted(target: TargetContext, table: Structure, need: Need) -> bool:
     """Whether the object that calls the function is to be made."""
     if need.part != Part.DEFAULTS:
         keys = {i.name for i in table.indexes if i.constraint is not None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
-from londiste.db.structure.context import Target, option_list, sequence_options
+from londiste.db.structure.context import TargetContext, option_list, sequence_options
 from londiste.db.structure.types import Column, ColumnSequence, Constraint, Part, Structure
 
 #: Releases (server_version_num) since which there is …
@@ -18,7 +18,7 @@ _OPTIONS_SINCE = {
 }
 
 
-def sequences(target: Target) -> list[str]:
+def sequences(target: TargetContext) -> list[str]:
     """CREATE SEQUENCE for those that defaults name."""
     result = []
     for one in target.new_sequences:
@@ -36,7 +36,7 @@ def create_sequence(one: ColumnSequence, name: TableName, version: int) -> str:
     return f"create {unlogged}sequence {name.quoted} as {one.type} {sequence_options(one)}"
 
 
-def create(target: Target, table: Structure) -> list[str]:
+def create(target: TargetContext, table: Structure) -> list[str]:
     """The table with its columns and checks, and what can only be said behind it."""
     dest = target.to(table.name)
     parents = target.attached_to(table)
@@ -87,7 +87,7 @@ def create(target: Target, table: Structure) -> list[str]:
     return result
 
 
-def attach(target: Target, table: Structure) -> list[str]:
+def attach(target: TargetContext, table: Structure) -> list[str]:
     """ATTACH PARTITION, for a partition whose parent is there."""
     if table.bound is None or not target.attached_to(table):
         return []
@@ -98,7 +98,7 @@ def attach(target: Target, table: Structure) -> list[str]:
     ]
 
 
-def _checks(target: Target, table: Structure) -> list[Constraint]:
+def _checks(target: TargetContext, table: Structure) -> list[Constraint]:
     result = []
     for one in table.constraints:
         if one.kind != "c" or Part.CHECKS not in target.parts:
@@ -113,7 +113,7 @@ def _checks(target: Target, table: Structure) -> list[Constraint]:
     return result
 
 
-def _column(target: Target, table: Structure, column: Column, attached: bool) -> str:
+def _column(target: TargetContext, table: Structure, column: Column, attached: bool) -> str:
     parts = [quote(column.name), column.type]
     if column.collation:
         parts.append(f"collate {column.collation}")
@@ -136,7 +136,7 @@ def _column(target: Target, table: Structure, column: Column, attached: bool) ->
     return " ".join(parts)
 
 
-def _not_null_after(target: Target, table: Structure, column: Column) -> list[str]:
+def _not_null_after(target: TargetContext, table: Structure, column: Column) -> list[str]:
     """NOT NULL that is not known to be true of all rows."""
     if not column.not_null or column.not_null_valid:
         return []
@@ -154,7 +154,7 @@ def _not_null_after(target: Target, table: Structure, column: Column) -> list[st
     ]
 
 
-def _inherited_column(target: Target, table: Structure, column: Column) -> list[str]:
+def _inherited_column(target: TargetContext, table: Structure, column: Column) -> list[str]:
     """What a column that only a parent defines has of its own."""
     dest, name = target.to(table.name).quoted, quote(column.name)
     result = []
@@ -177,7 +177,7 @@ def _inherited_column(target: Target, table: Structure, column: Column) -> list[
     return result
 
 
-def _inherited_not_null(target: Target, table: Structure, column: Column) -> list[str]:
+def _inherited_not_null(target: TargetContext, table: Structure, column: Column) -> list[str]:
     """A named NOT NULL of its own on a column that only a parent defines.
 
     Within CREATE TABLE it gets its name; later the one that comes from the parent would be there.
@@ -190,7 +190,7 @@ def _inherited_not_null(target: Target, table: Structure, column: Column) -> lis
     return [f"constraint {own} not null {quote(column.name)}"]
 
 
-def _identity(target: Target, table: Structure, column: Column, attached: bool) -> str:
+def _identity(target: TargetContext, table: Structure, column: Column, attached: bool) -> str:
     if attached:
         return ""  # it comes from the parent
     if table.partition_key and target.there.version < PARTITIONED_IDENTITY:
@@ -210,7 +210,7 @@ def _identity(target: Target, table: Structure, column: Column, attached: bool) 
     return text
 
 
-def _generated(target: Target, table: Structure, column: Column) -> str:
+def _generated(target: TargetContext, table: Structure, column: Column) -> str:
     kind = "stored"
     if column.generated == "v" and target.there.version >= VIRTUAL:
         kind = "virtual"
@@ -222,7 +222,7 @@ def _generated(target: Target, table: Structure, column: Column) -> str:
     return f"generated always as ({column.default}) {kind}"
 
 
-def _default(target: Target, table: Structure, column: Column) -> str | None:
+def _default(target: TargetContext, table: Structure, column: Column) -> str | None:
     if column.default is None:
         return None
     if Part.DEFAULTS not in target.parts:
@@ -234,11 +234,11 @@ def _default(target: Target, table: Structure, column: Column) -> str | None:
     return text
 
 
-def _regclass(target: Target, one: ColumnSequence) -> str:
+def _regclass(target: TargetContext, one: ColumnSequence) -> str:
     return f"{literal(target.sequences[one.name].quoted)}::pg_catalog.regclass"
 
 
-def _options(target: Target, table: Structure) -> tuple[str, ...]:
+def _options(target: TargetContext, table: Structure) -> tuple[str, ...]:
     if Part.OPTIONS not in target.parts:
         return ()
     result = []
@@ -255,7 +255,7 @@ def _options(target: Target, table: Structure) -> tuple[str, ...]:
     return tuple(result)
 
 
-def _settings(target: Target, table: Structure, column: Column) -> list[str]:
+def _settings(target: TargetContext, table: Structure, column: Column) -> list[str]:
     if Part.OPTIONS not in target.parts:
         return []
     alter = f"alter table only {target.to(table.name).quoted} alter column {quote(column.name)}"

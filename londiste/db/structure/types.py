@@ -129,7 +129,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Policy:
+class RowPolicy:
     """A row security policy; ``command`` is r, a, w, d or *; no roles: PUBLIC."""
 
     name: str
@@ -153,7 +153,7 @@ class Grant:
 
 
 @dataclass(frozen=True)
-class Statistics:
+class ExtendedStatistics:
     """Extended statistics."""
 
     name: TableName
@@ -267,9 +267,9 @@ class Structure:
     indexes: tuple[Index, ...]
     triggers: tuple[Trigger, ...]
     rules: tuple[Rule, ...]
-    policies: tuple[Policy, ...]
+    policies: tuple[RowPolicy, ...]
     grants: tuple[Grant, ...]
-    statistics: tuple[Statistics, ...]
+    statistics: tuple[ExtendedStatistics, ...]
     sequences: tuple[ColumnSequence, ...]
     needs: tuple[Need, ...]
 

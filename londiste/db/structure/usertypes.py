@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from londiste.db.ddl import literal
 from londiste.db.names import quote
-from londiste.db.structure.context import Target
+from londiste.db.structure.context import TargetContext
 from londiste.db.structure.types import Lack, Part, UserType
 
 _FIRST = "create it first"
@@ -19,7 +19,7 @@ _WORDS = {
 }
 
 
-def lacking(target: Target) -> list[Lack]:
+def lacking(target: TargetContext) -> list[Lack]:
     """Types that cannot be made (of an extension, a table, in C), and functions that types call."""
     found = []
     for one in _missing(target):
@@ -37,13 +37,13 @@ def lacking(target: Target) -> list[Lack]:
     return found
 
 
-def _missing(target: Target) -> list[UserType]:
+def _missing(target: TargetContext) -> list[UserType]:
     made = {target.to(name) for name in target.made}
     types = target.found.types
     return [t for t in types if t.name not in target.there.types and t.name not in made]
 
 
-def statements(target: Target) -> list[str]:
+def statements(target: TargetContext) -> list[str]:
     """CREATE TYPE and CREATE DOMAIN for what is missing there, in order."""
     result = []
     for one in _missing(target):
@@ -55,7 +55,7 @@ def statements(target: Target) -> list[str]:
     return result
 
 
-def _problem(one: UserType, target: Target) -> str:
+def _problem(one: UserType, target: TargetContext) -> str:
     if one.extension:
         return f"create it first: create extension {quote(one.extension)}"
     if one.kind == "t":

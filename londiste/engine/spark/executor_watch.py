@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 #: The setting of Spark that says how long; with its units in seconds.
 SETTING = "spark.scheduler.maxRegisteredResourcesWaitingTime"
 _UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_LOOK = 1.0
+_POLL_SECONDS = 1.0
 
 
 class Patience:
@@ -67,7 +67,7 @@ class Patience:
             context = self._context
             limit = seconds(context.getConf().get(SETTING) or "60s")
             since = time.monotonic()
-            while not self._end.wait(_LOOK):
+            while not self._end.wait(_POLL_SECONDS):
                 # The driver is one of them.
                 if context._jsc.sc().getExecutorMemoryStatus().size() > 1:
                     since = time.monotonic()

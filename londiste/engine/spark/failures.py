@@ -38,7 +38,7 @@ def translated(error: Exception, labels: Sequence[str] = ()) -> LondisteError:
 
     labels -- what the tasks of the job do, in their order.
     """
-    text = told(error)
+    text = format_failure(error)
     log.debug("Spark reported:\n%s", text)
     name = type(error).__name__
     if name in _CONNECTION:
@@ -120,7 +120,7 @@ def no_executor(master: str, seconds: float) -> LondisteError:
     )
 
 
-def told(error: Exception) -> str:
+def format_failure(error: Exception) -> str:
     """The text of an error; one of the JVM asks the JVM for it, which may be gone."""
     try:
         return str(error)

@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any
 import londiste
 from londiste.embedded.java import find_java
 from londiste.engine.spark.executor_watch import SETTING as PATIENCE
-from londiste.engine.spark.failures import no_master, told
+from londiste.engine.spark.failures import format_failure, no_master
 from londiste.engine.spark.package_upload import is_needed, ship
 from londiste.errors import LondisteError
 
@@ -187,7 +187,7 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
         return session
     except (PySparkException, Py4JError, RuntimeError, OSError, ValueError) as error:
         # Asked for before the JVM that knows it has ended.
-        text = told(error)
+        text = format_failure(error)
         log.debug("Spark reported:\n%s", text)
         _end_gateway()
         reason = _reason(text, said)

@@ -27,10 +27,10 @@ from londiste.engine.spark.stream import offsets, snapshot
 from londiste.engine.spark.stream import reader as reading
 from londiste.engine.spark.stream import schema as schemas
 from londiste.engine.spark.stream.driver import Driver, lost, starting_tick
-from londiste.engine.spark.stream.offsets import Slice
+from londiste.engine.spark.stream.offsets import TickRange
 from londiste.engine.spark.stream.options import Mode, Options, Payload, parse
 from londiste.engine.spark.stream.snapshot import TablePart, table_parts
-from londiste.engine.spark.stream.types import Shape, shape_of
+from londiste.engine.spark.stream.types import StreamShape, shape_of
 from londiste.errors import BadOption
 from londiste.pgq import admin, ticks
 
@@ -51,10 +51,10 @@ except ImportError:  # before Spark 4.2
         """Not there before Spark 4.2."""
 
 
-class Part(InputPartition):  # type: ignore[misc]
+class QueuePartition(InputPartition):  # type: ignore[misc]
     """What one task reads."""
 
-    def __init__(self, what: Slice | TablePart) -> None:
+    def __init__(self, what: TickRange | TablePart) -> None:
         super().__init__(what)
         self.what = what
 
@@ -112,7 +112,7 @@ class _Reader:
         """What goes to executors: nothing that is open."""
         return {**self.__dict__, "_driver": None}
 
-    def read(self, partition: Part) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: QueuePartition) -> Iterator[pa.RecordBatch]:
         """In an executor."""
         what = partition.what
         if isinstance(what, TablePart):
@@ -123,13 +123,15 @@ class _Reader:
 class BatchReader(_Reader, DataSourceReader):  # type: ignore[misc]
     """The events between two ticks, or the rows of a table."""
 
-    def partitions(self) -> list[Part]:
+    def partitions(self) -> list[QueuePartition]:
         """Parts of the events that are there now."""
         options = self.options
         with session(options.conninfo, name="londiste-spark", autocommit=True) as conn:
             admin.find_queue(conn, options.queue)
             if options.mode is Mode.SNAPSHOT:
-                return [Part(what) for what in table_parts(conn, options, options.snapshot)]
+                return [
+                    QueuePartition(what) for what in table_parts(conn, options, options.snapshot)
+                ]
             first = starting_tick(conn, options, otherwise="earliest")
             found = ticks.between(conn, options.queue, first.id, options.end_tick)
             if options.end_tick is not None and (not found or found[-1].id != options.end_tick):
@@ -140,8 +142,8 @@ class BatchReader(_Reader, DataSourceReader):  # type: ignore[misc]
                     )
                 raise lost(conn, options.queue, options.end_tick)
         # Spark asks for one part at least.
-        return [Part(what) for what in offsets.slices(found, options.partitions)] or [
-            Part(Slice((first, first)))
+        return [QueuePartition(what) for what in offsets.slices(found, options.partitions)] or [
+            QueuePartition(TickRange((first, first)))
         ]
 
 
@@ -187,9 +189,11 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """The query ends with the newest tick of now."""
         self.driver.stop_at_newest()
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Part]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[QueuePartition]:
         """The parts of a batch."""
-        return [Part(s) for s in self.driver.parts(offsets.read(start), offsets.read(end))]
+        return [
+            QueuePartition(s) for s in self.driver.parts(offsets.read(start), offsets.read(end))
+        ]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Spark has finished the batch that ends there."""
@@ -202,10 +206,10 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
             self._driver = None
 
 
-def _shape(options: Options) -> Shape:
+def _shape(options: Options) -> StreamShape:
     """The columns of the table, for payload typed."""
     if options.payload is not Payload.TYPED:
-        return Shape()
+        return StreamShape()
     with session(options.conninfo, name="londiste-spark", autocommit=True) as conn:
         catalog.require(conn, options.table)
         found = catalog.columns(conn, options.table)

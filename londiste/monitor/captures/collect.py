@@ -12,7 +12,7 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.db.relation import Folding, TableShape, shapes
+from londiste.db.relation import Folding, Relation, shapes
 from londiste.errors import from_database
 from londiste.monitor.captures.rules import CaptureFacts
 from londiste.replication import sqlapi as tables
@@ -81,11 +81,11 @@ def _new_name(node: NodeInfo, how: change_form.Capturing) -> bool:
     return compatible and node.type is not NodeType.LEAF
 
 
-def _unclear(shape: TableShape) -> tuple[str, ...]:
+def _unclear(shape: Relation) -> tuple[str, ...]:
     return tuple(name for name in shape.key if shape.by_name[name].folding is Folding.NEVER)
 
 
-def _largest(conn: Connection, shape: TableShape) -> tuple[int | None, int | None]:
+def _largest(conn: Connection, shape: Relation) -> tuple[int | None, int | None]:
     """Bytes of the largest value and of the largest row; None for what may not be read.
 
     Texts and bytea count as they are, other types as they are stored, compressed ones less.

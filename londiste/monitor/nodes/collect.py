@@ -6,12 +6,12 @@ import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.queries import query
 from londiste.db.relation import shapes
 from londiste.errors import BadOption, LondisteError, from_database
 from londiste.monitor.nodes.rules import NodeFacts, TableFacts
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import fkeys
 from londiste.replication.model import ReplicatedTable
@@ -27,7 +27,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
     try:
         doubts = conn.execute(query("table_doubts"), {"queue": queue}).fetchall()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     keys = []
     for key in fkeys.collect(conn, queue):
         judged = fkeys.judge(key)
@@ -63,7 +63,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
 
 
 def everywhere(
-    sites: Sites, dsn: str, queue: str
+    sites: Connections, dsn: str, queue: str
 ) -> tuple[list[tuple[NodeFacts, str]], list[tuple[str, str]]]:
     """All nodes that can be reached, each with the name of its provider, and those that cannot."""
     local = sites.at(dsn)

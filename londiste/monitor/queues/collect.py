@@ -10,11 +10,11 @@ from psycopg.rows import dict_row
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.queries import query
 from londiste.errors import LondisteError, from_database
-from londiste.monitor.queues.model import ConsumerFacts, Facts, Holder, QueueFacts
+from londiste.monitor.queues.model import ConsumerFacts, Holder, MonitorFacts, QueueFacts
 from londiste.pgq import admin, dead_letters, delayed, pause
 
 
-def collect(conn: Connection, queue: str | None = None) -> Facts:
+def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
     """Asks about one queue or all; needs no more rights than to connect.
 
     What this user may not see is listed in ``unseen``.  Raises UnknownQueue.
@@ -77,7 +77,7 @@ def collect(conn: Connection, queue: str | None = None) -> Facts:
                 delayed_overdue=since,
             )
         )
-    return Facts(
+    return MonitorFacts(
         database=whereabouts(conn),
         queues=tuple(found),
         consumers=tuple(consumers),

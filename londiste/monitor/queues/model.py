@@ -99,7 +99,7 @@ class Holder:
 
 
 @dataclass(frozen=True)
-class Facts:
+class MonitorFacts:
     """A database.
 
     ticker_sessions -- connected tickers of ours; other programs may tick as well.
@@ -168,10 +168,10 @@ class Speed:
 
 __all__ = [
     "ConsumerFacts",
-    "Facts",
     "Finding",
     "Holder",
     "Limits",
+    "MonitorFacts",
     "QueueFacts",
     "Severity",
     "Speed",

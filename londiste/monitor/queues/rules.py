@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from londiste.monitor.queues.model import (
     ConsumerFacts,
-    Facts,
     Finding,
     Limits,
+    MonitorFacts,
     QueueFacts,
     Severity,
     Speed,
@@ -20,7 +20,7 @@ from londiste.monitor.queues.model import (
 
 
 def findings(
-    facts: Facts, limits: Limits | None = None, speed: Speed | None = None
+    facts: MonitorFacts, limits: Limits | None = None, speed: Speed | None = None
 ) -> list[Finding]:
     """All findings, the worst first."""
     limits = limits or Limits()
@@ -39,7 +39,7 @@ def worst(found: list[Finding]) -> Severity:
     return max((one.severity for one in found), default=Severity.OK)
 
 
-def compare(before: Facts, after: Facts, seconds: float) -> Speed:
+def compare(before: MonitorFacts, after: MonitorFacts, seconds: float) -> Speed:
     """How fast events came and went between two looks."""
     sequences = {queue.name: _sequence(queue, before) for queue in before.queues}
     produced = {}
@@ -56,7 +56,7 @@ def compare(before: Facts, after: Facts, seconds: float) -> Speed:
     return Speed(seconds, produced, consumed)
 
 
-def _sequence(queue: QueueFacts, facts: Facts) -> int | None:
+def _sequence(queue: QueueFacts, facts: MonitorFacts) -> int | None:
     """The event sequence now, from the consumers: tick + pending; None when nobody reads."""
     for one in facts.consumers:
         if one.queue == queue.name and one.event_seq is not None and one.pending is not None:
@@ -73,7 +73,7 @@ def allowed_tick_age(queue: QueueFacts, limits: Limits) -> float:
     return wait + limits.grace
 
 
-def _tickers(facts: Facts, limits: Limits) -> Iterator[Finding]:
+def _tickers(facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
     late = [
         queue
         for queue in facts.queues
@@ -118,7 +118,7 @@ def _restored(queue: QueueFacts) -> bool:
 # -- queues ---------------------------------------------------------------------------------------
 
 
-def _queue(queue: QueueFacts, facts: Facts, limits: Limits) -> Iterator[Finding]:
+def _queue(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
     name = quoted(queue.name)
     if _restored(queue):
         yield Finding(
@@ -182,7 +182,7 @@ def _queue(queue: QueueFacts, facts: Facts, limits: Limits) -> Iterator[Finding]
     yield from _rotation(queue, facts, limits)
 
 
-def _rotation(queue: QueueFacts, facts: Facts, limits: Limits) -> Iterator[Finding]:
+def _rotation(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
     if queue.switch_age <= queue.rotation_period * limits.rotation + limits.grace:
         return
     late = f"not rotated for {span(queue.switch_age)}; {size(queue.bytes)} of event tables kept"
@@ -240,7 +240,7 @@ def _rotation(queue: QueueFacts, facts: Facts, limits: Limits) -> Iterator[Findi
         )
 
 
-def _growing(facts: Facts, speed: Speed) -> Iterator[Finding]:
+def _growing(facts: MonitorFacts, speed: Speed) -> Iterator[Finding]:
     for one in facts.consumers:
         produced = speed.produced.get(one.queue, 0.0)
         consumed = speed.consumed.get((one.queue, one.name))
@@ -261,7 +261,7 @@ def _growing(facts: Facts, speed: Speed) -> Iterator[Finding]:
 # -- consumers ------------------------------------------------------------------------------------
 
 
-def _consumer(one: ConsumerFacts, facts: Facts, limits: Limits) -> Iterator[Finding]:
+def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
     queue, name = quoted(one.queue), quoted(one.name)
     if one.lost:
         yield Finding(
@@ -324,7 +324,7 @@ def _consumer(one: ConsumerFacts, facts: Facts, limits: Limits) -> Iterator[Find
         )
 
 
-def _behind(one: ConsumerFacts, facts: Facts) -> bool:
+def _behind(one: ConsumerFacts, facts: MonitorFacts) -> bool:
     newest = next((queue.tick for queue in facts.queues if queue.name == one.queue), None)
     return newest is not None and one.last_tick is not None and one.last_tick < newest
 
@@ -356,7 +356,7 @@ def _behindhand(one: ConsumerFacts, limits: Limits, queue: str, name: str) -> It
 # -- the server -----------------------------------------------------------------------------------
 
 
-def _holders(facts: Facts, limits: Limits) -> Iterator[Finding]:
+def _holders(facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
     if not facts.queues:
         return
     for one in facts.holders:

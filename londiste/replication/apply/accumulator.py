@@ -28,12 +28,12 @@ from londiste.changes.malformed import Malformed
 from londiste.changes.types import Change, Op, RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
-from londiste.errors import EventError, Finding
+from londiste.errors import ApplyError, EventError
 from londiste.pgq.blocks import Alone, EventBlock, unescaped
 from londiste.pgq.types import Event
 from londiste.replication.apply.net_changes.encoded import PACKED, STEPS, NetFold
 from londiste.replication.apply.net_changes.states import WRONG, contradiction
-from londiste.replication.apply.routing import Interest, Route
+from londiste.replication.apply.routing import Route, RoutingTable
 from londiste.replication.tablesync.states import in_copy
 
 #: What an event takes in memory besides its text: entries in two dicts, two strings.
@@ -57,7 +57,7 @@ _Kind = tuple[str, NetFold, dict[str, int], dict[str, str], int, tuple[int, ...]
 
 
 @dataclass
-class Part:
+class BatchPart:
     """Some events of a batch, in their order, folded as far as that is possible without decoding.
 
     events -- number of events; applied -- of them, those that concern this process.
@@ -68,7 +68,7 @@ class Part:
     handed -- lines of events that go to the handlers of their tables, in their order.
     """
 
-    interest: Interest
+    interest: RoutingTable
     events: int = 0
     applied: int = 0
     folds: dict[TableName, NetFold] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Part:
                             yield found.dest, wanted
                 except EventError as error:
                     if error.finding is None:
-                        error.finding = Finding(table=str(found.source), dest=str(found.dest))
+                        error.finding = ApplyError(table=str(found.source), dest=str(found.dest))
                     raise
 
 
@@ -119,10 +119,10 @@ class Accumulator:
     bytes -- about what is held of events in memory.
     """
 
-    def __init__(self, interest: Interest) -> None:
+    def __init__(self, interest: RoutingTable) -> None:
         self.interest = interest
         self.bytes = 0
-        self._part = Part(interest)
+        self._part = BatchPart(interest)
         self._long = False
         #: By type, the kind that came last; by type and name all of them.
         self._kinds: dict[str, _Kind] = {}
@@ -142,9 +142,9 @@ class Accumulator:
         """Whether what is there shall be taken before anything else is read."""
         return self.bytes >= (min(limit, LARGE_BYTES) if self._long else limit)
 
-    def take(self) -> Part:
+    def take(self) -> BatchPart:
         """What was added since the last time."""
-        part, self._part = self._part, Part(self.interest)
+        part, self._part = self._part, BatchPart(self.interest)
         self.bytes = 0
         self._long = False
         self._know_nothing()

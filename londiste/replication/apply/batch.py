@@ -27,10 +27,10 @@ from londiste.cascade.progress import NodeProgress
 from londiste.changes.decode import decode_all
 from londiste.changes.types import ExecuteScript, address
 from londiste.daemon import crash
-from londiste.db.connection import Connection, place, usable
+from londiste.db.connection import Connection, describe_dsn, usable
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape
-from londiste.errors import EventError, Finding, LondisteError, ScriptFailed, from_database
+from londiste.db.relation import Relation
+from londiste.errors import ApplyError, EventError, LondisteError, ScriptFailed, from_database
 from londiste.pgq import batches
 from londiste.pgq.blocks import EventBlock
 from londiste.pgq.types import Batch
@@ -40,17 +40,17 @@ from londiste.replication.apply.control_messages import SystemEvents
 from londiste.replication.apply.errors import Open
 from londiste.replication.apply.prefetch import ReadAhead
 from londiste.replication.apply.proofs import Proofs, control_events, of_messages
-from londiste.replication.apply.relation_cache import KnownShapes
+from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.routing import (
-    Interest,
-    Skips,
+    RoutingTable,
+    SkippedEvents,
 )
 from londiste.replication.apply.writer import BatchTransaction, PartWriter, point
 from londiste.replication.ddl.apply import InJoinedBatch, LetGo, RunFirst, Scripts
 from londiste.replication.ddl.batch_cut import cut, has_script
 from londiste.replication.forwarding import combined_queue
-from londiste.replication.forwarding.rewrite import HandOn
-from londiste.replication.parallel.coordinator import LargeBatch, LargeBatches
+from londiste.replication.forwarding.rewrite import EventRewriter
+from londiste.replication.parallel.coordinator import LargeBatchApplier, LargeBatches
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class BatchStats:
     conflicts: int = 0
 
 
-class BatchRunner:
+class BatchApplier:
     """Runs batches of one consumer.
 
     node -- name of this node, for messages.
@@ -127,7 +127,7 @@ class BatchRunner:
         self._applier = Applier(target, node=node, queue=queue, keep=keep)
         #: What has halted this consumer and is not settled; None: not known.
         self._open: list[Open] | None = None
-        self._shapes = KnownShapes(target)
+        self._shapes = RelationCache(target)
         self._writer = PartWriter(
             target,
             self._applier,
@@ -137,14 +137,14 @@ class BatchRunner:
             system=system,
             flush_bytes=flush_bytes,
         )
-        self._handing_on = HandOn(
+        self._handing_on = EventRewriter(
             target, lambda table: self._shapes.of([table]).get(table), node=node
         )
 
     def run(
         self,
         batch: Batch,
-        interest: Interest,
+        interest: RoutingTable,
         *,
         query: str | None = None,
         tick: int | None = None,
@@ -181,7 +181,7 @@ class BatchRunner:
     def _run(
         self,
         batch: Batch,
-        interest: Interest,
+        interest: RoutingTable,
         query: str | None,
         tick: int | None,
         joined: bool,
@@ -213,13 +213,13 @@ class BatchRunner:
                 self.forwarder.tick(batch)
         return replace(stats, seconds=time.monotonic() - start, conflicts=self._told(interest))
 
-    def _skips(self) -> Skips:
+    def _skips(self) -> SkippedEvents:
         """The events of the batch that a person wants left out."""
         if self._open is None:
             self._open = errors.get_skips(self.target, self.queue, self.progress.consumer)
         return errors.skips_of(self._open)
 
-    def _settle(self, batch: Batch, interest: Interest) -> None:
+    def _settle(self, batch: Batch, interest: RoutingTable) -> None:
         """What was decided about the batch's events, in the transaction of its rows."""
         self._applier.conflicts.write()
         if self._open:
@@ -227,7 +227,7 @@ class BatchRunner:
                 self.target, self.queue, self.progress.consumer, batch.tick_id, interest.skips
             )
 
-    def _told(self, interest: Interest) -> int:
+    def _told(self, interest: RoutingTable) -> int:
         """The batch is committed: what was decided is said; the number of conflicts."""
         if self._open:
             for event, row in sorted(interest.skips.rows):
@@ -239,8 +239,8 @@ class BatchRunner:
         return conflicts.counts.total()
 
     def _carried(
-        self, batch: Batch, interest: Interest
-    ) -> AbstractContextManager[LargeBatch | None]:
+        self, batch: Batch, interest: RoutingTable
+    ) -> AbstractContextManager[LargeBatchApplier | None]:
         """What carries a batch that is large; None for all others."""
         if self.large is None:
             return contextlib.nullcontext()
@@ -253,21 +253,21 @@ class BatchRunner:
             forwards=self.forwarder is not None,
         )
 
-    def _all_shapes(self, interest: Interest) -> dict[TableName, TableShape]:
+    def _all_shapes(self, interest: RoutingTable) -> dict[TableName, Relation]:
         self._shapes.check_again(interest)
         return self._shapes.of(route.dest for route in interest.routes.values())
 
     def _apply_large(
         self,
-        large: LargeBatch,
+        large: LargeBatchApplier,
         batch: Batch,
-        interest: Interest,
+        interest: RoutingTable,
         query: str | None,
         transaction: BatchTransaction,
     ) -> BatchStats:
         stats = BatchStats()
 
-        def ordinary(some: Interest) -> None:
+        def ordinary(some: RoutingTable) -> None:
             nonlocal stats
             stats = self._apply(batch, some, query, transaction, None)
 
@@ -304,7 +304,7 @@ class BatchRunner:
     def _apply(
         self,
         batch: Batch,
-        interest: Interest,
+        interest: RoutingTable,
         query: str | None,
         transaction: BatchTransaction,
         ahead: ReadAhead | None,
@@ -412,7 +412,7 @@ class BatchRunner:
             self._shapes.forget()
         return BatchStats(count, applied)
 
-    def _check(self, block: EventBlock, interest: Interest) -> list[tuple[int, str]]:
+    def _check(self, block: EventBlock, interest: RoutingTable) -> list[tuple[int, str]]:
         """The proven control events of a block, by id and type.
 
         Raises EventError for one that is not proven, before anything is done that it says.
@@ -427,7 +427,7 @@ class BatchRunner:
         self,
         forwarder: Forwarder,
         block: EventBlock,
-        interest: Interest,
+        interest: RoutingTable,
         proven: Sequence[tuple[int, str]],
     ) -> None:
         """Writes the events into this node's queue, as they are told of what it holds."""
@@ -457,14 +457,14 @@ class BatchRunner:
             self._note(error, batch)
             raise
         except psycopg.Error as error:
-            raise from_database(error, where=place(self.target.info.dsn)) from error
+            raise from_database(error, where=describe_dsn(self.target.info.dsn)) from error
 
     def _note(self, error: EventError, batch: Batch) -> None:
         """The event is remembered for a person; its transaction is gone."""
         self._open = None
         if error.event_id is None or isinstance(error, ScriptFailed):
             return
-        error.finding = error.finding or Finding()
+        error.finding = error.finding or ApplyError()
         try:
             if usable(self.target):
                 combined_queue.say_choices(self.target, self.queue, error)

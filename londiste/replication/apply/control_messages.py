@@ -14,7 +14,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import EventError, StateError, UsageError
 from londiste.replication import sqlapi as tables
-from londiste.replication.registration_filter import ALL, Known
+from londiste.replication.registration_filter import ALL, RegistrationFilter
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class SystemEvents:
         queue: str,
         node_type: NodeType,
         *,
-        wanted: Known = ALL,
+        wanted: RegistrationFilter = ALL,
         own_watermark: bool = False,
     ) -> None:
         self.wanted = wanted

@@ -15,7 +15,7 @@ from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import EventError
-from londiste.replication.apply.routing import Skips
+from londiste.replication.apply.routing import SkippedEvents
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def get_skips(conn: Connection, queue: str, consumer: str) -> list[Open]:
 
 
 def settle_apply_errors(
-    conn: Connection, queue: str, consumer: str, tick: int, skips: Skips
+    conn: Connection, queue: str, consumer: str, tick: int, skips: SkippedEvents
 ) -> int:
     """What had halted the consumer up to this tick is history; ``skips`` were left out."""
     rows = sorted(skips.rows)
@@ -170,10 +170,10 @@ def get_conflict_log(conn: Connection, queue: str, limit: int) -> list[LeftOut]:
     return call.records(conn, LeftOut, "londiste.get_conflict_log", queue, limit)
 
 
-def skips_of(found: Sequence[Open]) -> Skips:
+def skips_of(found: Sequence[Open]) -> SkippedEvents:
     """The events to leave out, of what is open."""
     skipped = [one for one in found if one.state == "skip"]
-    return Skips(
+    return SkippedEvents(
         frozenset((one.event_id, one.row) for one in skipped),
         frozenset(TableName.parse(one.dest) for one in skipped if one.dest),
     )

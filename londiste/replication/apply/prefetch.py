@@ -21,8 +21,8 @@ from londiste.db.connection import Connection
 from londiste.pgq import batches, blocks
 from londiste.pgq.batches import Coming
 from londiste.pgq.types import Batch
-from londiste.replication.apply.accumulator import Accumulator, Part
-from londiste.replication.apply.routing import Interest
+from londiste.replication.apply.accumulator import Accumulator, BatchPart
+from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.ddl import batch_cut
 
 log = logging.getLogger(__name__)
@@ -102,14 +102,14 @@ class ReadAhead:
         self.sizes = sizes
         self._thread: threading.Thread | None = None
         self._stopping = False
-        self._found: tuple[Coming, Part] | None = None
+        self._found: tuple[Coming, BatchPart] | None = None
 
     @property
     def has_read(self) -> bool:
         """Whether a batch is there, whether or not it will be the right one."""
         return self._found is not None
 
-    def begin(self, batch: Batch, nbytes: int, interest: Interest) -> None:
+    def begin(self, batch: Batch, nbytes: int, interest: RoutingTable) -> None:
         """Begins to read what comes behind ``batch``, unless that is not worthwhile.
 
         From here on ``sizes`` is how the next batch has to be asked for.
@@ -152,7 +152,7 @@ class ReadAhead:
                 self.conn.close()
         self._found = None
 
-    def take(self, batch: Batch, interest: Interest) -> Part | None:
+    def take(self, batch: Batch, interest: RoutingTable) -> BatchPart | None:
         """The batch, if it is the one that was read; it is forgotten in any case."""
         found, self._found = self._found, None
         if found is None:
@@ -169,14 +169,16 @@ class ReadAhead:
             return again.take()
         return part
 
-    def _run(self, batch: Batch, nbytes: int, interest: Interest) -> None:
+    def _run(self, batch: Batch, nbytes: int, interest: RoutingTable) -> None:
         try:
             self._found = self._read(batch, nbytes, interest)
         except Exception as error:
             # Whatever it is: the batch is read again, by somebody who can say it.
             log.debug("not read ahead: %s", error)
 
-    def _read(self, batch: Batch, nbytes: int, interest: Interest) -> tuple[Coming, Part] | None:
+    def _read(
+        self, batch: Batch, nbytes: int, interest: RoutingTable
+    ) -> tuple[Coming, BatchPart] | None:
         coming = batches.coming(
             self.conn,
             self.queue,

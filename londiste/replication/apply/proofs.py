@@ -21,9 +21,9 @@ from psycopg.pq import TransactionStatus
 
 from londiste.changes.decode import shown
 from londiste.changes.types import SystemEvent
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.db.queries import query
-from londiste.errors import EventError, Finding, from_database
+from londiste.errors import ApplyError, EventError, from_database
 from londiste.pgq import queues
 from londiste.pgq.blocks import EventBlock
 from londiste.replication.apply.accumulator import is_message
@@ -103,7 +103,7 @@ class Proofs:
             if event.id in unproven or event.id in self._met:
                 self._refused.add(event.id)
                 if (event.id, 0) not in skips:
-                    raise _error(event, self._queue, place(self._location))
+                    raise _error(event, self._queue, describe_dsn(self._location))
             self._met.add(event.id)
 
     @contextlib.contextmanager
@@ -120,7 +120,7 @@ def _knows(conn: Connection) -> bool:
     try:
         row = conn.execute(query("function_exists"), {"function": _FUNCTION}).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return bool(row and row[0])
 
 
@@ -138,7 +138,7 @@ def _error(event: Control, queue: str, provider: str) -> EventError:
         " tables of the queue",
         queue=queue,
         event_id=event.id,
-        finding=Finding("unproven"),
+        finding=ApplyError("unproven"),
     )
 
 

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape, shapes, versions
-from londiste.replication.apply.routing import PLAIN, Interest, Shaping
+from londiste.db.relation import Relation, shapes, versions
+from londiste.replication.apply.routing import PLAIN, RoutingTable, Shaping
 
 
-class KnownShapes:
+class RelationCache:
     """Shapes of the tables, asked for again when a table has changed since the last batch."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
-        self._known: dict[TableName, TableShape] = {}
+        self._known: dict[TableName, Relation] = {}
         self._checked: set[TableName] = set()
         self._shaping: Mapping[TableName, Shaping] = {}
 
-    def check_again(self, interest: Interest) -> None:
+    def check_again(self, interest: RoutingTable) -> None:
         """A new batch begins: nothing is taken for granted.
 
         interest -- says which rows its tables keep, and what changes them.
@@ -38,7 +38,7 @@ class KnownShapes:
         self._known.clear()
         self._checked.clear()
 
-    def remembered(self, tables: Collection[TableName]) -> dict[TableName, TableShape] | None:
+    def remembered(self, tables: Collection[TableName]) -> dict[TableName, Relation] | None:
         """What the tables were when they were last looked at; None if one never was."""
         if not self._known.keys() >= set(tables):
             return None
@@ -48,7 +48,7 @@ class KnownShapes:
         """They were found to be what they were."""
         self._checked.update(tables)
 
-    def of(self, tables: Iterable[TableName]) -> dict[TableName, TableShape]:
+    def of(self, tables: Iterable[TableName]) -> dict[TableName, Relation]:
         """The shapes of those of the tables that exist."""
         wanted = set(tables)
         new = wanted - self._checked

@@ -20,20 +20,20 @@ from londiste.changes.keyed import KeyedType, read_type
 from londiste.changes.malformed import Malformed
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.names import TableName
-from londiste.db.relation import Folding, TableShape
+from londiste.db.relation import Folding, Relation
 from londiste.db.snapshot import Snapshot
-from londiste.errors import BadOption, EventError, Finding, PartialEvent
-from londiste.handlers.base import ALL, RowFunction, Wants
+from londiste.errors import ApplyError, BadOption, EventError, PartialEvent
+from londiste.handlers.base import ALL, RowFunction, TableRules
 from londiste.pgq.types import Event
 from londiste.replication.apply.net_changes.decoded import NotFoldable, fold
 from londiste.replication.apply.net_changes.encoded import NetFold
-from londiste.replication.forwarding.rewrite import Held, held
+from londiste.replication.forwarding.rewrite import FilteredTable, held
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync.states import By, SyncState, from_text, in_copy, interesting
 
 
 @dataclass(frozen=True)
-class ByState:
+class Upsert:
     """Events are taken for what the table has after them, whatever it had before.
 
     That is right as long as every event tells a whole row by its key; others are refused.
@@ -76,7 +76,7 @@ class ByFilter:
 
     Whether the row was kept before an update or delete, the event does not tell.  So both are
     taken for what the table has after them: the row as its image says, or none; the statement that
-    writes it asks the condition (``TableShape.where``).  The image must be whole, because the row
+    writes it asks the condition (``Relation.where``).  The image must be whole, because the row
     may be a new one here.
     """
 
@@ -127,8 +127,8 @@ class Route:
     source: TableName
     dest: TableName
     snapshot: Snapshot | None
-    by_state: ByState | ByFilter | None = None
-    wants: Wants = ALL
+    by_state: Upsert | ByFilter | None = None
+    wants: TableRules = ALL
 
     def columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the columns of an image that are written here."""
@@ -147,7 +147,7 @@ class Route:
 
 
 @dataclass(frozen=True)
-class Skips:
+class SkippedEvents:
     """Events that a person wants left out.
 
     rows -- event and row of it, 0 where it has one; tables -- of this node, that they are about.
@@ -158,7 +158,7 @@ class Skips:
 
 
 @dataclass(frozen=True)
-class Interest:
+class RoutingTable:
     """The tables whose events a process applies, by the name that events carry.
 
     held -- those of which this node holds not all: what it hands on of them is written anew.
@@ -167,28 +167,28 @@ class Interest:
 
     by: By
     routes: Mapping[TableName, Route]
-    held: Mapping[TableName, Held] = field(default_factory=dict)
-    skips: Skips = Skips()
+    held: Mapping[TableName, FilteredTable] = field(default_factory=dict)
+    skips: SkippedEvents = SkippedEvents()
     _seen: dict[str, Route | None] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def main(cls, tables: Iterable[ReplicatedTable]) -> Interest:
+    def main(cls, tables: Iterable[ReplicatedTable]) -> RoutingTable:
         """What the worker of the node applies: the tables that are ok."""
         mine = list(tables)
         return replace(cls._of(By.MAIN, mine), held=held(mine))
 
     @classmethod
-    def copy(cls, table: ReplicatedTable) -> Interest:
+    def copy(cls, table: ReplicatedTable) -> RoutingTable:
         """What the copy process applies while it catches up with one table."""
         return cls._of(By.COPY, [table])
 
     @classmethod
-    def copies(cls, tables: Iterable[ReplicatedTable]) -> Interest:
+    def copies(cls, tables: Iterable[ReplicatedTable]) -> RoutingTable:
         """The same for several tables that catch up together."""
         return cls._of(By.COPY, tables)
 
     @classmethod
-    def states(cls, table: ReplicatedTable, by_state: ByState, seen: Snapshot) -> Interest:
+    def states(cls, table: ReplicatedTable, by_state: Upsert, seen: Snapshot) -> RoutingTable:
         """What the copy process applies until a resumable copy is consistent: all, as states.
 
         seen -- but no event of transactions that this snapshot sees.
@@ -197,7 +197,7 @@ class Interest:
         return cls(By.COPY, {table.name: route})
 
     @classmethod
-    def _of(cls, by: By, tables: Iterable[ReplicatedTable]) -> Interest:
+    def _of(cls, by: By, tables: Iterable[ReplicatedTable]) -> RoutingTable:
         routes = {}
         parsed: dict[str, Snapshot] = {}
         for table in tables:
@@ -219,14 +219,14 @@ class Interest:
         found = {dest: (w.where, w.rows, w.on_error) for dest, w in wants.items()}
         return {dest: want for dest, want in found.items() if want != PLAIN}
 
-    def only(self, tables: Container[TableName]) -> Interest:
+    def only(self, tables: Container[TableName]) -> RoutingTable:
         """The same, for some tables of this node."""
         routes = {name: route for name, route in self.routes.items() if route.dest in tables}
-        return Interest(self.by, routes, skips=self.skips)
+        return RoutingTable(self.by, routes, skips=self.skips)
 
-    def without(self, skips: Skips) -> Interest:
+    def without(self, skips: SkippedEvents) -> RoutingTable:
         """The same but for some events."""
-        return self if skips == self.skips else Interest(self.by, self.routes, self.held, skips)
+        return self if skips == self.skips else RoutingTable(self.by, self.routes, self.held, skips)
 
     def route(self, name: str | None, txid: int) -> Route | None:
         """The route of an event with this table name and transaction; None: not for us."""
@@ -252,7 +252,7 @@ class Interest:
             return None
 
 
-def _is_written(wants: Wants) -> bool:
+def _is_written(wants: TableRules) -> bool:
     return wants.stored or wants.events is not None
 
 
@@ -281,7 +281,7 @@ class Pending:
 
 def plan(
     changes: Mapping[TableName, list[TableChange]],
-    shapes: Mapping[TableName, TableShape],
+    shapes: Mapping[TableName, Relation],
     *,
     node: str,
 ) -> list[TablePlan]:
@@ -303,7 +303,7 @@ def plan(
     return plans
 
 
-def plan_folded(folded: NetFold, shape: TableShape) -> TablePlan | None:
+def plan_folded(folded: NetFold, shape: Relation) -> TablePlan | None:
     """The work that a fold by the text of the key comes to; None: the events must be decoded.
 
     They must when equal keys may have different texts here.
@@ -354,11 +354,11 @@ def missing_table(
         f"event {event} of table {source} {gone}",
         hint=hint,
         event_id=event,
-        finding=Finding("structure", table=str(source)),
+        finding=ApplyError("structure", table=str(source)),
     )
 
 
-def _row_sets(net: Net, shape: TableShape) -> list[RowSet]:
+def _row_sets(net: Net, shape: Relation) -> list[RowSet]:
     """The lists as texts, in groups of the same columns and key."""
     groups: dict[tuple[Verb, tuple[str, ...], tuple[str, ...]], RowSet] = {}
     for verb, changes in (

@@ -8,22 +8,28 @@ from collections.abc import Collection, Iterable, Mapping
 
 import psycopg
 
-from londiste.applier.applier import Also, Applier, StaleShapes
+from londiste.applier.applier import AfterWrite, Applier, StaleShapes
 from londiste.applier.plan import TableChange
 from londiste.changes.decode import decode_all
 from londiste.changes.types import ExecuteScript, SystemEvent, Truncate
 from londiste.daemon import crash
 from londiste.db.connection import Connection, keep_role
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape
-from londiste.errors import EventError, Finding
+from londiste.db.relation import Relation
+from londiste.errors import ApplyError, EventError
 from londiste.handlers.event_actions import At
 from londiste.pgq.types import Batch, Event
 from londiste.replication import sqlapi as tables
-from londiste.replication.apply.accumulator import Part
+from londiste.replication.apply.accumulator import BatchPart
 from londiste.replication.apply.control_messages import SystemEvents
-from londiste.replication.apply.relation_cache import KnownShapes
-from londiste.replication.apply.routing import Interest, Pending, missing_table, plan, plan_folded
+from londiste.replication.apply.relation_cache import RelationCache
+from londiste.replication.apply.routing import (
+    Pending,
+    RoutingTable,
+    missing_table,
+    plan,
+    plan_folded,
+)
 from londiste.replication.commands.triggers import old_name
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.tablesync.states import By
@@ -31,7 +37,7 @@ from londiste.replication.tablesync.states import By
 log = logging.getLogger(__name__)
 
 
-def point(name: str, interest: Interest) -> None:
+def point(name: str, interest: RoutingTable) -> None:
     """A place where a test ends the worker; the copy process has points of its own."""
     if interest.by is By.MAIN:
         crash.point(name)
@@ -68,7 +74,7 @@ class PartWriter:
         self,
         target: Connection,
         applier: Applier,
-        shapes: KnownShapes,
+        shapes: RelationCache,
         *,
         node: str,
         queue: str,
@@ -85,10 +91,10 @@ class PartWriter:
 
     def write(
         self,
-        part: Part,
+        part: BatchPart,
         transaction: BatchTransaction,
         batch: Batch,
-        also: Also | None = None,
+        also: AfterWrite | None = None,
     ) -> None:
         """Writes a part of a batch, and does ``also``, in the same round trip if possible."""
         if part.messages:
@@ -110,7 +116,7 @@ class PartWriter:
         transaction.begin()
         self._try(part, transaction, also, self._shapes.of(part.folds), verify=False)
 
-    def _hand(self, part: Part, batch: Batch) -> None:
+    def _hand(self, part: BatchPart, batch: Batch) -> None:
         """Gives events to the handlers of their tables."""
 
         def write(changes: Iterable[tuple[TableName, TableChange]]) -> None:
@@ -128,7 +134,7 @@ class PartWriter:
                 route.wants.events.work(at, events)
             except EventError as error:
                 if error.finding is None:
-                    error.finding = Finding(table=str(route.source), dest=str(route.dest))
+                    error.finding = ApplyError(table=str(route.source), dest=str(route.dest))
                 raise
         point("worker.mid-apply", part.interest)
 
@@ -139,10 +145,10 @@ class PartWriter:
 
     def _try(
         self,
-        part: Part,
+        part: BatchPart,
         transaction: BatchTransaction,
-        also: Also | None,
-        known: Mapping[TableName, TableShape],
+        also: AfterWrite | None,
+        known: Mapping[TableName, Relation],
         *,
         verify: bool,
     ) -> bool:
@@ -182,13 +188,13 @@ class PartWriter:
             point("worker.mid-apply", part.interest)
         return True
 
-    def _is_shared(self, part: Part, dest: TableName) -> bool:
+    def _is_shared(self, part: BatchPart, dest: TableName) -> bool:
         """Whether others fill the table too, so that whoever empties it is looked at."""
         source = part.first[dest][1]
         return bool(combined_queue.others_filling(self.target, self.queue, source, dest))
 
     def _write_decoded(
-        self, part: Part, tables: Collection[TableName], known: Mapping[TableName, TableShape]
+        self, part: BatchPart, tables: Collection[TableName], known: Mapping[TableName, Relation]
     ) -> None:
         """Writes tables whose events have to be decoded, as many at a time as fit into memory."""
         pending = Pending()

@@ -17,7 +17,7 @@ from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db import catalog, owner
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
 from londiste.db.structure.types import Part
 from londiste.errors import (
@@ -27,8 +27,8 @@ from londiste.errors import (
     UsageError,
 )
 from londiste.handlers import condition
-from londiste.handlers.base import ALL, Wants
-from londiste.orchestration.steps import Sites, Step
+from londiste.handlers.base import ALL, TableRules
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import (
     add_table_options,
@@ -51,7 +51,7 @@ from londiste.replication.model import (
 )
 from londiste.replication.patterns import Selected, select
 from londiste.replication.registration_filter import ALL as EVERYTHING
-from londiste.replication.registration_filter import Known
+from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.tablesync import copy_source
 from londiste.replication.tablesync.copy_source import CopySource
 
@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Plan:
+class CommandPlan:
     """steps -- what to do; already -- named and added before; skipped -- left out, and why.
 
     notes -- what will not be as it is on the provider.
@@ -72,7 +72,7 @@ class Plan:
 
 
 def plan(
-    sites: Sites,
+    sites: Connections,
     dsn: str,
     queue: str,
     patterns: Sequence[str],
@@ -81,8 +81,8 @@ def plan(
     every: bool = False,
     force: bool = False,
     skip_non_existing: bool = False,
-    wanted: Known = EVERYTHING,
-) -> Plan:
+    wanted: RegistrationFilter = EVERYTHING,
+) -> CommandPlan:
     """What to do to add tables to the node at ``dsn``.  Changes nothing.
 
     patterns -- names, or patterns with * and ?; a name without a dot is in schema public.
@@ -117,7 +117,7 @@ def plan(
 
 
 def _on_root(
-    sites: Sites,
+    sites: Connections,
     dsn: str,
     node: NodeInfo,
     patterns: Sequence[str],
@@ -125,7 +125,7 @@ def _on_root(
     every: bool,
     force: bool,
     skip: bool,
-) -> Plan:
+) -> CommandPlan:
     local = sites.at(dsn)
     options, said = root_trigger.choose(sites, local, node.queue, options, force=force)
     done = [t.name for t in tables.get_table_list(local, node.queue) if t.local]
@@ -146,7 +146,7 @@ def _on_root(
     for table in picked.chosen:
         dest = options.dest or table
         if skip and not _virtual(options, root=True) and catalog.info(local, dest) is None:
-            skipped.append(f"table {dest} does not exist in {place(dsn)}")
+            skipped.append(f"table {dest} does not exist in {describe_dsn(dsn)}")
             continue
         keyless = not _virtual(options, root=True) and _check_table(local, dest, options)
         step = _step(node, dsn, table, options, keyless=keyless)
@@ -159,11 +159,11 @@ def _on_root(
                 step, sequences=tuple(owned_sequences.to_add(local, node.queue, dest, root=True))
             )
         steps.append(step)
-    return Plan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
+    return CommandPlan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
 
 
 def _below(
-    sites: Sites,
+    sites: Connections,
     dsn: str,
     node: NodeInfo,
     patterns: Sequence[str],
@@ -171,8 +171,8 @@ def _below(
     every: bool,
     force: bool,
     skip: bool,
-    wanted: Known,
-) -> Plan:
+    wanted: RegistrationFilter,
+) -> CommandPlan:
     local = sites.at(dsn)
     provider_dsn = sites.reach(node.provider_location)
     provider = sites.at(provider_dsn)
@@ -225,7 +225,7 @@ def _below(
                 continue
             keyless = _check_table(origin, there.table, options, theirs_now)
         elif missing_here and skip:
-            skipped.append(f"table {dest} does not exist in {place(dsn)}")
+            skipped.append(f"table {dest} does not exist in {describe_dsn(dsn)}")
             continue
         else:
             keyless = _check_table(local, dest, options, theirs_now)
@@ -260,11 +260,11 @@ def _below(
         notes += said
     if len(steps) == 1:
         steps = []
-    return Plan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
+    return CommandPlan(tuple(steps), picked.already, tuple(skipped), tuple(notes))
 
 
 def _create(
-    sites: Sites,
+    sites: Connections,
     node: NodeInfo,
     dsn: str,
     source_dsn: str,
@@ -287,7 +287,7 @@ def _create(
 
 
 def _source(
-    sites: Sites,
+    sites: Connections,
     node: NodeInfo,
     provider_dsn: str,
     table: TableName,
@@ -349,7 +349,7 @@ def _pick(
                 hint=f"give the schema another name: alter schema {quote(schema)} rename to …",
             )
         return UnknownTable(
-            f"no table {text} in {place(conn.info.dsn)}",
+            f"no table {text} in {describe_dsn(conn.info.dsn)}",
             detail="nothing was added",
             hint=add_table_options.name_hint(text)
             or "londiste missing lists the tables that can be added",
@@ -373,7 +373,7 @@ def _check_table(
     info = catalog.info(conn, table)
     if info is None:
         raise UnknownTable(
-            f"table {table} does not exist in {place(conn.info.dsn)}",
+            f"table {table} does not exist in {describe_dsn(conn.info.dsn)}",
             detail="nothing was added",
             hint="create it first, or let it be made after the provider's: --create",
         )
@@ -474,7 +474,7 @@ class AddTable:
     words: tuple[str, ...]
     copied: bool
     attrs: str | None = None
-    wants: Wants = ALL
+    wants: TableRules = ALL
     sequences: tuple[TableName, ...] = ()
     with_sequences: bool = False
     created: bool = False
@@ -496,11 +496,11 @@ class AddTable:
             text += f" with {word} {', '.join(map(str, self.sequences))}"
         return text + (", to be copied" if self.copied else "")
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
         return known is not None and known.local
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
         with_table(sites, self.dsn, self.dest, self.node, self.add)
 

@@ -11,10 +11,10 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, UnknownTable, UsageError
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import root_trigger
-from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import TRIGGERS
 from londiste.replication.patterns import select
@@ -60,7 +60,9 @@ def capturing(conn: Connection, queue: str) -> dict[TableName, Capturing]:
     return found
 
 
-def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], form: str) -> Plan:
+def plan(
+    sites: Connections, dsn: str, queue: str, patterns: Sequence[str], form: str
+) -> CommandPlan:
     """What to do to give tables of the root at ``dsn`` another form.  Changes nothing.
 
     patterns -- names, or patterns with * and ?.
@@ -107,11 +109,11 @@ def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], form: str)
             already.append(name)
         else:
             steps.append(step)
-    return Plan(tuple(steps), tuple(already))
+    return CommandPlan(tuple(steps), tuple(already))
 
 
 def plan_trigger(
-    sites: Sites,
+    sites: Connections,
     dsn: str,
     queue: str,
     patterns: Sequence[str],
@@ -119,7 +121,7 @@ def plan_trigger(
     *,
     every: bool = False,
     force: bool = False,
-) -> Plan:
+) -> CommandPlan:
     """What to do to capture tables of the node at ``dsn`` by another trigger.  Changes nothing.
 
     patterns -- names, or patterns with * and ?; every -- all tables that are captured instead.
@@ -161,7 +163,7 @@ def plan_trigger(
         if now[known[name]].trigger != trigger
     ]
     already = [name for name in chosen if now[known[name]].trigger == trigger]
-    return Plan(tuple(steps), tuple(already))
+    return CommandPlan(tuple(steps), tuple(already))
 
 
 @dataclass(frozen=True)
@@ -178,11 +180,11 @@ class ChangeTrigger:
     def describe(self) -> str:
         return f"{self.node}: capture table {self.table} by {self.trigger}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         now = triggers(sites.at(self.dsn), self.queue).get(self.dest)
         return now is not None and now.trigger == self.trigger
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
 
         def change(conn: Connection) -> bool:
@@ -205,11 +207,11 @@ class ChangeForm:
     def describe(self) -> str:
         return f"{self.node}: capture table {self.table} in the form {self.form}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         now = triggers(sites.at(self.dsn), self.queue).get(self.dest)
         return now is not None and now.asked == self.form
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
 
         def change(conn: Connection) -> bool:

@@ -16,16 +16,16 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db import catalog
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, StateError, UnknownTable, from_database
 from londiste.handlers import registry, table_rules
-from londiste.handlers.base import Wants
-from londiste.orchestration.steps import Sites, Step
+from londiste.handlers.base import TableRules
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks
-from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs, with_trigger
 from londiste.replication.patterns import select
@@ -37,13 +37,13 @@ _BEFORE, _OPERATIONS = 2, {4: "I", 16: "U", 8: "D"}
 
 
 def plan(
-    sites: Sites,
+    sites: Connections,
     dsn: str,
     queue: str,
     patterns: Sequence[str],
     handler: str | None,
     filters: Mapping[str, str] | None = None,
-) -> Plan:
+) -> CommandPlan:
     """What to do to give tables of the node at ``dsn`` a handler.  Changes nothing.
 
     patterns -- names, or patterns with * and ?.
@@ -87,7 +87,7 @@ def plan(
         virtual = "virtual_table" in registry.make(new).words(root=root)
         if not virtual and catalog.info(local, table.dest) is None:
             raise UnknownTable(
-                f"table {table.dest} does not exist in {place(dsn)}",
+                f"table {table.dest} does not exist in {describe_dsn(dsn)}",
                 detail="nothing was changed",
                 hint="create it first",
             )
@@ -122,7 +122,7 @@ def plan(
             steps += [
                 CopyBelow(*one, queue, name) for one in below() if _has(sites, one, queue, name)
             ]
-    return Plan(tuple(steps), tuple(already))
+    return CommandPlan(tuple(steps), tuple(already))
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class _Change:
         return ", ".join(words)
 
 
-def _below(sites: Sites, dsn: str, queue: str) -> list[tuple[str, str]]:
+def _below(sites: Connections, dsn: str, queue: str) -> list[tuple[str, str]]:
     """The nodes below one, by name and connection string, those nearer to it first."""
     found: list[tuple[str, str]] = []
     ask = [dsn]
@@ -163,13 +163,13 @@ def _below(sites: Sites, dsn: str, queue: str) -> list[tuple[str, str]]:
     return found
 
 
-def _has(sites: Sites, node: tuple[str, str], queue: str, name: TableName) -> bool:
+def _has(sites: Connections, node: tuple[str, str], queue: str, name: TableName) -> bool:
     """Whether a node keeps rows of the table."""
     table = tables.get_table(sites.at(node[1]), queue, name)
     return table is not None and table.local and table.keeps_rows
 
 
-def _other_rows(table: ReplicatedTable, wants: Wants) -> bool:
+def _other_rows(table: ReplicatedTable, wants: TableRules) -> bool:
     """Whether rows are wanted that are not here, or other ones."""
     try:
         before = table.wants
@@ -191,11 +191,11 @@ class CopyBelow:
     def describe(self) -> str:
         return f"{self.node}: copy table {self.table} again, behind its provider"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
         return now is None or not now.local or now.state is None
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             copy_stop(conn, self.queue, self.table)
             now = tables.get_table(conn, self.queue, self.table)
@@ -226,11 +226,11 @@ class ChangeHandler:
         more = ", copy it again" if self.again else ""
         return f"{self.node}: give table {self.table} {self.change.describe()}{more}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
         return known is not None and self.change.of(known.attrs) == known.attrs
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         """Raises LockTimeout when the table stays locked for ``sites.lock_timeout`` seconds."""
         with_table(sites, self.dsn, self.dest, self.node, self._set)
 
@@ -265,7 +265,7 @@ def trigger_words(conn: Connection, queue: str, table: TableName) -> list[str]:
     try:
         row = conn.execute(query("trigger_words"), {"queue": queue, "table": str(table)}).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     if row is None:
         return ["no_triggers"]
     own, function, bits, raw = row

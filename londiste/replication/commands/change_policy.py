@@ -10,15 +10,17 @@ from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.handlers import table_rules
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors
-from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.model import encode_attrs
 from londiste.replication.patterns import select
 
 
-def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], policy: str) -> Plan:
+def plan(
+    sites: Connections, dsn: str, queue: str, patterns: Sequence[str], policy: str
+) -> CommandPlan:
     """What to do to give tables of the node at ``dsn`` a policy.  Changes nothing.
 
     patterns -- names, or patterns with * and ?.
@@ -51,7 +53,7 @@ def plan(sites: Sites, dsn: str, queue: str, patterns: Sequence[str], policy: st
     steps: list[Step] = [
         ChangePolicy(node.name, dsn, queue, name, policy) for name in chosen if name not in same
     ]
-    return Plan(tuple(steps), tuple(same))
+    return CommandPlan(tuple(steps), tuple(same))
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,14 @@ class ChangePolicy:
     def describe(self) -> str:
         return f"{self.node}: events of table {self.table} that do not fit: {self.policy}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = tables.get_table_list(sites.at(self.dsn), self.queue)
         return any(
             t.name == self.table and t.attrs.get(table_rules.ON_ERROR, "halt") == self.policy
             for t in known
         )
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         conn = sites.at(self.dsn)
         for now in tables.get_table_list(conn, self.queue):
             if now.name == self.table and now.local:

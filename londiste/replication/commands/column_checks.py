@@ -15,7 +15,7 @@ from londiste.db import catalog
 from londiste.db.catalog import Column
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.handlers.base import Wants
+from londiste.handlers.base import TableRules
 from londiste.replication.tablesync.copy_source import CopySource
 
 _TYPE = re.compile(r"(?P<name>[a-z][a-z0-9 ]*?)(?:\((?P<mod>-?[\d,-]+)\))?(?P<zone> with.*)?")
@@ -31,7 +31,7 @@ _ALL = 1 << 30
 
 
 def look(
-    origin: Connection, there: CopySource, local: Connection, dest: TableName, wants: Wants
+    origin: Connection, there: CopySource, local: Connection, dest: TableName, wants: TableRules
 ) -> tuple[str, ...]:
     """``notes`` of a table of two databases; none when it is missing in one of them.
 
@@ -47,7 +47,7 @@ def notes(
     source: Sequence[Column],
     target: Sequence[Column],
     table: TableName,
-    wants: Wants,
+    wants: TableRules,
     *,
     origin: str,
 ) -> tuple[str, ...]:

@@ -16,16 +16,16 @@ from londiste.db.names import TableName, quote
 from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Column
 from londiste.errors import BadOption, StateError, UnknownTable, UsageError
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.ddl.sqlapi import refresh_captures
 from londiste.replication.model import ReplicatedTable
 
 
 @dataclass(frozen=True)
-class Difference:
+class ColumnDifference:
     """One column; ``here`` and ``there`` are its types, None where it is missing.
 
     state -- missing here, other type, or here alone.
@@ -53,8 +53,8 @@ class _Pair:
 
 
 def differences(
-    sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()
-) -> list[Difference]:
+    sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()
+) -> list[ColumnDifference]:
     """How columns of the local tables differ from those of the provider.
 
     names -- by their names in the queue; all without.  Raises UnknownTable, StateError.
@@ -63,7 +63,7 @@ def differences(
     for pair in _pairs(sites, dsn, queue, names):
         for column in dict.fromkeys((*pair.there, *pair.here)):
             mine, theirs = pair.here.get(column), pair.there.get(column)
-            one = Difference(
+            one = ColumnDifference(
                 pair.table.name,
                 column,
                 None if mine is None else mine.type,
@@ -74,7 +74,9 @@ def differences(
     return found
 
 
-def plan_add(sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()) -> Plan:
+def plan_add(
+    sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()
+) -> CommandPlan:
     """What to do to add the columns that are missing.  Changes nothing."""
     node = nodes.get_node_info(sites.at(dsn), queue)
     steps: list[Step] = []
@@ -90,7 +92,7 @@ def plan_add(sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()
                 f"rows of table {name} from before have no values in the new columns: londiste"
                 f" compare {name}, and londiste resync {name} where the provider has some"
             )
-    return Plan(tuple(steps), notes=tuple(notes))
+    return CommandPlan(tuple(steps), notes=tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -110,10 +112,10 @@ class AddColumns:
         """The statement."""
         return [f"{self.statement};"]
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return set(self.columns) <= _columns(sites.at(self.dsn), [self.table])[self.table].keys()
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         """Raises LockTimeout when the table stays locked."""
 
         def work(conn: Connection) -> None:
@@ -148,7 +150,7 @@ def _statement(table: TableName, missing: Sequence[Column]) -> str:
     return f"alter table {table.quoted} {', '.join(actions)}"
 
 
-def _pairs(sites: Sites, dsn: str, queue: str, names: Sequence[TableName]) -> list[_Pair]:
+def _pairs(sites: Connections, dsn: str, queue: str, names: Sequence[TableName]) -> list[_Pair]:
     local = sites.at(dsn)
     node = nodes.get_node_info(local, queue)
     if node.type is NodeType.ROOT:

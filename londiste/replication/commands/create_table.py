@@ -12,7 +12,7 @@ from typing import Protocol
 
 import psycopg
 
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
 from londiste.db.queries import query
 from londiste.db.structure.introspect import read, there
@@ -27,7 +27,7 @@ from londiste.db.structure.types import (
     There,
 )
 from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import ReplicatedTable, TableOptions
@@ -41,7 +41,7 @@ class Registers(Protocol):
 
     def describe(self) -> str: ...
 
-    def done(self, sites: Sites) -> bool: ...
+    def done(self, sites: Connections) -> bool: ...
 
     def add(self, conn: Connection) -> None: ...
 
@@ -88,7 +88,7 @@ def ddl(
     missing = [name for name in wanted if name not in {table.name for table in found.tables}]
     if missing:
         raise UnknownTable(
-            f"table {missing[0]} does not exist in {place(provider.info.dsn)}",
+            f"table {missing[0]} does not exist in {describe_dsn(provider.info.dsn)}",
             hint="create the table here by hand, or correct the name",
         )
     renamed = {**(known or {}), **wanted}
@@ -191,10 +191,10 @@ class CreateTables:
         adds = [f"-- {add.describe().removeprefix(f'{self.node}: ')}" for add in self.adds]
         return [*(f"{text};" for text in self.statements), *waiting, *adds]
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return all(add.done(sites) for add in self.adds)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         """Raises LockTimeout when a table that is referred to stays locked."""
         with_table(sites, self.dsn, self.dests[0], self.node, self._work)
 
@@ -215,7 +215,7 @@ class CreateTables:
 
 
 def _explained(error: psycopg.Error, statement: str, node: str, dsn: str) -> LondisteError:
-    ours = from_database(error, where=place(dsn))
+    ours = from_database(error, where=describe_dsn(dsn))
     if type(ours) is not LondisteError:
         return ours
     return UsageError(

@@ -14,7 +14,7 @@ from typing import TypeVar
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import Deadlock, LockTimeout
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ _TRY_SECONDS = 1.0
 
 
 def with_table(
-    sites: Sites, dsn: str, table: TableName, node: str, work: Callable[[Connection], T]
+    sites: Connections, dsn: str, table: TableName, node: str, work: Callable[[Connection], T]
 ) -> T:
     """The answer of ``work``, which is called in a transaction of its own and may lock ``table``.
 

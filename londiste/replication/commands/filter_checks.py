@@ -10,25 +10,25 @@ import psycopg
 
 from londiste.cascade.commands.create_node import upstream
 from londiste.cascade.model import NodeInfo, NodeType
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, UsageError, from_database
 from londiste.handlers import condition
-from londiste.handlers.base import Wants
-from londiste.orchestration.steps import Sites
+from londiste.handlers.base import TableRules
+from londiste.orchestration.steps import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.model import FORGET
 
 
-def attrs(node: NodeInfo, wants: Wants) -> dict[str, str]:
+def attrs(node: NodeInfo, wants: TableRules) -> dict[str, str]:
     """Attributes of a table that a node begins to hold so: a branch forgets what it told before."""
     less = node.type is NodeType.BRANCH and wants.stored and holds_less(wants)
     return {FORGET: "1"} if less else {}
 
 
-def refuse(node: NodeInfo, wants: Wants) -> None:
+def refuse(node: NodeInfo, wants: TableRules) -> None:
     """Raises UsageError for rows or columns that are to be left out on a root."""
     if node.type is not NodeType.ROOT or not holds_less(wants):
         return
@@ -43,14 +43,14 @@ def refuse(node: NodeInfo, wants: Wants) -> None:
 
 
 def check(
-    sites: Sites,
+    sites: Connections,
     queue: str,
     provider_dsn: str,
     source: TableName,
     local: Connection,
     dest: TableName,
     table: TableName,
-    wants: Wants,
+    wants: TableRules,
     created: bool,
 ) -> None:
     """Refuses what would not be right in the copy or in the events.  Changes nothing.
@@ -74,7 +74,7 @@ def check(
             query("ignored_columns"), {"queue": queue, "table": str(at_root[table])}
         ).fetchall()
     except psycopg.Error as error:
-        raise from_database(error, where=place(root_dsn)) from error
+        raise from_database(error, where=describe_dsn(root_dsn)) from error
     missing = [name for (name,) in ignored if wants.keeps(name)]
     if missing:
         raise BadOption(

@@ -16,13 +16,13 @@ from psycopg.rows import dict_row
 
 from londiste.cascade import sqlapi as nodes
 from londiste.db import owner
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
 from londiste.db.queries import query
 from londiste.errors import LondisteError, StateError, UnknownTable, from_database
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.commands.ddl_lock import with_table
 
 
@@ -122,7 +122,7 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
             cursor.execute(query("foreign_key_states"), {"queue": queue})
             found = [KeyFacts(**row) for row in cursor.fetchall()]
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     if not names:
         return found
     known = {str(t.dest) for t in tables.get_table_list(conn, queue) if t.local}
@@ -149,7 +149,7 @@ def left_off(conn: Connection, queue: str, dests: Sequence[TableName]) -> tuple[
     )
 
 
-def plan(sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()) -> Plan:
+def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()) -> CommandPlan:
     """What to do to bring back keys that are off and could be on.  Changes nothing.
 
     ``skipped`` -- keys that have to wait, and for what.
@@ -169,7 +169,7 @@ def plan(sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()) ->
             skipped.append(
                 f"foreign key {one.name} of table {one.from_table} is {state.state}: {state.why}"
             )
-    return Plan(tuple(steps), skipped=tuple(skipped))
+    return CommandPlan(tuple(steps), skipped=tuple(skipped))
 
 
 @dataclass(frozen=True)
@@ -188,12 +188,12 @@ class MakeKey:
         """What ``londiste.restore_table_fkey`` runs."""
         return ["-- locks both tables against writers for a moment"]
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         pending = tables.get_table_pending_fkeys(sites.at(self.dsn), self.table)
         mine = [key for key in pending if (key.from_table, key.name) == (self.table, self.name)]
         return not mine or bool(_violations_of(sites.at(self.dsn), self.table, self.name))
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         """Raises LockTimeout."""
 
         def work(conn: Connection) -> None:
@@ -216,11 +216,11 @@ class CheckKey:
     def describe(self) -> str:
         return f"{self.node}: check the rows of foreign key {self.name} of table {self.table}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         pending = tables.get_table_pending_fkeys(sites.at(self.dsn), self.table)
         return all((key.from_table, key.name) != (self.table, self.name) for key in pending)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         """Raises LockTimeout, StateError with the rows that the key does not admit."""
 
         def work(conn: Connection) -> None:
@@ -252,7 +252,7 @@ def violations(conn: Connection, table: TableName, name: str) -> list[str]:
     try:
         return [str(row[0]) for row in conn.execute(statement.encode()).fetchall()]
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
 
 def _violations_of(conn: Connection, table: TableName, name: str) -> str | None:

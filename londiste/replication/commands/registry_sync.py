@@ -13,15 +13,15 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import StateError, TransientError
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.pgq import browse
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.registration_filter import ALL, Known
+from londiste.replication.registration_filter import ALL, RegistrationFilter
 
 
 @dataclass(frozen=True)
-class Difference:
+class RegistryDifference:
     """What to do here to know what the provider knows."""
 
     add: tuple[TableName, ...]
@@ -33,8 +33,8 @@ class Difference:
 
 
 def difference(
-    provider: Connection, local: Connection, queue: str, wanted: Known = ALL
-) -> Difference:
+    provider: Connection, local: Connection, queue: str, wanted: RegistrationFilter = ALL
+) -> RegistryDifference:
     """Compares the lists of both; only tables that are not local here are removed.
 
     wanted -- what this node wants to know; other tables that are known already stay.
@@ -42,7 +42,7 @@ def difference(
     theirs = [t.name for t in tables.get_table_list(provider, queue)]
     ours = {t.name: t for t in tables.get_table_list(local, queue)}
     known = {s.name: s.last_value for s in tables.get_seq_list(local, queue)}
-    return Difference(
+    return RegistryDifference(
         add=tuple(name for name in theirs if name not in ours and wanted.table(name)),
         remove=tuple(n for n, t in ours.items() if n not in set(theirs) and not t.local),
         sequences=tuple(
@@ -99,15 +99,15 @@ class CopyRegistry:
     provider_dsn: str = field(repr=False)
     local_dsn: str = field(repr=False)
     queue: str
-    wanted: Known = ALL
+    wanted: RegistrationFilter = ALL
 
     def describe(self) -> str:
         return f"{self.node}: take over the list of tables and sequences from {self.provider}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return not self._difference(sites)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         found = self._difference(sites)
         with sites.transaction(self.local_dsn) as conn:
             for table in found.add:
@@ -117,7 +117,7 @@ class CopyRegistry:
             for name, value in found.sequences:
                 tables.global_update_seq(conn, self.queue, name, value)
 
-    def _difference(self, sites: Sites) -> Difference:
+    def _difference(self, sites: Connections) -> RegistryDifference:
         return difference(
             sites.at(self.provider_dsn), sites.at(self.local_dsn), self.queue, self.wanted
         )

@@ -12,10 +12,10 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption, UnknownTable
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import fkeys
-from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.patterns import Selected, select, settled
 from londiste.replication.tablesync.cancel import (
     StopCopy,
@@ -26,7 +26,7 @@ from londiste.replication.tablesync.cancel import (
 
 
 def plan(
-    sites: Sites,
+    sites: Connections,
     dsn: str,
     queue: str,
     patterns: Sequence[str],
@@ -34,7 +34,7 @@ def plan(
     every: bool = False,
     force: bool = False,
     followed: Callable[[TableName], bool] = lambda _: False,
-) -> Plan:
+) -> CommandPlan:
     """What to do to remove tables from the node at ``dsn``.  Changes nothing.
 
     every -- all tables of the node, in place of patterns.
@@ -84,7 +84,7 @@ def plan(
         if copying:
             steps += leftovers(sites, dsn, node, copy_consumer(node.worker, name))
     off = fkeys.left_off(local, queue, [known[name].dest for name in picked.chosen])
-    return Plan(tuple(steps), picked.already, notes=off)
+    return CommandPlan(tuple(steps), picked.already, notes=off)
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,11 @@ class RemoveTable:
         where = " and from every other node" if self.everywhere else ""
         return f"{self.node}: remove table {self.table} here{where}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
         return known is None or not known.local
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         without_work(
             sites,
             self.dsn,

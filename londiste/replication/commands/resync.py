@@ -9,18 +9,18 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, UnknownTable
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.model import copy_mode as mode_of
 from londiste.replication.model import encode_attrs, with_copy_mode
 from londiste.replication.patterns import Selected, select
 from londiste.replication.tablesync import copy_source
-from londiste.replication.tablesync.cancel import copy_stop, end_work
+from londiste.replication.tablesync.cancel import copy_stop, terminate_work
 
 
 def plan(
-    sites: Sites,
+    sites: Connections,
     dsn: str,
     queue: str,
     patterns: Sequence[str],
@@ -28,7 +28,7 @@ def plan(
     every: bool = False,
     copy_mode: str = "",
     copy_node: str = "",
-) -> Plan:
+) -> CommandPlan:
     """What to do to copy tables of the node at ``dsn`` again.  Changes nothing.
 
     copy_mode -- auto, snapshot or resumable, from now on; empty leaves it as it is.
@@ -91,10 +91,10 @@ def plan(
         Resync(node.name, dsn, queue, name, copy_mode, copy_node, mine[name].dest)
         for name in picked.chosen
     ]
-    return Plan(tuple(steps), picked.already)
+    return CommandPlan(tuple(steps), picked.already)
 
 
-def _require_alone(sites: Sites, dsn: str, node: NodeInfo) -> None:
+def _require_alone(sites: Connections, dsn: str, node: NodeInfo) -> None:
     """Refuses a leaf whose rows others get, or have to get, through the combined queue."""
     combined = node.combined_queue
     if combined is None:
@@ -136,7 +136,7 @@ class Resync:
             )
         return f"{self.node}: copy table {self.table} again{way}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = tables.get_table(sites.at(self.dsn), self.queue, self.table)
         return (
             known is not None
@@ -145,7 +145,7 @@ class Resync:
             and self.copy_node in {"", known.attrs.get(copy_source.ATTR, "")}
         )
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             copy_stop(conn, self.queue, self.table)
             now = tables.get_table(conn, self.queue, self.table)
@@ -159,4 +159,4 @@ class Resync:
                     tables.local_set_table_attrs(conn, self.queue, self.table, encode_attrs(attrs))
                 tables.local_set_table_state(conn, self.queue, self.table, None, state)
         # Nobody needs the indexes and keys that are being made for the rows of before.
-        end_work(sites.at(self.dsn), self.dest)
+        terminate_work(sites.at(self.dsn), self.dest)

@@ -9,14 +9,14 @@ from londiste.cascade import original
 from londiste.db.connection import Connection
 from londiste.db.queries import query
 from londiste.errors import UsageError
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.replication.model import TRIGGERS, TableOptions, with_trigger
 
 _ADOPT = "londiste install --adopt in the databases of these nodes"
 
 
 def choose(
-    sites: Sites, conn: Connection, queue: str, options: TableOptions, *, force: bool
+    sites: Connections, conn: Connection, queue: str, options: TableOptions, *, force: bool
 ) -> tuple[TableOptions, tuple[str, ...]]:
     """The options with a trigger that all nodes can read, and what to tell about it.
 
@@ -45,7 +45,7 @@ def choose(
     return options, ()
 
 
-def unable(sites: Sites, conn: Connection, queue: str) -> list[str]:
+def unable(sites: Connections, conn: Connection, queue: str) -> list[str]:
     """The nodes that could not read Londiste's own capture."""
     kinds = {kind for _, kind, *_ in conn.execute(query("capture_triggers"), [queue]).fetchall()}
     adopted = not kinds.isdisjoint({"logutriga", "sqltriga", "jsontriga"})

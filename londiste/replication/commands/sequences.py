@@ -9,22 +9,22 @@ import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.db.names import TableName, quote
 from londiste.db.structure.introspect import free_sequences
 from londiste.db.structure.tables import create_sequence
 from londiste.errors import BadOption, UnknownTable, from_database
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import registry_sync
-from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.patterns import Selected, select, settled
-from londiste.replication.registration_filter import ALL, Known
+from londiste.replication.registration_filter import ALL, RegistrationFilter
 
 
 def plan_add(
-    sites: Sites,
+    sites: Connections,
     dsn: str,
     queue: str,
     patterns: Sequence[str],
@@ -32,8 +32,8 @@ def plan_add(
     every: bool = False,
     skip_non_existing: bool = False,
     create: bool = False,
-    wanted: Known = ALL,
-) -> Plan:
+    wanted: RegistrationFilter = ALL,
+) -> CommandPlan:
     """What to do to add sequences to the node at ``dsn``.  Changes nothing.
 
     every -- all that could be added, in place of patterns.
@@ -73,24 +73,24 @@ def plan_add(
         elif name in missing_here:
             if not skip_non_existing:
                 raise UnknownTable(
-                    f"sequence {name} does not exist in {place(dsn)}",
+                    f"sequence {name} does not exist in {describe_dsn(dsn)}",
                     detail="nothing was changed",
                     hint="create it first"
                     if create or node.type is NodeType.ROOT
                     else f"londiste add-seq --create '{name}' makes it as the provider has it",
                 )
-            skipped.append(f"sequence {name} does not exist in {place(dsn)}")
+            skipped.append(f"sequence {name} does not exist in {describe_dsn(dsn)}")
         elif name not in candidates:
             # It is here, and the queue does not have it.
             raise _unknown(str(name), "add it on the root first")
         else:
             steps.append(ChangeSequence(node.name, dsn, queue, name, True))
     work = any(isinstance(step, ChangeSequence | CreateSequence) for step in steps)
-    return Plan(tuple(steps) if work else (), picked.already, tuple(skipped))
+    return CommandPlan(tuple(steps) if work else (), picked.already, tuple(skipped))
 
 
 def _rendered(
-    sites: Sites, provider_dsn: str, local: Connection, names: Sequence[TableName]
+    sites: Connections, provider_dsn: str, local: Connection, names: Sequence[TableName]
 ) -> dict[TableName, tuple[str, ...]]:
     """The statements that make sequences of the provider here; none for what it has not."""
     provider = sites.at(provider_dsn)
@@ -111,14 +111,14 @@ def _rendered(
 
 
 def plan_remove(
-    sites: Sites,
+    sites: Connections,
     dsn: str,
     queue: str,
     patterns: Sequence[str],
     *,
     every: bool = False,
     force: bool = False,
-) -> Plan:
+) -> CommandPlan:
     """What to do to remove sequences from the node at ``dsn``.  Changes nothing.
 
     force -- names that nobody knows are passed over.
@@ -132,7 +132,7 @@ def plan_remove(
     hint = "londiste seqs lists the replicated ones"
     picked = settled(_pick(patterns, mine, others, every, hint, force=force), mine)
     steps = tuple(ChangeSequence(node.name, dsn, queue, n, False) for n in picked.chosen)
-    return Plan(steps, picked.already)
+    return CommandPlan(steps, picked.already)
 
 
 def _pick(
@@ -175,18 +175,18 @@ class CreateSequence:
         """The statements, for people."""
         return [f"{text};" for text in self.statements]
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = tables.get_seq_list(sites.at(self.dsn), self.queue)
         return any(s.name == self.sequence and s.local for s in known)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             for text in self.statements:
                 try:
                     # Text made of the catalog of another node, where identifiers are quoted.
                     conn.execute(text.encode())
                 except psycopg.Error as error:
-                    raise from_database(error, where=place(self.dsn)) from error
+                    raise from_database(error, where=describe_dsn(self.dsn)) from error
             tables.local_add_seq(conn, self.queue, self.sequence)
 
 
@@ -203,11 +203,11 @@ class ChangeSequence:
     def describe(self) -> str:
         return f"{self.node}: {'add' if self.local else 'remove'} sequence {self.sequence}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = tables.get_seq_list(sites.at(self.dsn), self.queue)
         return any(s.name == self.sequence and s.local for s in known) is self.local
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             if self.local:
                 tables.local_add_seq(conn, self.queue, self.sequence)

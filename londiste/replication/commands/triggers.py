@@ -16,10 +16,10 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.queries import query
 from londiste.errors import UnknownTable
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import change_form
-from londiste.replication.commands.add_table import Plan
+from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.commands.change_handler import trigger_words
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import TRIGGERS, ReplicatedTable
@@ -153,7 +153,7 @@ def after_rename(
     )
 
 
-def plan(sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()) -> Plan:
+def plan(sites: Connections, dsn: str, queue: str, names: Sequence[TableName] = ()) -> CommandPlan:
     """What to do to mend our triggers.  Changes nothing.
 
     names -- tables; without any all whose triggers are lost, disabled or stale: one without any
@@ -180,7 +180,7 @@ def plan(sites: Sites, dsn: str, queue: str, names: Sequence[TableName] = ()) ->
                 f"what was written to table {table.name} since its capture was lost is not in the"
                 f" queue; on every node below: londiste resync {table.name}"
             )
-    return Plan(tuple(steps), notes=tuple(notes))
+    return CommandPlan(tuple(steps), notes=tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -198,11 +198,11 @@ class Mend:
     def describe(self) -> str:
         return f"{self.node}: make the triggers of table {self.table} again"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         found = collect(sites.at(self.dsn), self.queue, [self.table])
         return all(one.state == "ok" for one in found)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         """Raises LockTimeout when the table stays locked."""
         with_table(sites, self.dsn, self.dest, self.node, self._work)
 

@@ -20,11 +20,11 @@ import psycopg
 from londiste.changes.types import ExecuteScript
 from londiste.daemon import crash
 from londiste.db import catalog, owner
-from londiste.db.connection import Connection, place, run_stored
+from londiste.db.connection import Connection, describe_dsn, run_stored
 from londiste.errors import BadOption, ScriptFailed, from_database
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
-from londiste.replication.ddl.classify import Way, parts
+from londiste.replication.ddl.classify import StatementTiming, parts
 from londiste.replication.ddl.execute import failed, run_part, still_failed, wanted_here
 from londiste.replication.ddl.header import Attributes, hide
 from londiste.replication.ddl.split import Statement
@@ -93,21 +93,25 @@ class Scripts:
     def _follow(self, script: ExecuteScript) -> None:
         known = state.get_scripts(self.conn, self.queue)
         mine = next((s for s in known if s.name == script.name), None)
-        if mine is not None and mine.state is State.FAILED and mine.way is not Way.AFTER:
+        if (
+            mine is not None
+            and mine.state is State.FAILED
+            and mine.way is not StatementTiming.AFTER
+        ):
             raise still_failed(mine, script.event_id)
-        if mine is not None and (mine.state.over or mine.way is Way.AFTER):
+        if mine is not None and (mine.state.over or mine.way is StatementTiming.AFTER):
             log.info("script %s: %s here", script.name, mine.state.value)
             return
-        unfinished = [s for s in known if s.way is Way.AFTER and not s.state.over]
+        unfinished = [s for s in known if s.way is StatementTiming.AFTER and not s.state.over]
         if unfinished:
             raise Waits(unfinished[0].name)
         way, statements = self._look(script)
         match way:
-            case Way.FIRST:
+            case StatementTiming.FIRST:
                 raise RunFirst(script)
-            case Way.AFTER:
+            case StatementTiming.AFTER:
                 self._note(script)
-            case Way.BATCH:
+            case StatementTiming.BATCH:
                 self._take_back_copies(statements)
                 self._run(script)
 
@@ -177,27 +181,27 @@ class Scripts:
                 state.execute_finish(self.conn, self.queue, name)
             return
         state.set_script_state(
-            self.conn, self.queue, name, State.PENDING, Way.AFTER, script.script, attrs
+            self.conn, self.queue, name, State.PENDING, StatementTiming.AFTER, script.script, attrs
         )
         self.noted = True
 
     def _look(
         self, script: ExecuteScript, *, quiet: bool = False
-    ) -> tuple[Way, Sequence[Statement]]:
+    ) -> tuple[StatementTiming, Sequence[Statement]]:
         """How it runs, and its statements.  Raises ScriptFailed for what cannot be run."""
         try:
             names = Attributes.decode(script.attributes).placeholders()
             found = parts(script.name, hide(script.script, names))
         except BadOption as error:
             if quiet:
-                return Way.BATCH, ()
+                return StatementTiming.BATCH, ()
             raise failed(
                 script.name, self.node, error.message, error.detail, error.hint, script.event_id
             ) from error
         if len(found) == 1:
             return found[0].way, found[0].statements
         # From a program that sends all of a script at once: there it was one transaction, too.
-        return Way.BATCH, [s for part in found for s in part.statements]
+        return StatementTiming.BATCH, [s for part in found for s in part.statements]
 
     def _take_back_copies(self, statements: Sequence[Statement]) -> None:
         """Tables that a script names and that are being copied are whole again, and empty.
@@ -223,7 +227,7 @@ class Scripts:
                 if table.dropped_ddl:
                     run_stored(self.conn, table.dropped_ddl)
             except psycopg.Error as error:
-                raise from_database(error, where=place(self.conn.info.dsn)) from error
+                raise from_database(error, where=describe_dsn(self.conn.info.dsn)) from error
             tables.local_set_table_struct(self.conn, self.queue, table.name, None)
             tables.local_set_table_state(self.conn, self.queue, table.name, None, None)
             log.info("table %s is copied again behind the script", table.name)

@@ -15,7 +15,7 @@ from londiste.daemon.loop import pause
 from londiste.db.connection import Connection, connect
 from londiste.errors import LondisteError
 from londiste.replication.ddl import sqlapi as state
-from londiste.replication.ddl.classify import Way
+from londiste.replication.ddl.classify import StatementTiming
 from londiste.replication.ddl.execute import still_failed
 from londiste.replication.ddl.non_transactional import run_alone
 from londiste.replication.ddl.sqlapi import Script, State
@@ -23,7 +23,7 @@ from londiste.replication.ddl.sqlapi import Script, State
 log = logging.getLogger(__name__)
 
 #: Seconds between looks at the database while there is something to do or to decide.
-LOOK = 1.0
+POLL_SECONDS = 1.0
 #: Seconds that a statement has to end when the worker ends.
 _PATIENCE = 10.0
 
@@ -72,12 +72,12 @@ class Steps:
         todo = [
             script
             for script in state.get_scripts(conn, self._queue)
-            if script.way is Way.AFTER and not script.state.over
+            if script.way is StatementTiming.AFTER and not script.state.over
         ]
         if not todo:
             self._next = None
             return
-        self._next = time.monotonic() + LOOK
+        self._next = time.monotonic() + POLL_SECONDS
         first = todo[0]
         if first.state is State.FAILED:
             self._next = 0.0

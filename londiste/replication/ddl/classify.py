@@ -24,7 +24,7 @@ from londiste.errors import BadOption
 from londiste.replication.ddl.split import Statement, Word, split
 
 
-class Way(StrEnum):
+class StatementTiming(StrEnum):
     """How a part runs on a node."""
 
     BATCH = "batch"
@@ -33,7 +33,7 @@ class Way(StrEnum):
 
 
 @dataclass(frozen=True)
-class Part:
+class ScriptPart:
     """What is sent as one event: statements that run in one way.
 
     name -- of the file, with ``/1``, ``/2`` … when it has several parts.
@@ -42,7 +42,7 @@ class Part:
 
     name: str
     text: str
-    way: Way
+    way: StatementTiming
     statements: tuple[Statement, ...]
 
 
@@ -89,7 +89,7 @@ _WHOLE_SERVER = (
 _SESSION = (("listen",), ("unlisten",), ("discard",), ("fetch",), ("declare",), ("move",))
 
 
-def parts(name: str, script: str, sent: str | None = None) -> list[Part]:
+def parts(name: str, script: str, sent: str | None = None) -> list[ScriptPart]:
     """The parts of a script, in their order.  Raises BadOption for what cannot be carried.
 
     sent -- the same script with its placeholders, from which the texts of the parts are taken.
@@ -99,44 +99,44 @@ def parts(name: str, script: str, sent: str | None = None) -> list[Part]:
     if not statements:
         raise BadOption(f"{name}: there is no statement in it", hint="nothing was done")
     ways = [(way_of(statement), statement) for statement in statements]
-    groups: list[tuple[Way, list[Statement]]] = []
+    groups: list[tuple[StatementTiming, list[Statement]]] = []
     for way, found in groupby(ways, key=lambda pair: pair[0]):
         mine = [statement for _, statement in found]
-        if way is Way.AFTER:
+        if way is StatementTiming.AFTER:
             groups += [(way, [one]) for one in mine]
         else:
             groups.append((way, mine))
     if len(groups) == 1:
-        return [Part(name, sent, groups[0][0], tuple(statements))]
+        return [ScriptPart(name, sent, groups[0][0], tuple(statements))]
     made = []
     for number, (way, mine) in enumerate(groups, 1):
         start, end = mine[0].words[0].start, mine[-1].words[-1].end
         text = sent[start:end]
-        made.append(Part(f"{name}/{number}", text, way, tuple(mine)))
+        made.append(ScriptPart(f"{name}/{number}", text, way, tuple(mine)))
     return made
 
 
-def way_of(statement: Statement) -> Way:
+def way_of(statement: Statement) -> StatementTiming:
     """How a statement has to be run.  Raises BadOption when it must not be."""
     _refuse(statement)
     words = statement.words
     if statement.begins("alter", "type") and _follows(words, "add", "value"):
-        return Way.FIRST
+        return StatementTiming.FIRST
     if statement.begins("vacuum"):
-        return Way.AFTER
+        return StatementTiming.AFTER
     if statement.begins("reindex"):
         whole = any(w.is_("schema") for w in words[1:3]) or _follows(words[:6], ")", "schema")
         if whole or any(w.is_("concurrently") for w in words[1:8]):
             index_build(statement)
-            return Way.AFTER
-        return Way.BATCH
+            return StatementTiming.AFTER
+        return StatementTiming.BATCH
     index = statement.begins("create", "index") or statement.begins("create", "unique", "index")
     if (index or statement.begins("drop", "index")) and any(
         w.is_("concurrently") for w in words[2:4]
     ):
         index_build(statement)
-        return Way.AFTER
-    return Way.BATCH
+        return StatementTiming.AFTER
+    return StatementTiming.BATCH
 
 
 def index_build(statement: Statement) -> IndexBuild | None:

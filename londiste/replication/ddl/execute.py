@@ -15,7 +15,7 @@ import psycopg
 from londiste.db.connection import (
     TEXT_SETTINGS,
     Connection,
-    place,
+    describe_dsn,
     use_own_names,
     use_script_role,
 )
@@ -143,7 +143,7 @@ def run_statement(
         # In the form of the protocol that refuses two statements in one text.
         conn.execute(statement.text.encode(), prepare=False, binary=True)
     except psycopg.Error as error:
-        ours = from_database(error, where=place(conn.info.dsn))
+        ours = from_database(error, where=describe_dsn(conn.info.dsn))
         if isinstance(ours, TransientError):
             raise ours from error
         state_text = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""

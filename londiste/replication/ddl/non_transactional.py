@@ -17,11 +17,11 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from londiste.daemon import crash
-from londiste.db.connection import Connection, place, use_own_names
+from londiste.db.connection import Connection, describe_dsn, use_own_names
 from londiste.db.queries import query
 from londiste.errors import ScriptFailed, TransientError, from_database
 from londiste.replication.ddl import sqlapi as state
-from londiste.replication.ddl.classify import IndexBuild, Way, index_build
+from londiste.replication.ddl.classify import IndexBuild, StatementTiming, index_build
 from londiste.replication.ddl.execute import failed, prepared, run_statement
 from londiste.replication.ddl.split import Statement
 from londiste.replication.ddl.sqlapi import State
@@ -51,7 +51,7 @@ def run_alone(
         return
     again = known is not None and known.started
     statement = prepared(conn, queue, name, text, attrs, node=node)[0]
-    state.set_script_state(conn, queue, name, State.RUNNING, Way.AFTER, text, attrs)
+    state.set_script_state(conn, queue, name, State.RUNNING, StatementTiming.AFTER, text, attrs)
     crash.point("script.alone-begun")
     try:
         use_own_names(conn)
@@ -69,7 +69,7 @@ def run_alone(
             queue,
             name,
             State.FAILED,
-            Way.AFTER,
+            StatementTiming.AFTER,
             text,
             attrs,
             statement=statement.number,
@@ -77,7 +77,7 @@ def run_alone(
         )
         raise
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     crash.point("script.alone-done")
     with conn.transaction():
         if state.execute_start(conn, queue, name, text, attrs, root=root):
@@ -150,7 +150,7 @@ def _clean(conn: Connection, work: IndexBuild) -> None:
             for row in rows:
                 _drop(conn, row["schema"], row["name"])
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
 
 
 def _drop(conn: Connection, schema: str, name: str) -> None:

@@ -19,8 +19,8 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.daemon.loop import pause
-from londiste.db.advisory_lock import become_the_one
-from londiste.db.connection import Connection, place, session
+from londiste.db.advisory_lock import acquire_singleton_lock
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.errors import (
     BadOption,
     Deadlock,
@@ -31,10 +31,10 @@ from londiste.errors import (
     StateError,
     from_database,
 )
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.pgq import queues
 from londiste.replication.ddl import sqlapi as state
-from londiste.replication.ddl.classify import Part, Way, parts
+from londiste.replication.ddl.classify import ScriptPart, StatementTiming, parts
 from londiste.replication.ddl.execute import run_part, wanted_here
 from londiste.replication.ddl.header import Attributes, hide
 from londiste.replication.ddl.non_transactional import run_alone
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 class Planned:
     """One part, and the conditions of the script that it comes from."""
 
-    part: Part
+    part: ScriptPart
     attrs: str | None
 
 
@@ -107,7 +107,7 @@ class Runner:
     volatile -- other values on each node are fine.
     """
 
-    sites: Sites
+    sites: Connections
     dsn: str
     queue: str
     local: bool
@@ -137,7 +137,7 @@ class Runner:
         """Runs what has not run yet.  Raises ScriptFailed, LockTimeout, NodeBusy, StateError."""
         node = self.node()
         with session(self.dsn, name="londiste execute", autocommit=True, synchronous=True) as conn:
-            other = become_the_one(conn, f"execute {self.queue}")
+            other = acquire_singleton_lock(conn, f"execute {self.queue}")
             if other is not None:
                 raise NodeBusy(
                     f"scripts of queue {self.queue} are run on node {node.name} by somebody else",
@@ -148,7 +148,7 @@ class Runner:
             if not (self.volatile or self.local):
                 require_same_everywhere(conn, [one.part for one in self._left(conn, planned)])
             for group in _groups(planned):
-                if group[0].part.way is Way.AFTER:
+                if group[0].part.way is StatementTiming.AFTER:
                     self._alone(conn, node, group[0])
                 else:
                     self._together(conn, node, group)
@@ -184,7 +184,7 @@ class Runner:
             except (LockTimeout, Deadlock) as error:
                 self._wait(error, node, group[0].part.name, deadline, tries := tries + 1)
             except psycopg.Error as error:
-                raise from_database(error, where=place(self.dsn)) from error
+                raise from_database(error, where=describe_dsn(self.dsn)) from error
         for line in done:
             self.report(line)
 
@@ -272,7 +272,11 @@ def _groups(planned: Sequence[Planned]) -> list[list[Planned]]:
     """Parts that run together: those of one transaction, others alone."""
     groups: list[list[Planned]] = []
     for one in planned:
-        if groups and one.part.way is Way.BATCH and groups[-1][0].part.way is Way.BATCH:
+        if (
+            groups
+            and one.part.way is StatementTiming.BATCH
+            and groups[-1][0].part.way is StatementTiming.BATCH
+        ):
             groups[-1].append(one)
         else:
             groups.append([one])

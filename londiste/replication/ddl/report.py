@@ -15,7 +15,7 @@ from londiste.errors import InstallError, LondisteError
 from londiste.orchestration.steps import reach
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
-from londiste.replication.ddl.classify import Way
+from londiste.replication.ddl.classify import StatementTiming
 from londiste.replication.ddl.execute import wanted_here
 from londiste.replication.ddl.locks import KEEPS_OUT, foresee
 from londiste.replication.ddl.publish import Planned
@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 #: When a part runs on a node, in words.
 WAYS = {
-    Way.BATCH: "in the transaction of its batch",
-    Way.FIRST: "in a transaction of its own, before its batch",
-    Way.AFTER: "in no transaction, behind its batch; rows go on meanwhile",
+    StatementTiming.BATCH: "in the transaction of its batch",
+    StatementTiming.FIRST: "in a transaction of its own, before its batch",
+    StatementTiming.AFTER: "in no transaction, behind its batch; rows go on meanwhile",
 }
 
 

@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 from londiste.db import call
 from londiste.db.connection import Connection
-from londiste.replication.ddl.classify import Way
+from londiste.replication.ddl.classify import StatementTiming
 from londiste.replication.ddl.header import Condition
 
 
@@ -42,7 +42,7 @@ class Script:
 
     name: str
     state: State
-    way: Way
+    way: StatementTiming
     started: bool
     statement: int | None
     error: str | None
@@ -83,7 +83,7 @@ def set_script_state(
     queue: str,
     name: str,
     state: State,
-    way: Way,
+    way: StatementTiming,
     sql: str,
     attrs: str | None,
     *,
@@ -152,7 +152,7 @@ def _script(
     return Script(
         name,
         State(state),
-        Way(way),
+        StatementTiming(way),
         started,
         statement,
         error,

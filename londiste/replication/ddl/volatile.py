@@ -14,7 +14,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption
-from londiste.replication.ddl.classify import Part
+from londiste.replication.ddl.classify import ScriptPart
 from londiste.replication.ddl.insides import KEYWORDS, called, look
 from londiste.replication.ddl.split import Statement, Word
 
@@ -23,7 +23,7 @@ _WRITES = ("insert", "update", "delete", "merge", "with")
 _CALLS = ("select", "call", "do", "values")
 
 
-def require_same_everywhere(conn: Connection, parts: Sequence[Part]) -> None:
+def require_same_everywhere(conn: Connection, parts: Sequence[ScriptPart]) -> None:
     """Raises BadOption for the first statement whose values depend on the node.
 
     conn -- knows which functions are volatile, and the defaults of columns.

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.cluster_state import Scene, Warn
+from londiste.cascade.switching.cluster_state import ClusterState, Warn
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError
 from londiste.handlers import table_rules
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.failover import reroute
 from londiste.replication.model import ReplicatedSequence, ReplicatedTable
@@ -28,7 +28,7 @@ _CHOICES = frozenset(
 
 
 @dataclass(frozen=True)
-class Finding:
+class PromotionBlocker:
     """What is against it, and the command that mends it, to be given with the node's settings."""
 
     problem: str
@@ -43,7 +43,7 @@ def findings(
     new_sequences: Iterable[ReplicatedSequence],
     lost: Mapping[TableName, str],
     above: reroute.Feed,
-) -> list[Finding]:
+) -> list[PromotionBlocker]:
     """Pure: what is against ``node`` as the root.
 
     old, old_sequences -- of the root; None where it cannot be asked: then what the node itself
@@ -59,30 +59,34 @@ def findings(
         here = mine.get(table.name)
         if here is None or not here.local:
             found.append(
-                Finding(f"table {table.name} is not kept by {node}", f"add-table '{table.name}'")
+                PromotionBlocker(
+                    f"table {table.name} is not kept by {node}", f"add-table '{table.name}'"
+                )
             )
         elif here.state != "ok":
             found.append(
-                Finding(f"table {table.name} is not in step yet: {here.state}", "wait-sync")
+                PromotionBlocker(
+                    f"table {table.name} is not in step yet: {here.state}", "wait-sync"
+                )
             )
         elif _holds_less(here, theirs.get(table.name)):
             found.append(
-                Finding(
+                PromotionBlocker(
                     f"{node} holds only a part of table {table.name}",
                     f"change-handler '{table.name}' --where '' --columns '' --skip-columns ''",
                 )
             )
         elif table.name in above:
             found.append(
-                Finding(
+                PromotionBlocker(
                     f"{node} gets only a part of table {table.name}, or other values:"
-                    f" {reroute.told(above[table.name])}",
+                    f" {reroute.describe_links(above[table.name])}",
                     "change-provider --provider NODE --force (the root, or a branch with all)",
                 )
             )
         elif table.name in lost:
             found.append(
-                Finding(
+                PromotionBlocker(
                     f"table {table.name} is not captured on {node}: {lost[table.name]}",
                     f"triggers --restore '{table.name}'",
                 )
@@ -91,7 +95,7 @@ def findings(
     for sequence in old_sequences or ():
         if sequence.local and sequence.name not in kept:
             found.append(
-                Finding(
+                PromotionBlocker(
                     f"sequence {sequence.name} is not kept by {node}", f"add-seq '{sequence.name}'"
                 )
             )
@@ -104,14 +108,14 @@ def part_findings(
     old: Sequence[ReplicatedTable],
     new: Sequence[ReplicatedTable] | None,
     combined: str,
-) -> list[Finding]:
+) -> list[PromotionBlocker]:
     """Pure: what is against ``node`` as the root that ``part`` merges into.
 
     old, new -- tables of the part's leaf on the old root and on the new one, None without a leaf.
     """
     if new is None:
         return [
-            Finding(
+            PromotionBlocker(
                 f"queue {part}, which merges into {combined}, has no leaf on {node}",
                 f"create-leaf --merge {combined}",
             )
@@ -124,13 +128,13 @@ def part_findings(
             continue
         if here is None or not here.local:
             problem = f"table {table.name} of queue {part} is not kept by its leaf on {node}"
-            found.append(Finding(problem, f"add-table '{table.name}'"))
+            found.append(PromotionBlocker(problem, f"add-table '{table.name}'"))
         elif here.dest != table.dest or _kept(here) != _kept(table):
             problem = f"table {table.name} of queue {part} is kept in another way by {node}"
-            found.append(Finding(problem, f"change-handler '{table.name}'"))
+            found.append(PromotionBlocker(problem, f"change-handler '{table.name}'"))
         elif table.state != "ok" or here.state != "ok":
             problem = f"table {table.name} of queue {part} is not in step"
-            found.append(Finding(problem, "wait-sync"))
+            found.append(PromotionBlocker(problem, "wait-sync"))
     return found
 
 
@@ -139,7 +143,9 @@ def _kept(table: ReplicatedTable) -> dict[str, str]:
     return {k: v for k, v in table.attrs.items() if k in _CHOICES}
 
 
-def _all_parts(here: Connection, there: Connection, queue: str, node: str) -> list[Finding]:
+def _all_parts(
+    here: Connection, there: Connection, queue: str, node: str
+) -> list[PromotionBlocker]:
     found = []
     for part in nodes.get_node_info(there, queue).target_for:
         leaf = nodes.find_node_info(here, part)
@@ -151,7 +157,7 @@ def _all_parts(here: Connection, there: Connection, queue: str, node: str) -> li
 
 
 def check(
-    sites: Sites, scene: Scene, name: str, old: str, *, force: bool = False, warn: Warn
+    sites: Connections, scene: ClusterState, name: str, old: str, *, force: bool = False, warn: Warn
 ) -> None:
     """Raises StateError when ``name`` cannot take the place of root ``old`` without loss.
 
@@ -169,7 +175,7 @@ def check(
         above = feeds.through(provider)
     except reroute.Unknown as error:
         found = [
-            Finding(
+            PromotionBlocker(
                 f"what {error} held of the tables of {name} cannot be asked: it does not answer",
                 "change-provider --provider NODE --force (one that answers and has all)",
             )

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from londiste.cascade.model import NodeType
-from londiste.cascade.switching.cluster_state import Scene, Warn
+from londiste.cascade.switching.cluster_state import ClusterState, Warn
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError
 from londiste.handlers.table_rules import COLUMNS, HANDLER, SKIP_COLUMNS, WHERE
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs
@@ -90,7 +90,9 @@ class Feeds:
     lost_root -- a node that does not answer and was the root: it held all.
     """
 
-    def __init__(self, sites: Sites, scene: Scene, *, lost_root: str | None = None) -> None:
+    def __init__(
+        self, sites: Connections, scene: ClusterState, *, lost_root: str | None = None
+    ) -> None:
         self._sites = sites
         self._scene = scene
         self._lost_root = lost_root
@@ -144,7 +146,12 @@ class Feeds:
 
 
 def guard(
-    sites: Sites, scene: Scene, *, force: bool, warn: Warn, lost_root: str | None = None
+    sites: Connections,
+    scene: ClusterState,
+    *,
+    force: bool,
+    warn: Warn,
+    lost_root: str | None = None,
 ) -> Callable[[str, str, str], list[Step]]:
     """What a change of provider has to do about tables: ``guard(…)(node, old, new)`` -> steps.
 
@@ -201,7 +208,7 @@ def guard(
     return plan
 
 
-def partial(sites: Sites, scene: Scene, new: str, lost: str) -> frozenset[str]:
+def partial(sites: Connections, scene: ClusterState, new: str, lost: str) -> frozenset[str]:
     """The branches from which ``new``, below the lost root, would get less than it got until now.
 
     One whose own feed cannot be known is among them.
@@ -240,13 +247,13 @@ class CopyAgain:
     def describe(self) -> str:
         return f"{self.node}: copy table {self.table} again"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
         if now is None or not now.local:
             return True
         return now.state is None and (not self.forget or FORGET in now.attrs)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             copy_stop(conn, self.queue, self.table)
             now = tables.get_table(conn, self.queue, self.table)
@@ -275,7 +282,7 @@ def _refuse_uncopied(
         )
 
 
-def told(links: tuple[Link, ...]) -> str:
+def describe_links(links: tuple[Link, ...]) -> str:
     """What comes of a table, for people."""
     return "; ".join(one.describe() for one in links) or "all of it"
 
@@ -287,7 +294,8 @@ def _refused(
     shown = ", ".join(map(str, names[:_SHOWN]))
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     ways = [
-        f"{name}: until now {told(before.get(name, ()))}; then {told(after.get(name, ()))}"
+        f"{name}: until now {describe_links(before.get(name, ()))};"
+        f" then {describe_links(after.get(name, ()))}"
         for name in names[:_SHOWN]
     ]
     return StateError(

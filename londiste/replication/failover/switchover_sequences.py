@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from londiste.cascade.commands import queue_settings
-from londiste.cascade.switching.steps.notes import Place
-from londiste.orchestration.steps import Sites, Step
+from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 
 
@@ -23,17 +23,17 @@ class CarrySequences:
     """
 
     queue: str
-    old: Place
-    new: Place
+    old: NodeAddress
+    new: NodeAddress
 
     def describe(self) -> str:
         return f"{self.new.name}: sequences as on {self.old.name}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         # Carrying them twice changes nothing.
         return False
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         values = tables.sequence_values(sites.at(self.old.dsn), self.queue)
         with sites.transaction(self.new.dsn) as conn, conn.pipeline():
             for one in values:
@@ -46,21 +46,21 @@ class CarrySettings:
     """The queue ticks and captures on the new root as it did on the old one."""
 
     queue: str
-    old: Place
-    new: Place
+    old: NodeAddress
+    new: NodeAddress
 
     def describe(self) -> str:
         return f"{self.new.name}: settings of the queue as on {self.old.name}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         old, new = sites.at(self.old.dsn), sites.at(self.new.dsn)
         return not queue_settings.different(old, new, self.queue)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.new.dsn) as conn:
             queue_settings.take_over(sites.at(self.old.dsn), conn, self.queue)
 
 
-def carry(queue: str, old: Place, new: Place) -> Sequence[Step]:
+def carry(queue: str, old: NodeAddress, new: NodeAddress) -> Sequence[Step]:
     """The steps between the last tick of the old root and the promotion of the new one."""
     return [CarrySequences(queue, old, new), CarrySettings(queue, old, new)]

@@ -4,7 +4,7 @@
     root                   applies its batches, and hands on what it has applied (``handed``)
     branch                 waits: the rows come through the combined queue, which says how far
                            they are; up to there it follows the messages of its own queue
-                           (``Behind``)
+                           (``MergeLag``)
 
 When root and branch change places, the positions are equal on both sides, and the worker that
 waited goes on as the one that applies.  What it has not followed by then it follows first.
@@ -21,7 +21,7 @@ from londiste.changes.types import SystemEvent, Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
-from londiste.errors import EventError, Finding, StateError
+from londiste.errors import ApplyError, EventError, StateError
 from londiste.pgq import batches, queues
 from londiste.pgq.batches import Opened
 from londiste.pgq.blocks import EventBlock, unescaped
@@ -30,7 +30,7 @@ from londiste.replication.apply.accumulator import LARGE, is_message, is_truncat
 from londiste.replication.apply.control_messages import SystemEvents
 from londiste.replication.apply.errors import Open
 from londiste.replication.apply.proofs import Proofs, control_events
-from londiste.replication.apply.routing import Interest, Skips
+from londiste.replication.apply.routing import RoutingTable, SkippedEvents
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync.states import in_copy
 
@@ -40,7 +40,7 @@ _ID, _TXID, _TYPE, _NAME = 0, 2, 4, 6
 _JOIN = 40_000
 
 
-def handed(block: EventBlock, interest: Interest) -> EventBlock:
+def handed(block: EventBlock, interest: RoutingTable) -> EventBlock:
     """The events of a block that the worker applies, and scripts: they go into the combined queue.
 
     Others would be applied on the stand-by alone: of tables that are not kept here, that came with
@@ -71,7 +71,7 @@ def handed(block: EventBlock, interest: Interest) -> EventBlock:
     return EventBlock(b"".join(line + b"\n" for line in lines), len(lines))
 
 
-def _is_handed(id: str, txid: str, kind: str, name: str, interest: Interest) -> bool:
+def _is_handed(id: str, txid: str, kind: str, name: str, interest: RoutingTable) -> bool:
     what = unescaped(kind) or ""
     if is_message(what):
         return what == "EXECUTE" and (int(id), 0) not in interest.skips.rows
@@ -83,7 +83,7 @@ def _is_handed(id: str, txid: str, kind: str, name: str, interest: Interest) -> 
     return (int(id), 0) not in interest.skips.rows
 
 
-class Behind:
+class MergeLag:
     """Follows the messages of a part up to where the combined queue has brought the rows.
 
     at -- up to this tick of the provider it has.  The provider remembers it; a message may be
@@ -160,7 +160,7 @@ class Behind:
         self.at = batch.tick_id
         return True
 
-    def _follow(self, opened: Opened, skips: Skips) -> None:
+    def _follow(self, opened: Opened, skips: SkippedEvents) -> None:
         self._proofs.begin()
         messages = "ev_type like 'pgq.%' or ev_type like 'londiste.%'"
         blocks = batches.stream(self._source, opened.batch, query=opened.query, where=messages)
@@ -239,7 +239,7 @@ def refuse_truncate(conn: Connection, queue: str, change: Truncate, dest: TableN
         f" the event out: londiste events skip {number}; to pass over every TRUNCATE: londiste"
         f" change-handler {change.table} --handler londiste --handler-arg ignore_truncate=1",
         event_id=number,
-        finding=Finding("shared", table=str(change.table), dest=str(dest), op="truncate"),
+        finding=ApplyError("shared", table=str(change.table), dest=str(dest), op="truncate"),
     )
 
 

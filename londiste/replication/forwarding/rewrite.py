@@ -27,11 +27,11 @@ from londiste.changes.malformed import Malformed
 from londiste.changes.rewrite import Row, Rows
 from londiste.changes.types import Op
 from londiste.db import owner
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape
+from londiste.db.relation import Relation
 from londiste.errors import BadOption, EventError, PartialEvent, from_database
-from londiste.handlers.base import Wants
+from londiste.handlers.base import TableRules
 from londiste.pgq.blocks import EventBlock, escaped, unescaped
 from londiste.replication.model import ReplicatedTable
 
@@ -41,23 +41,23 @@ _NULL = r"\N"
 
 
 @dataclass(frozen=True)
-class Held:
+class FilteredTable:
     """A table of which this node holds not all, or other values: its name here, and how."""
 
     dest: TableName
-    wants: Wants
+    wants: TableRules
 
 
-def held(tables: Sequence[ReplicatedTable]) -> dict[TableName, Held]:
+def held(tables: Sequence[ReplicatedTable]) -> dict[TableName, FilteredTable]:
     """Those of the tables whose events are not handed on as they are, whatever their state."""
     return {
-        t.name: Held(t.dest, t.wants)
+        t.name: FilteredTable(t.dest, t.wants)
         for t in tables
         if t.local and t.wants.stored and holds_less(t.wants)
     }
 
 
-def holds_less(wants: Wants) -> bool:
+def holds_less(wants: TableRules) -> bool:
     """Whether a table that is kept so lacks rows or values of its source."""
     if wants.events is not None:
         # What its handler does with them concerns this node alone.
@@ -71,12 +71,12 @@ class _Work:
 
     fields: _FIELDS
     table: TableName
-    held: Held
+    held: FilteredTable
     event: Rows
     kept: list[bool]
 
 
-class HandOn:
+class EventRewriter:
     """Rewrites events for the queue of this node.
 
     conn -- session of the worker on this node, inside of the transaction of the batch.
@@ -84,13 +84,13 @@ class HandOn:
     """
 
     def __init__(
-        self, conn: Connection, shape: Callable[[TableName], TableShape | None], *, node: str
+        self, conn: Connection, shape: Callable[[TableName], Relation | None], *, node: str
     ) -> None:
         self._conn = conn
         self._shape = shape
         self._node = node
 
-    def block(self, block: EventBlock, tables: Mapping[TableName, Held]) -> EventBlock:
+    def block(self, block: EventBlock, tables: Mapping[TableName, FilteredTable]) -> EventBlock:
         """The events to hand on in the place of these.
 
         Raises EventError for one that cannot be rewritten: it is not handed on as it is.
@@ -115,7 +115,7 @@ class HandOn:
                 result += _written(one)
         return EventBlock("".join(f"{line}\n" for line in result).encode(), len(result))
 
-    def _look(self, fields: _FIELDS, tables: Mapping[TableName, Held]) -> _Work | None:
+    def _look(self, fields: _FIELDS, tables: Mapping[TableName, FilteredTable]) -> _Work | None:
         """The work on an event; None: it is handed on as it is."""
         kind = unescaped(fields[_TYPE]) or ""
         if kind == "EXECUTE" or kind.startswith(("pgq.", "londiste.")):
@@ -154,7 +154,7 @@ class HandOn:
 
     def _ask(self, works: Sequence[_Work]) -> None:
         """Has the database say which rows are kept, of tables with a condition."""
-        groups: dict[tuple[Held, TableName, tuple[str, ...]], list[tuple[_Work, int]]] = {}
+        groups: dict[tuple[FilteredTable, TableName, tuple[str, ...]], list[tuple[_Work, int]]] = {}
         for work in works:
             if not work.held.wants.where or work.event.op is Op.DELETE:
                 continue
@@ -181,7 +181,7 @@ class HandOn:
             try:
                 answers = owner.ask(self._conn, shape, text, parameter)
             except psycopg.Error as error:
-                known = from_database(error, where=place(self._conn.info.dsn))
+                known = from_database(error, where=describe_dsn(self._conn.info.dsn))
                 if known.retry:
                     raise known from error
                 raise EventError(
@@ -237,4 +237,4 @@ def _line(work: _Work, kind: str, data: str, key: str | None) -> str:
     return "\t".join(fields)
 
 
-__all__ = ["HandOn", "Held", "Row", "held", "holds_less"]
+__all__ = ["EventRewriter", "FilteredTable", "Row", "held", "holds_less"]

@@ -8,17 +8,17 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError
-from londiste.handlers.base import ALL, Wants
-from londiste.orchestration.steps import Sites
+from londiste.handlers.base import ALL, TableRules
+from londiste.orchestration.steps import Connections
 from londiste.replication import sqlapi as tables
 
 
-def held_above(sites: Sites, queue: str, provider_dsn: str) -> Mapping[TableName, Wants]:
+def held_above(sites: Connections, queue: str, provider_dsn: str) -> Mapping[TableName, TableRules]:
     """What the branches from a provider up to the root hold of tables of which they hold less.
 
     Raises StateError where a branch has a handler that is not known to this process.
     """
-    found: dict[TableName, Wants] = {}
+    found: dict[TableName, TableRules] = {}
     dsn = provider_dsn
     while True:
         info = nodes.get_node_info(sites.at(dsn), queue)

@@ -26,19 +26,19 @@ from londiste.changes.types import SystemEvent
 from londiste.daemon import crash
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape
+from londiste.db.relation import Relation
 from londiste.engine.base import Engine
 from londiste.errors import LondisteError
-from londiste.pgq.batches import Stretch
+from londiste.pgq.batches import BlockRange
 from londiste.pgq.types import Batch
-from londiste.replication.apply.routing import Interest
+from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.parallel import slices
 from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.merge import MergeFailed, Merger
-from londiste.replication.parallel.slices import Staged
+from londiste.replication.parallel.slices import StagedSlice
 from londiste.replication.parallel.stage_task import stage
-from londiste.replication.parallel.tasks import ATTEMPTS, GiveUp, Tasks, spread
+from londiste.replication.parallel.tasks import ATTEMPTS, FallBackToSerial, Tasks, spread
 
 log = logging.getLogger(__name__)
 
@@ -89,11 +89,11 @@ class LargeBatches:
         source: Connection,
         conn: Connection,
         batch: Batch,
-        interest: Interest,
-        shapes: Callable[[], Mapping[TableName, TableShape]],
+        interest: RoutingTable,
+        shapes: Callable[[], Mapping[TableName, Relation]],
         *,
         forwards: bool,
-    ) -> Iterator[LargeBatch | None]:
+    ) -> Iterator[LargeBatchApplier | None]:
         """For the length of a batch: what carries it, None for a batch that is not large.
 
         source -- session on the provider.
@@ -106,13 +106,13 @@ class LargeBatches:
             yield None
             return
         count = sum(stretch.events for stretch in stretches)
-        large = LargeBatch(self, conn, batch, interest, count, started)
+        large = LargeBatchApplier(self, conn, batch, interest, count, started)
         if forwards:
             large.reason = "a branch reads every event to hand it on"
         else:
             try:
                 large.job = self._begin(conn, batch, interest, shapes(), stretches)
-            except GiveUp as why:
+            except FallBackToSerial as why:
                 large.reason = str(why)
                 log.warning("batch %d is applied in the ordinary way: %s", batch.id, why)
         try:
@@ -140,14 +140,17 @@ class LargeBatches:
         self,
         conn: Connection,
         batch: Batch,
-        interest: Interest,
-        shapes: Mapping[TableName, TableShape],
-        stretches: Sequence[Stretch],
-    ) -> Job:
-        """Starts the tasks; ``conn`` is in autocommit mode.  Raises GiveUp, TransientError."""
+        interest: RoutingTable,
+        shapes: Mapping[TableName, Relation],
+        stretches: Sequence[BlockRange],
+    ) -> ParallelJob:
+        """Starts the tasks; ``conn`` is in autocommit mode.
+
+        Raises FallBackToSerial, TransientError.
+        """
         failures = self._failed.get(batch.id, 0)
         if failures >= ATTEMPTS:
-            raise GiveUp(f"the job failed {failures} times")
+            raise FallBackToSerial(f"the job failed {failures} times")
         count = sum(stretch.events for stretch in stretches)
         attempt = attempts.apply_start(
             conn, self.queue, batch, events=count, threshold=self.threshold, engine=self.name
@@ -173,25 +176,25 @@ class LargeBatches:
         )
         # It counts as failed until the batch is done.
         self._failed = {batch.id: failures + 1}
-        job = Job(self.engine, spec, parts, self.parallel)
+        job = ParallelJob(self.engine, spec, parts, self.parallel)
         crash.point("large.begun")
         return job
 
 
 @dataclass
-class LargeBatch:
+class LargeBatchApplier:
     """One large batch on its way; without a job it goes the ordinary way, for ``reason``."""
 
     batches: LargeBatches
     conn: Connection
     batch: Batch
-    interest: Interest
+    interest: RoutingTable
     events: int
     started: float
-    job: Job | None = None
+    job: ParallelJob | None = None
     reason: str = ""
 
-    def apply(self, ordinary: Callable[[Interest], object]) -> Merged | None:
+    def apply(self, ordinary: Callable[[RoutingTable], object]) -> Merged | None:
         """Writes the batch inside the open transaction, and notes which way it went.
 
         ordinary -- applies what it is given of the batch in the ordinary way.
@@ -202,7 +205,7 @@ class LargeBatch:
         if self.job is not None:
             try:
                 merged = self.job.merge(self.conn)
-            except GiveUp as why:
+            except FallBackToSerial as why:
                 self.reason = str(why)
                 log.warning("batch %d is applied in the ordinary way: %s", self.batch.id, why)
         way = "job"
@@ -227,7 +230,7 @@ class LargeBatch:
         return merged
 
 
-class Job:
+class ParallelJob:
     """The tasks of one batch, under way in a thread, and the merge of what they stage."""
 
     def __init__(
@@ -239,7 +242,7 @@ class Job:
     ) -> None:
         self._spec = spec
         self._parts = parts
-        self._staged: list[Staged] = []
+        self._staged: list[StagedSlice] = []
         self._tasks = Tasks(
             engine,
             stage,
@@ -252,7 +255,8 @@ class Job:
     def merge(self, conn: Connection) -> Merged:
         """Writes the slices in their order, as they become ready, in the open transaction.
 
-        Raises GiveUp with nothing written, TransientError when the transaction is of no use.
+        Raises FallBackToSerial with nothing written, TransientError when the transaction is of no
+        use.
         """
         left: dict[TableName, str] = {}
         while True:
@@ -285,7 +289,7 @@ class Job:
         for part in self._parts:
             staged = self._ready(conn, part.number)
             if staged.refused:
-                raise GiveUp(staged.refused)
+                raise FallBackToSerial(staged.refused)
             for table, why in staged.left.items():
                 if table not in left:
                     left[table] = why
@@ -306,8 +310,8 @@ class Job:
         sources = [route.source for route in routes if route.dest == dest]
         return any(combined_queue.others_filling(conn, queue, source, dest) for source in sources)
 
-    def _ready(self, conn: Connection, number: int) -> Staged:
+    def _ready(self, conn: Connection, number: int) -> StagedSlice:
         """What the task of a slice has staged; waits for it."""
         if number == len(self._staged):
-            self._staged.append(Staged.load(self._tasks.result(conn, number)))
+            self._staged.append(StagedSlice.load(self._tasks.result(conn, number)))
         return self._staged[number]

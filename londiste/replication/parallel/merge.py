@@ -17,9 +17,9 @@ from londiste.applier.plan import Verb
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape
+from londiste.db.relation import Relation
 from londiste.errors import from_database
-from londiste.replication.parallel.slices import TRUNCATE, Chunk
+from londiste.replication.parallel.slices import TRUNCATE, SliceChunk
 
 
 class MergeFailed(Exception):
@@ -35,7 +35,7 @@ class Merger:
     """Writes the chunks of one attempt through ``conn``, which has the replica role."""
 
     def __init__(
-        self, conn: Connection, attempt: int, shapes: Mapping[TableName, TableShape], node: str
+        self, conn: Connection, attempt: int, shapes: Mapping[TableName, Relation], node: str
     ) -> None:
         self._cursor = psycopg.RawCursor(conn)
         self._shapes = shapes
@@ -47,7 +47,7 @@ class Merger:
             " where s.slice = $1 and s.chunk = $2"
         )
 
-    def write(self, slice_number: int, chunk: Chunk) -> None:
+    def write(self, slice_number: int, chunk: SliceChunk) -> None:
         """One statement.  Raises MergeFailed, or TransientError (lock, deadlock, connection)."""
         shape = self._shapes[chunk.table]
         try:
@@ -73,13 +73,13 @@ class Merger:
                 chunk.table, f"{hit} rows hit by {chunk.kind} instead of {chunk.rows}"
             )
 
-    def _send(self, shape: TableShape, statement: str, data: str | None = None) -> None:
+    def _send(self, shape: Relation, statement: str, data: str | None = None) -> None:
         if shape.of_other:
             self._cursor.execute(*owner.guarded(self._conn, shape.oid, statement, data))
         else:
             self._cursor.execute(statement)
 
-    def _text(self, shape: TableShape, chunk: Chunk) -> str:
+    def _text(self, shape: Relation, chunk: SliceChunk) -> str:
         known = (shape.name, chunk.kind, chunk.columns, chunk.key)
         text = self._texts.get(known)
         if text is None:

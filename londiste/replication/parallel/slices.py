@@ -15,10 +15,10 @@ from typing import Any
 
 from londiste.changes.types import SystemEvent
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape
-from londiste.pgq.batches import Stretch
+from londiste.db.relation import Relation
+from londiste.pgq.batches import BlockRange
 from londiste.pgq.types import Batch
-from londiste.replication.apply.routing import Interest
+from londiste.replication.apply.routing import RoutingTable
 
 #: Events of a slice: enough that a task is worth its start, few enough that a lost one is not.
 SLICE_EVENTS = 500_000
@@ -71,8 +71,8 @@ class StageSpec:
     source: str = field(repr=False)
     target: str = field(repr=False)
     batch: Batch
-    interest: Interest
-    shapes: Mapping[TableName, TableShape]
+    interest: RoutingTable
+    shapes: Mapping[TableName, Relation]
     flush_bytes: int
 
 
@@ -88,7 +88,7 @@ class StageTask:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class SliceChunk:
     """Some rows for one statement, staged under (slice, number).
 
     kind -- a Verb, or TRUNCATE.
@@ -104,7 +104,7 @@ class Chunk:
 
 
 @dataclass
-class Staged:
+class StagedSlice:
     """What a task has staged, in the order in which it is to be written.
 
     messages -- of the cascade to itself.
@@ -114,7 +114,7 @@ class Staged:
 
     events: int = 0
     applied: int = 0
-    chunks: list[Chunk] = field(default_factory=list)
+    chunks: list[SliceChunk] = field(default_factory=list)
     messages: list[SystemEvent] = field(default_factory=list)
     left: dict[TableName, str] = field(default_factory=dict)
     refused: str = ""
@@ -144,7 +144,7 @@ class Staged:
         )
 
     @classmethod
-    def load(cls, text: str) -> Staged:
+    def load(cls, text: str) -> StagedSlice:
         """From JSON."""
         value = json.loads(text)
         what = [
@@ -154,7 +154,7 @@ class Staged:
         chunks = []
         for number, index, rows in value["chunks"]:
             table, kind, columns, key = what[index]
-            chunks.append(Chunk(number, table, kind, columns, key, rows))
+            chunks.append(SliceChunk(number, table, kind, columns, key, rows))
         return cls(
             value["events"],
             value["applied"],
@@ -165,7 +165,9 @@ class Staged:
         )
 
 
-def cut(spread: Sequence[Stretch], parallel: int, slice_events: int = SLICE_EVENTS) -> list[Slice]:
+def cut(
+    spread: Sequence[BlockRange], parallel: int, slice_events: int = SLICE_EVENTS
+) -> list[Slice]:
     """Slices of about the same number of events, at least one.
 
     spread -- the stretches of ids that have events, in order.
@@ -173,7 +175,7 @@ def cut(spread: Sequence[Stretch], parallel: int, slice_events: int = SLICE_EVEN
     total = sum(stretch.events for stretch in spread)
     wanted = max(-(-total // slice_events), parallel)
     count = max(1, min(wanted, parallel * SLICES_PER_TASK))
-    groups: list[list[Stretch]] = [[]]
+    groups: list[list[BlockRange]] = [[]]
     before = 0
     for stretch in spread:
         # A stretch that lies in two tables is not cut.
@@ -191,7 +193,7 @@ def cut(spread: Sequence[Stretch], parallel: int, slice_events: int = SLICE_EVEN
     ]
 
 
-def _pages(stretches: Sequence[Stretch]) -> dict[str, tuple[int, int]] | None:
+def _pages(stretches: Sequence[BlockRange]) -> dict[str, tuple[int, int]] | None:
     pages: dict[str, tuple[int, int]] = {}
     for one in stretches:
         first, last = pages.get(one.table, (one.first_page, one.last_page))

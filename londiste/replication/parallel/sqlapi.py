@@ -65,7 +65,7 @@ def apply_start(
     deadline = time.monotonic() + seconds
     while True:
         # An engine may start a task again between the two steps, hence the loop.
-        end_tasks(conn, queue)
+        terminate_tasks(conn, queue)
         try:
             with conn.transaction():
                 conn.execute("set local lock_timeout = 300")
@@ -155,7 +155,7 @@ def get_large_batch(conn: Connection, queue: str) -> LargeBatch | None:
     return found[0] if found else None
 
 
-def end_tasks(conn: Connection, queue: str) -> int:
+def terminate_tasks(conn: Connection, queue: str) -> int:
     """Ends the sessions that stage slices; their transactions are rolled back.
 
     Only sessions of the same role can be ended; how many there were.

@@ -18,12 +18,12 @@ from londiste.changes.decode import decode_all
 from londiste.changes.types import SystemEvent
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape
+from londiste.db.relation import Relation
 from londiste.errors import EventError
 from londiste.pgq import batches
-from londiste.replication.apply.accumulator import Accumulator, Part
+from londiste.replication.apply.accumulator import Accumulator, BatchPart
 from londiste.replication.apply.routing import plan, plan_folded
-from londiste.replication.parallel.slices import TRUNCATE, Chunk, Staged, StageTask
+from londiste.replication.parallel.slices import TRUNCATE, SliceChunk, StagedSlice, StageTask
 from londiste.replication.parallel.tasks import mapped, stage_slice
 
 #: Characters of the rows of one chunk, which is the parameter of one statement.
@@ -73,7 +73,7 @@ class _Stager:
         self._spec = task.spec
         self._target = target
         self._number = 0
-        self.staged = Staged()
+        self.staged = StagedSlice()
         self._copy = sql.SQL("copy {} (slice, chunk, rows) from stdin").format(
             staged_table(task.spec.attempt)
         )
@@ -103,9 +103,9 @@ class _Stager:
 
     def refuse(self, why: str) -> None:
         """The whole batch has to go the ordinary way."""
-        self.staged = Staged(refused=why)
+        self.staged = StagedSlice(refused=why)
 
-    def _write(self, part: Part) -> None:
+    def _write(self, part: BatchPart) -> None:
         """Stages what is left to do after some of the events."""
         staged = self.staged
         staged.events += part.events
@@ -126,7 +126,7 @@ class _Stager:
                         copy.write_row((self._task.slice.number, chunk.number, rows))
                     staged.chunks.append(chunk)
 
-    def _chunks(self, part: Part) -> Iterator[tuple[Chunk, str]]:
+    def _chunks(self, part: BatchPart) -> Iterator[tuple[SliceChunk, str]]:
         """The chunks of all tables with their rows; tables without are left to the worker."""
         left = self.staged.left
         decoded: dict[TableName, list[TableChange]] = {}
@@ -148,7 +148,7 @@ class _Stager:
             for planned in plan(decoded, self._spec.shapes, node=self._spec.node):
                 yield from self._planned(planned)
 
-    def _planned(self, work: TablePlan) -> Iterator[tuple[Chunk, str]]:
+    def _planned(self, work: TablePlan) -> Iterator[tuple[SliceChunk, str]]:
         table, shape = work.shape.name, work.shape
         if work.sets is None:
             self.staged.left[table] = work.reason
@@ -159,18 +159,18 @@ class _Stager:
                 self.staged.left[table] = why
                 return
         if work.truncated:
-            yield self._chunk(Chunk(0, table, TRUNCATE)), ""
+            yield self._chunk(SliceChunk(0, table, TRUNCATE)), ""
         for rows in work.sets:
             for text, count in statements.payloads(rows, CHUNK_CHARACTERS):
-                chunk = Chunk(0, table, rows.verb.value, rows.columns, rows.key, count)
+                chunk = SliceChunk(0, table, rows.verb.value, rows.columns, rows.key, count)
                 yield self._chunk(chunk), text
 
-    def _chunk(self, chunk: Chunk) -> Chunk:
+    def _chunk(self, chunk: SliceChunk) -> SliceChunk:
         self._number += 1
         return replace(chunk, number=self._number)
 
 
-def unfit(shape: TableShape, rows: RowSet) -> str:
+def unfit(shape: Relation, rows: RowSet) -> str:
     """Why these rows cannot be written as they are; '' when they can."""
     for name in (*rows.columns, *rows.key):
         if name not in shape.by_name:

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import psycopg
 
 from londiste.daemon import crash
-from londiste.db.connection import Connection, place, session
+from londiste.db.connection import Connection, describe_dsn, session
 from londiste.engine.base import Engine
 from londiste.errors import (
     EventError,
@@ -25,12 +25,12 @@ from londiste.errors import (
     from_database,
 )
 from londiste.pgq import batches
-from londiste.pgq.batches import Stretch
+from londiste.pgq.batches import BlockRange
 from londiste.pgq.types import Batch
 from londiste.replication.parallel import sqlapi as attempts
 
 #: Seconds between looks for slices that are ready.
-LOOK = 0.1
+POLL_SECONDS = 0.1
 #: Stretches of ids of which a batch's events are counted.
 STRETCHES = 4096
 #: A job that fails so often for the same batch, for reasons that may go away, is given up.
@@ -39,11 +39,11 @@ ATTEMPTS = 3
 T = TypeVar("T")
 
 
-class GiveUp(Exception):
+class FallBackToSerial(Exception):
     """The whole batch has to go the ordinary way; the text says why."""
 
 
-def spread(source: Connection, batch: Batch, threshold: int) -> Sequence[Stretch]:
+def spread(source: Connection, batch: Batch, threshold: int) -> Sequence[BlockRange]:
     """Where the events of a batch lie; empty when a job is not worth its start.
 
     threshold -- events from which on it is; 0: never.
@@ -104,7 +104,7 @@ def mapped(dsn: str) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise from_database(error, where=place(dsn)) from error
+        raise from_database(error, where=describe_dsn(dsn)) from error
 
 
 class Tasks(Generic[T]):
@@ -143,7 +143,8 @@ class Tasks(Generic[T]):
 
         conn -- a session on the database of the attempt; reads what is committed.
 
-        Raises GiveUp when it will not come, TransientError when another attempt may bring it.
+        Raises FallBackToSerial when it will not come, TransientError when another attempt may bring
+        it.
         """
         while number >= len(self._results):
             self._changed.clear()
@@ -159,8 +160,8 @@ class Tasks(Generic[T]):
             if error is not None:
                 raise error
             if over:
-                raise GiveUp("a task has ended and staged nothing")
-            self._changed.wait(LOOK)
+                raise FallBackToSerial("a task has ended and staged nothing")
+            self._changed.wait(POLL_SECONDS)
         return self._results[number]
 
     def stop(self) -> None:
@@ -181,7 +182,7 @@ class Tasks(Generic[T]):
 
 def _translated(error: Exception) -> Exception:
     if isinstance(error, SparkUnavailable):
-        return GiveUp(f"{error.message}: {error.detail}")
+        return FallBackToSerial(f"{error.message}: {error.detail}")
     if isinstance(error, TransientError):
         return error
     if isinstance(error, Superseded):
@@ -189,5 +190,5 @@ def _translated(error: Exception) -> Exception:
         return TransientError(error.message, detail=error.detail)
     if isinstance(error, LondisteError):
         text = error.message if isinstance(error, EventError) else f"the job failed: {error}"
-        return GiveUp(": ".join(filter(None, [text, error.detail])))
-    return GiveUp(f"the job failed: {type(error).__name__}: {error}")
+        return FallBackToSerial(": ".join(filter(None, [text, error.detail])))
+    return FallBackToSerial(f"the job failed: {type(error).__name__}: {error}")

@@ -15,7 +15,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import Deadlock, LockTimeout, from_database
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.pgq import batches, queues
 from londiste.replication import sqlapi as tables
 
@@ -61,7 +61,7 @@ def copy_stop(conn: Connection, queue: str, table: TableName) -> bool:
     return bool(call.value(conn, "londiste.copy_stop", queue, str(table)))
 
 
-def end_work(conn: Connection, dest: TableName) -> int:
+def terminate_work(conn: Connection, dest: TableName) -> int:
     """Ends what copies do to a table of this node besides bringing rows; how many sessions.
 
     Indexes and foreign keys that are being made: who makes them tries again while they are
@@ -76,7 +76,7 @@ def end_work(conn: Connection, dest: TableName) -> int:
 
 
 def without_work(
-    sites: Sites, dsn: str, dest: TableName, action: Callable[[Connection], object]
+    sites: Connections, dsn: str, dest: TableName, action: Callable[[Connection], object]
 ) -> None:
     """Calls ``action`` in a transaction of its own in which it may lock the table.
 
@@ -87,7 +87,7 @@ def without_work(
     deadline = time.monotonic() + sites.lock_timeout
     limit = min(_TRY_SECONDS, sites.lock_timeout)
     while True:
-        end_work(sites.at(dsn), dest)
+        terminate_work(sites.at(dsn), dest)
         try:
             with sites.transaction(dsn) as conn:
                 conn.execute(
@@ -101,7 +101,7 @@ def without_work(
                 raise
 
 
-def leftovers(sites: Sites, dsn: str, node: NodeInfo, consumer: str) -> list[Step]:
+def leftovers(sites: Connections, dsn: str, node: NodeInfo, consumer: str) -> list[Step]:
     """What takes the consumer of a copy off both sides, wherever it has read."""
     locations = {m.name: m.location for m in nodes.get_queue_locations(sites.at(dsn), node.queue)}
     known = nodes.get_consumer_info(sites.at(dsn), node.queue)
@@ -127,11 +127,11 @@ class StopCopy:
     def describe(self) -> str:
         return f"{self.node}: stop the copy of {self.table}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         now = tables.get_table(sites.at(self.dsn), self.queue, self.table)
         return now is None or now.state != "in-copy"
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             copy_stop(conn, self.queue, self.table)
 
@@ -148,10 +148,10 @@ class DropCopyConsumer:
     def describe(self) -> str:
         return f"{self.node}: unregister consumer {self.consumer}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return not queues.get_consumer_info(sites.at(self.dsn), self.queue, self.consumer)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             batches.unregister_consumer(conn, self.queue, self.consumer)
 
@@ -168,10 +168,10 @@ class DropCopyPosition:
     def describe(self) -> str:
         return f"{self.node}: forget the position of {self.consumer}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = nodes.get_consumer_info(sites.at(self.dsn), self.queue)
         return all(c.name != self.consumer for c in known)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.dsn) as conn:
             nodes.unregister_consumer(conn, self.queue, self.consumer)

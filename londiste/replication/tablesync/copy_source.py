@@ -19,7 +19,7 @@ from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError
-from londiste.handlers.base import Wants
+from londiste.handlers.base import TableRules
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.model import ReplicatedTable
@@ -44,7 +44,7 @@ def with_copy_node(attrs: Mapping[str, str], node: str) -> dict[str, str]:
     return {**attrs, ATTR: node} if node else dict(attrs)
 
 
-def _kept(table: ReplicatedTable | None, node: str) -> Wants | None:
+def _kept(table: ReplicatedTable | None, node: str) -> TableRules | None:
     """What a node with this registration has, or is getting, of a table; None: it keeps no rows.
 
     Raises StateError for a handler that is not known to this process.

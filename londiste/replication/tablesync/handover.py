@@ -17,7 +17,7 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.daemon import crash
 from londiste.db import bulk_catalog
-from londiste.db.connection import Connection, place
+from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.db.snapshot import Snapshot
@@ -34,8 +34,8 @@ from londiste.replication.tablesync.states import (
     InCopy,
     Missing,
     Ok,
-    Seen,
     SyncState,
+    TableSyncSnapshot,
     WannaSync,
 )
 
@@ -49,7 +49,7 @@ AHEAD_SMALL = 500
 
 
 @dataclass(frozen=True)
-class Outlook:
+class TableSyncStatus:
     """How the tables stand after the step.
 
     tables -- all that this node keeps.
@@ -93,10 +93,10 @@ class Handover:
         self._most = parallel + AHEAD
         self._small = small
         self._sizes: dict[TableName, int] = {}
-        self._settled: tuple[object, Outlook] | None = None
+        self._settled: tuple[object, TableSyncStatus] | None = None
         self._orphans: frozenset[TableName] = frozenset()
 
-    def step(self, tick: int, found: Iterable[ReplicatedTable]) -> Outlook:
+    def step(self, tick: int, found: Iterable[ReplicatedTable]) -> TableSyncStatus:
         """Looks at every table.
 
         tick -- the worker's completed one.
@@ -113,7 +113,7 @@ class Handover:
         for table in mine:
             if table.name in again:
                 continue
-            seen = Seen(
+            seen = TableSyncSnapshot(
                 By.MAIN,
                 tick=tick,
                 copy_slot_free=table.name in admitted,
@@ -128,7 +128,7 @@ class Handover:
         result = [changed.get(t.name, t) for t in mine]
         tables_now = [table for table in result if table is not None]
         states = {t.name: sync.from_text(t.state) for t in tables_now}
-        outlook = Outlook(
+        outlook = TableSyncStatus(
             tables=tables_now,
             copying=any(isinstance(state, COPYING) for state in states.values()),
             waiting=not all(sync.may_take_batch(By.MAIN, s) for s in states.values()),
@@ -245,7 +245,7 @@ class Handover:
         moved = tables.move_table_states(
             self._target,
             self._queue,
-            [tables.Move(t.name, before[t.name].state, t.state, t.snapshot) for t in storing],
+            [tables.StateMove(t.name, before[t.name].state, t.state, t.snapshot) for t in storing],
         )
         for table in storing:
             if table.name in moved:
@@ -288,8 +288,8 @@ def tick_snapshot(conn: Connection, queue: str, tick: int) -> Snapshot | None:
     try:
         row = conn.execute(query("tick_snapshot"), [queue, tick]).fetchone()
     except psycopg.Error as error:
-        raise from_database(error, where=place(conn.info.dsn)) from error
+        raise from_database(error, where=describe_dsn(conn.info.dsn)) from error
     return Snapshot.parse(row[0]) if row is not None else None
 
 
-__all__ = ["Handover", "Outlook", "tick_snapshot"]
+__all__ = ["Handover", "TableSyncStatus", "tick_snapshot"]

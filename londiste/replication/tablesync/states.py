@@ -84,7 +84,7 @@ REPLAYING = (CatchingUp, WannaSync, DoSync)
 
 
 @dataclass(frozen=True)
-class Seen:
+class TableSyncSnapshot:
     """What a process sees when it looks at a table.
 
     tick -- the process's own completed tick.
@@ -102,7 +102,7 @@ class Seen:
     caught_up: bool = False
 
 
-def next_state(now: SyncState, seen: Seen) -> SyncState:
+def next_state(now: SyncState, seen: TableSyncSnapshot) -> SyncState:
     """The state to store before anything is done; ``now`` when nothing changes.
 
     Raises StateError when the copy process has run past the hand-over tick: events of the

@@ -14,7 +14,7 @@ from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
 
-_LOOK_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 #: Seconds in which a ticker that runs makes a tick it was asked for.
 TICK_SECONDS = 10.0
 
@@ -61,7 +61,7 @@ def wait_sync(
             if error not in told:
                 told.add(error)
                 trouble(error)
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def wait_tick(
@@ -82,7 +82,7 @@ def wait_tick(
                 detail=_why(conn, queue, info),
                 hint="londiste status shows where it stands; look at the log of its worker",
             )
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)
 
 
 def _not_in_step(
@@ -127,4 +127,4 @@ def tick_now(conn: Connection, queue: str, *, timeout: float = TICK_SECONDS) -> 
                 f"no tick was made in queue {queue} within {timeout:g} s",
                 hint="start the ticker of that database: londiste ticker",
             )
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_POLL_SECONDS)

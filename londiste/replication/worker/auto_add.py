@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import LondisteError
-from londiste.orchestration.steps import Sites, execute
+from londiste.orchestration.steps import Connections, execute
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table, sequences
 from londiste.replication.model import ReplicatedTable, TableOptions
 from londiste.replication.patterns import is_pattern, matches
-from londiste.replication.registration_filter import Known
+from londiste.replication.registration_filter import RegistrationFilter
 from londiste.settings import NodeSettings
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def options(settings: NodeSettings) -> TableOptions:
     )
 
 
-class Follower:
+class AutoAdd:
     """Adds what the settings of a node follow.
 
     ``look_after`` is cheap while nothing has changed.
@@ -86,7 +86,7 @@ class Follower:
             self._note(conn)
             return False
         self._said = {name: t for name, t in self._said.items() if name in {*missing, *others}}
-        with Sites(
+        with Connections(
             name="londiste follow",
             lock_timeout=min(_LOCK, self._settings.lock_timeout),
             extra=self._settings.remote_extra_connstr,
@@ -103,7 +103,7 @@ class Follower:
             tables.set_follow_errors(conn, self._settings.queue_name, now)
             self._noted = now
 
-    def _add(self, sites: Sites, name: TableName, *, sequence: bool) -> None:
+    def _add(self, sites: Connections, name: TableName, *, sequence: bool) -> None:
         settings = self._settings
         if is_pattern(str(name)):
             # By its name nobody can ask for it alone.
@@ -120,7 +120,7 @@ class Follower:
                     settings.queue_name,
                     [str(name)],
                     options(settings),
-                    wanted=Known.of(settings),
+                    wanted=RegistrationFilter.of(settings),
                 )
             execute(plan.steps, sites, lambda step: log.info("followed: %s", step.describe()))
             self._said.pop(name, None)

@@ -17,8 +17,8 @@ from psycopg import conninfo
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import WorkerState
 from londiste.cascade.progress import POSITION_LOST_HINT
-from londiste.db.advisory_lock import become_the_one
-from londiste.db.connection import Connection, ask_backend, connect, limit_answers, place
+from londiste.db.advisory_lock import acquire_singleton_lock
+from londiste.db.connection import Connection, ask_backend, connect, describe_dsn, limit_answers
 from londiste.db.notify import Listener
 from londiste.db.queries import query
 from londiste.errors import BadOption, NodeBusy, PositionLost, StateError
@@ -93,7 +93,7 @@ def provider(
         if answers.name != node:
             raise StateError(
                 f"the location of provider {node} leads to node {answers.name}",
-                detail=f"queue {queue}, {place(location)}",
+                detail=f"queue {queue}, {describe_dsn(location)}",
                 hint="correct it on the root: create the node again, or take it out of the way",
             )
     except BaseException:
@@ -114,7 +114,7 @@ def be_the_one_reader(source: Connection, state: WorkerState) -> None:
     job = f"reader {state.queue}\n{state.worker}"
     with contextlib.suppress(psycopg.Error):
         source.execute(query("end_own_reader"), {"job": job})
-    other = become_the_one(source, job)
+    other = acquire_singleton_lock(source, job)
     if other is not None:
         raise NodeBusy(
             f"another worker reads queue {state.queue} from node {state.provider} for node"
@@ -243,10 +243,10 @@ def closing(conn: Connection) -> Iterator[Connection]:
 
 
 def _require_alone(conn: Connection, queue: str) -> None:
-    other = become_the_one(conn, f"worker {queue}")
+    other = acquire_singleton_lock(conn, f"worker {queue}")
     if other is not None:
         raise NodeBusy(
-            f"another worker works for queue {queue} in {place(conn.info.dsn)}",
+            f"another worker works for queue {queue} in {describe_dsn(conn.info.dsn)}",
             detail=other,
             hint="stop it first: londiste -c FILE worker -s",
         )

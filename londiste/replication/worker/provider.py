@@ -14,7 +14,7 @@ from datetime import timedelta
 from londiste.cascade.forward import Combiner, Forwarder
 from londiste.cascade.model import WorkerState
 from londiste.cascade.progress import NodeProgress
-from londiste.cascade.worker_role import Duties, Forward
+from londiste.cascade.worker_role import BatchActions, Forward
 from londiste.daemon import crash
 from londiste.db.connection import Connection, usable
 from londiste.db.notify import Listener
@@ -22,15 +22,15 @@ from londiste.errors import LondisteError
 from londiste.pgq import batches
 from londiste.pgq.batches import Opened
 from londiste.pgq.types import Batch
-from londiste.replication.apply.batch import BatchRunner
+from londiste.replication.apply.batch import BatchApplier
 from londiste.replication.apply.control_messages import SystemEvents
 from londiste.replication.apply.prefetch import FIRST_JOIN, ReadAhead, Sizes
 from londiste.replication.apply.proofs import Proofs
 from londiste.replication.ddl.apply import Scripts
 from londiste.replication.forwarding import combined_queue
-from londiste.replication.forwarding.combined_queue import Behind
+from londiste.replication.forwarding.combined_queue import MergeLag
 from londiste.replication.parallel.coordinator import LargeBatches
-from londiste.replication.registration_filter import Known
+from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.tablesync.handover import Handover
 from londiste.replication.worker import connections
 from londiste.settings import WorkerSettings
@@ -57,11 +57,11 @@ class Source:
     conn: Connection
     listener: Listener
     handover: Handover
-    runner: BatchRunner
+    runner: BatchApplier
     keep_lag: timedelta | None
     ahead: ReadAhead
-    duty: Duties
-    behind: Behind | None = None
+    duty: BatchActions
+    behind: MergeLag | None = None
     done: Batch | None = None
     standing: int | None = None
 
@@ -162,7 +162,7 @@ def open_source(
     target: Connection,
     settings: WorkerSettings,
     state: WorkerState,
-    duty: Duties,
+    duty: BatchActions,
     large: LargeBatches,
 ) -> Source:
     """A session on the provider of the node in ``target``, with all that works on it.
@@ -208,7 +208,7 @@ def open_source(
         target,
         state.queue,
         state.type,
-        wanted=Known.of(settings),
+        wanted=RegistrationFilter.of(settings),
         own_watermark=duty.own_watermark,
     )
     proofs = Proofs(
@@ -218,8 +218,8 @@ def open_source(
     )
     behind = None
     if state.combined_queue is not None:
-        behind = Behind(conn, target, state.queue, state.worker, system, proofs)
-    runner = BatchRunner(
+        behind = MergeLag(conn, target, state.queue, state.worker, system, proofs)
+    runner = BatchApplier(
         node=state.name,
         queue=state.queue,
         source=conn,
@@ -255,7 +255,7 @@ def open_source(
     )
 
 
-def _forwarder(target: Connection, state: WorkerState, duty: Duties) -> Forwarder | None:
+def _forwarder(target: Connection, state: WorkerState, duty: BatchActions) -> Forwarder | None:
     if duty.forward is Forward.ALL:
         return Forwarder(target, state.queue, own_watermark=duty.own_watermark)
     if duty.forward is Forward.DATA and state.combined_queue is not None:

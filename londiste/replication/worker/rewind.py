@@ -6,9 +6,9 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType, WorkerState
 from londiste.db.connection import Connection
 from londiste.errors import PositionLost, StateError
-from londiste.orchestration.steps import Sites, execute
+from londiste.orchestration.steps import Connections, execute
 from londiste.pgq import batches, position_check
-from londiste.pgq.position_check import Facts
+from londiste.pgq.position_check import PositionFacts
 from londiste.replication.commands import resync
 from londiste.replication.worker import connections
 from londiste.settings import WorkerSettings
@@ -91,7 +91,7 @@ def _rewind(
     return tick
 
 
-def _newest(state: WorkerState, facts: Facts) -> int:
+def _newest(state: WorkerState, facts: PositionFacts) -> int:
     if facts.last_tick is None:
         raise StateError(
             f"queue {state.queue} of node {state.provider} has no tick",
@@ -109,7 +109,7 @@ def _copy_all(settings: WorkerSettings, state: WorkerState) -> None:
             hint="let them read from another node (londiste change-provider), then londiste"
             " drop-node, and make it anew: londiste create-branch",
         )
-    with Sites(name="londiste worker --rewind", lock_timeout=settings.lock_timeout) as sites:
+    with Connections(name="londiste worker --rewind", lock_timeout=settings.lock_timeout) as sites:
         plan = resync.plan(sites, settings.db, state.queue, (), every=True)
         execute(plan.steps, sites)
 

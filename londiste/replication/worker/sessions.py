@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from londiste import engine
 from londiste.cascade.model import WorkerState
-from londiste.cascade.worker_role import Duties
-from londiste.db.connection import Connection, place, usable
+from londiste.cascade.worker_role import BatchActions
+from londiste.db.connection import Connection, describe_dsn, usable
 from londiste.engine.base import Engine
-from londiste.replication.notifications import News
+from londiste.replication.notifications import TableNotifications
 from londiste.replication.parallel.coordinator import LargeBatches
 from londiste.replication.worker import connections
 from londiste.replication.worker.provider import Source, open_source
@@ -38,7 +38,7 @@ class Sessions:
     def __init__(self, settings: WorkerSettings) -> None:
         self.settings = settings
         self.target: Connection | None = None
-        self.news: News | None = None
+        self.news: TableNotifications | None = None
         self.source: Source | None = None
         self._engine: Engine | None = None
         self._engine_used = 0.0
@@ -53,10 +53,10 @@ class Sessions:
                 job=self.settings.job_name,
                 lock_timeout=self.settings.lock_timeout,
             )
-            self.news = News(self.target, self.settings.queue_name)
+            self.news = TableNotifications(self.target, self.settings.queue_name)
         return self.target
 
-    def provider(self, state: WorkerState, duty: Duties) -> Source:
+    def provider(self, state: WorkerState, duty: BatchActions) -> Source:
         """The queue that the node reads from.  Raises what is wrong with it, or with its place."""
         if self.source is not None and usable(self.source.conn):
             return self.source
@@ -65,7 +65,9 @@ class Sessions:
         # A process that was killed behind its last batch has left what it staged.
         large.sweep(self.node())
         self.source = open_source(self.node(), self.settings, state, duty, large)
-        log.info("reading from node %s at %s", state.provider, place(state.provider_location))
+        log.info(
+            "reading from node %s at %s", state.provider, describe_dsn(state.provider_location)
+        )
         return self.source
 
     def carrier(self) -> Engine:

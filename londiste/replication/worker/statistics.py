@@ -10,7 +10,7 @@ from londiste.replication.apply.batch import BatchStats
 log = logging.getLogger(__name__)
 
 
-class Statistics:
+class WorkerStatistics:
     """Counts batches and logs the sums every ``period`` seconds."""
 
     def __init__(self, period: float) -> None:

@@ -8,7 +8,7 @@ import time
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade import watermark
 from londiste.cascade.model import WorkerState
-from londiste.cascade.worker_role import Duties
+from londiste.cascade.worker_role import BatchActions
 from londiste.db.connection import Connection
 from londiste.errors import StateError, UsageError
 from londiste.pgq.types import Batch
@@ -49,7 +49,7 @@ class Watermarks:
         node: Connection,
         source: Source,
         state: WorkerState,
-        duty: Duties,
+        duty: BatchActions,
         batch: Batch | None,
     ) -> None:
         """Tells the provider what this node and all below have finished.

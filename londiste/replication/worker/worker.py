@@ -29,11 +29,11 @@ from londiste.cascade import fencing
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Hold, NodeType, WorkerState
 from londiste.cascade.progress import POSITION_LOST_HINT
-from londiste.cascade.worker_role import Duties, duties
+from londiste.cascade.worker_role import BatchActions, duties
 from londiste.daemon import crash, logcontext
 from londiste.daemon.loop import Loop, describe, started
 from londiste.daemon.signals import Signals
-from londiste.db.connection import Connection, connect, place, session, usable
+from londiste.db.connection import Connection, connect, describe_dsn, session, usable
 from londiste.errors import (
     CombinedClosed,
     EventError,
@@ -49,20 +49,20 @@ from londiste.errors import (
 from londiste.pgq import batches, position_check
 from londiste.pgq.batches import Opened
 from londiste.replication import sqlapi as tables
-from londiste.replication.apply.routing import Interest
+from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.ddl.apply import InJoinedBatch, Waits
 from londiste.replication.ddl.background import Steps
 from londiste.replication.forwarding import combined_queue
-from londiste.replication.forwarding.combined_queue import Behind
+from londiste.replication.forwarding.combined_queue import MergeLag
 from londiste.replication.model import ReplicatedTable
-from londiste.replication.tablesync.handover import Outlook
+from londiste.replication.tablesync.handover import TableSyncStatus
 from londiste.replication.worker import connections
-from londiste.replication.worker.auto_add import Follower
+from londiste.replication.worker.auto_add import AutoAdd
 from londiste.replication.worker.copy_launcher import Copies
 from londiste.replication.worker.fkey_validator import ForeignKeys
 from londiste.replication.worker.provider import Source
 from londiste.replication.worker.sessions import Sessions
-from londiste.replication.worker.statistics import Statistics
+from londiste.replication.worker.statistics import WorkerStatistics
 from londiste.replication.worker.watermarks import Watermarks
 from londiste.settings import WorkerSettings
 
@@ -102,9 +102,9 @@ class Worker:
         self.settings = read()
         self.signals = signals
         self.copies = Copies(copy_argv, longest_pause=self.settings.exception_sleep, main=copy_main)
-        self.statistics = Statistics(self.settings.stats_period)
+        self.statistics = WorkerStatistics(self.settings.stats_period)
         self._sessions = sessions(self.settings)
-        self._follower = Follower(self.settings)
+        self._follower = AutoAdd(self.settings)
         self._steps = Steps(
             self.settings.db,
             self.settings.queue_name,
@@ -131,9 +131,9 @@ class Worker:
             self.settings.queue_name,
             lock_timeout=self.settings.lock_timeout,
         )
-        self._seen = tables.Seen()
+        self._seen = tables.TableListCache()
         self._closed_at: float | None = None
-        self._interests: tuple[Sequence[ReplicatedTable], Interest] | None = None
+        self._interests: tuple[Sequence[ReplicatedTable], RoutingTable] | None = None
         self._fence = fencing.Fence()
         self._watermarks = Watermarks(self.settings)
 
@@ -221,7 +221,7 @@ class Worker:
             log.warning("db, queue_name and consumer_name change with a restart only")
             return
         self.settings = self._sessions.settings = self._watermarks.settings = new
-        self._follower = Follower(new)
+        self._follower = AutoAdd(new)
         self._sessions.close_engine()
         self._steps.lock_timeout = new.execute_lock_timeout
         self.statistics.period = new.stats_period
@@ -242,7 +242,7 @@ class Worker:
             except (UsageError, InstallError, psycopg.Error) as error:
                 if self._is_dropped():
                     raise NodeDropped(
-                        f"{place(self.settings.db)} is no node of queue"
+                        f"{describe_dsn(self.settings.db)} is no node of queue"
                         f" {self.settings.queue_name} any more: it was dropped",
                         hint="stop this worker; it continues where the node is created again",
                     ) from error
@@ -320,7 +320,9 @@ class Worker:
         self.statistics.log_when_due()
         return more
 
-    def _root(self, state: WorkerState, duty: Duties, known: Sequence[ReplicatedTable]) -> bool:
+    def _root(
+        self, state: WorkerState, duty: BatchActions, known: Sequence[ReplicatedTable]
+    ) -> bool:
         # Its scripts are run by the command.
         self._steps.rest()
         # It may have been a branch a moment ago.
@@ -362,7 +364,7 @@ class Worker:
     def _process(
         self,
         state: WorkerState,
-        duty: Duties,
+        duty: BatchActions,
         hold: Hold | None,
         known: Sequence[ReplicatedTable],
         opened: Opened | None,
@@ -443,9 +445,9 @@ class Worker:
     def _behind(
         self,
         source: Source,
-        behind: Behind,
+        behind: MergeLag,
         state: WorkerState,
-        duty: Duties,
+        duty: BatchActions,
         known: Sequence[ReplicatedTable],
     ) -> bool:
         """A leaf that merges follows messages up to where its rows are; applies nothing."""
@@ -515,14 +517,14 @@ class Worker:
             return True
         return False
 
-    def _interest(self, outlook: Outlook) -> Interest:
+    def _interest(self, outlook: TableSyncStatus) -> RoutingTable:
         """What the worker applies; the same one as long as the tables stand as they stood."""
         if self._interests is None or self._interests[0] != outlook.tables:
-            self._interests = outlook.tables, Interest.main(outlook.tables)
+            self._interests = outlook.tables, RoutingTable.main(outlook.tables)
         return self._interests[1]
 
     def _without_batch(
-        self, source: Source, state: WorkerState, duty: Duties, outlook: Outlook
+        self, source: Source, state: WorkerState, duty: BatchActions, outlook: TableSyncStatus
     ) -> bool:
         """What is due without one; whether another look is due at once."""
         self._watermarks.report(self._sessions.node(), source, state, duty, None)
@@ -530,7 +532,7 @@ class Worker:
         self._sessions.rest()
         return source.heard()
 
-    def _look_after_copies(self, outlook: Outlook, state: WorkerState) -> None:
+    def _look_after_copies(self, outlook: TableSyncStatus, state: WorkerState) -> None:
         if self.copies.failures:
             self._seek_left_overs = True
         left_over = not outlook.copying and self._seek_left_overs and self._left_over(state)
@@ -553,7 +555,7 @@ class Worker:
         if state.worker != self.settings.consumer:
             raise UsageError(
                 f"the worker of node {state.name} is {state.worker}, not {self.settings.consumer}",
-                detail=f"queue {state.queue} in {place(self.settings.db)}",
+                detail=f"queue {state.queue} in {describe_dsn(self.settings.db)}",
                 hint=f"set job_name (or consumer_name) = {state.worker} in the settings",
             )
 

@@ -30,7 +30,7 @@ from londiste.lake.versions import File, Store, Version
 from londiste.lake.worker import LakeWorker
 from londiste.pgq import batches, queues
 from londiste.pgq import pause as pausing
-from londiste.pgq.consumer_kinds import Kind
+from londiste.pgq.consumer_kinds import ConsumerKind
 from londiste.replication import sqlapi as captures
 from londiste.settings import load
 from londiste.tools.dispatch.folders import Folders
@@ -144,7 +144,7 @@ class FileTable(LakeTable):
         super().__init__(settings, table)
         self.rule = rule
         timed = rule.work.part_mode is PartMode.EVENT
-        self.options = replace(self.options, kind=Kind.DISPATCH, timed=timed)
+        self.options = replace(self.options, kind=ConsumerKind.DISPATCH, timed=timed)
         self.driver.options = self.options
 
     @property
@@ -283,7 +283,7 @@ class FileTable(LakeTable):
         files = version.files
         if truncate is not None and not work.ignore_truncate:
             files, changes = (), merge_changes.after_truncate(changes, truncate)
-        plan = dispatch.Plan(
+        plan = dispatch.DispatchPlan(
             self._time(),
             self.rule.folders.java,
             tuple(op.value for op in Op if op in work.ops),

@@ -24,15 +24,15 @@ from londiste.consumer import (
     Events,
 )
 from londiste.consumer.factory import Parts
-from londiste.db.connection import Connection, place, session, use_replica_role
+from londiste.db.connection import Connection, describe_dsn, session, use_replica_role
 from londiste.db.names import TableName
 from londiste.errors import BadOption, EventError, from_database
 from londiste.handlers.event_actions import At
 from londiste.install import compat
-from londiste.pgq.consumer_kinds import Kind
-from londiste.replication.apply.relation_cache import KnownShapes
+from londiste.pgq.consumer_kinds import ConsumerKind
+from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.routing import Pending, plan
-from londiste.tools.dispatch.rules import Route, Rules, rules, said
+from londiste.tools.dispatch.rules import DispatchRoute, Rules, bad_option, rules
 from londiste.tools.dispatch.settings import DispatchBase, DispatchSettings
 from londiste.tools.dispatch.staged import FLUSH_BYTES, TableTask, Writing, stage_rows
 from londiste.tools.parallel_batches import JobConsumer
@@ -66,7 +66,7 @@ class Dispatcher(JobConsumer):
     """Writes row changes of a queue into tables, partitions by time, or files, exactly once."""
 
     delivery: ClassVar[Delivery] = EXACTLY_ONCE_ELSEWHERE
-    listed_as: ClassVar[Kind] = Kind.DISPATCH
+    listed_as: ClassVar[ConsumerKind] = ConsumerKind.DISPATCH
     settings_class = DispatchSettings
     settings: DispatchBase
     parts_class = _Parts
@@ -106,7 +106,7 @@ class Dispatcher(JobConsumer):
                     try:
                         rule.work.check(conn, settings.queue_name, dest)
                     except BadOption as error:
-                        raise said(error, f"[table {source}]: ") from error
+                        raise bad_option(error, f"[table {source}]: ") from error
 
     def reload(self) -> None:
         """Takes new options."""
@@ -155,14 +155,14 @@ class _Here:
         self._batch = batch
         self._conn = conn
         self._rules = rules
-        self._shapes = KnownShapes(conn)
+        self._shapes = RelationCache(conn)
         self._applier = Applier(conn, node=batch.consumer, queue=batch.queue)
 
     def write(self, events: Events, ctx: Context) -> None:
         """All events, a list of them after the other.  Raises EventError."""
         try:
             for chunk in events.chunks():
-                routes: dict[TableName, tuple[Route, list[Event]]] = {}
+                routes: dict[TableName, tuple[DispatchRoute, list[Event]]] = {}
                 for event in chunk:
                     route = self._rules.route(event)
                     if route is None:
@@ -184,9 +184,9 @@ class _Here:
                 )
             raise
         except psycopg.Error as error:
-            raise from_database(error, where=place(self._conn.info.dsn)) from error
+            raise from_database(error, where=describe_dsn(self._conn.info.dsn)) from error
 
-    def _at(self, route: Route) -> At:
+    def _at(self, route: DispatchRoute) -> At:
         batch = self._batch
         return At(
             self._conn, batch.queue, batch.tick_id, batch.tick_time, route.dest, self._changes

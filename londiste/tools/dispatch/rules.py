@@ -39,7 +39,7 @@ class Rule:
     table: str = ""
 
 
-class Route(NamedTuple):
+class DispatchRoute(NamedTuple):
     """Where the events of a table go, and how."""
 
     source: TableName
@@ -58,7 +58,7 @@ class Rules:
         """The rule of a table of the queue."""
         return self.own.get(table, self.usual)
 
-    def route(self, event: Event) -> Route | None:
+    def route(self, event: Event) -> DispatchRoute | None:
         """How an event is dispatched; None for one that is no row change, or is passed over.
 
         Raises EventError for a row change that names no table.
@@ -69,7 +69,9 @@ class Rules:
         rule = self.of(source)
         if rule.work is None:
             return None
-        return Route(source, TableName.parse(rule.table) if rule.table else source, rule.work)
+        return DispatchRoute(
+            source, TableName.parse(rule.table) if rule.table else source, rule.work
+        )
 
 
 def rules(
@@ -110,12 +112,12 @@ def _rule(handler: str, options: Mapping[str, str], where: str) -> Rule:
         made = registry.make(registry.parse(handler, arguments))
         work = made.wants().events
     except LondisteError as error:
-        raise said(error, where) from error
+        raise bad_option(error, where) from error
     assert work is None or isinstance(work, Dispatching)
     return Rule(work, made.dest)
 
 
-def said(error: LondisteError, where: str = "") -> BadOption:
+def bad_option(error: LondisteError, where: str = "") -> BadOption:
     """What a handler says of its options, for somebody who writes them into a file."""
 
     def plain(words: str) -> str:
@@ -161,4 +163,14 @@ def _told(event: Event) -> TableName:
     return change.table
 
 
-__all__ = ["HANDLER", "HANDLERS", "Route", "Rule", "Rules", "is_change", "rules", "said", "text"]
+__all__ = [
+    "HANDLER",
+    "HANDLERS",
+    "DispatchRoute",
+    "Rule",
+    "Rules",
+    "bad_option",
+    "is_change",
+    "rules",
+    "text",
+]

@@ -20,19 +20,19 @@ from londiste.applier.plan import TablePlan, Verb
 from londiste.changes.types import Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape
+from londiste.db.relation import Relation
 from londiste.errors import EventError
-from londiste.handlers.dispatch import Dispatching, Place
+from londiste.handlers.dispatch import Dispatching, TargetTable
 from londiste.handlers.event_actions import At
 from londiste.handlers.partitions import Made
 from londiste.pgq import batches
 from londiste.pgq.types import Batch, Event
-from londiste.replication.apply.relation_cache import KnownShapes
+from londiste.replication.apply.relation_cache import RelationCache
 from londiste.replication.apply.routing import Pending, plan
 from londiste.replication.parallel.merge import MergeFailed, Merger
-from londiste.replication.parallel.slices import TRUNCATE, Chunk, Slice, Staged
+from londiste.replication.parallel.slices import TRUNCATE, Slice, SliceChunk, StagedSlice
 from londiste.replication.parallel.stage_task import CHUNK_CHARACTERS, staged_table, unfit
-from londiste.replication.parallel.tasks import GiveUp, mapped, stage_slice
+from londiste.replication.parallel.tasks import FallBackToSerial, mapped, stage_slice
 from londiste.tools.dispatch.rules import Rules
 from londiste.tools.parallel_batches import Common, JobTask, refused
 
@@ -57,7 +57,7 @@ def stage_rows(task: TableTask) -> int:
             stager.take_all(source)
         except EventError as error:
             return json.dumps({"refused": error.message})
-        except GiveUp as why:
+        except FallBackToSerial as why:
             return json.dumps({"refused": str(why)})
         return stager.result()
 
@@ -77,17 +77,17 @@ class _Stager:
     def __init__(self, task: TableTask, target: Connection) -> None:
         self._task = task
         self._target = target
-        self._staged = Staged()
+        self._staged = StagedSlice()
         self._left_out = 0
-        self._shapes = KnownShapes(target)
+        self._shapes = RelationCache(target)
         #: By table that is written: whose events they are, the table here, and the partition.
-        self._places: dict[TableName, tuple[TableName, TableName, Place]] = {}
+        self._places: dict[TableName, tuple[TableName, TableName, TargetTable]] = {}
         self._copy = sql.SQL("copy {} (slice, chunk, rows) from stdin").format(
             staged_table(task.common.attempt)
         )
 
     def take_all(self, source: Connection) -> None:
-        """Reads the slice to its end.  Raises EventError, GiveUp."""
+        """Reads the slice to its end.  Raises EventError, FallBackToSerial."""
         common, part = self._task.common, self._task.slice
         query = None
         if part.pages is not None and not common.where:
@@ -101,7 +101,7 @@ class _Stager:
                 self._take(event, pending)
         self._write(pending)
         if not common.where and self._staged.events != part.events:
-            raise GiveUp(
+            raise FallBackToSerial(
                 f"there are {self._staged.events} events where {part.events} were counted,"
                 " as if an event table was rewritten meanwhile"
             )
@@ -132,10 +132,12 @@ class _Stager:
             table = told.place.table
             source, dest, _ = self._places.setdefault(table, (found.source, found.dest, told.place))
             if dest != found.dest or self._task.rules.of(source).work != found.work:
-                raise GiveUp(f"{table} gets rows of {source} and {found.source} in two ways")
+                raise FallBackToSerial(
+                    f"{table} gets rows of {source} and {found.source} in two ways"
+                )
             if isinstance(told.change, Truncate):
                 self._write(pending)
-                self._add(Chunk(0, dest, TRUNCATE))
+                self._add(SliceChunk(0, dest, TRUNCATE))
                 continue
             pending.add(table, told.change)
             if pending.bytes >= FLUSH_BYTES:
@@ -146,7 +148,7 @@ class _Stager:
         found = self._shapes.of(dests.values())
         for dest in dests.values():
             if dest not in found:
-                raise GiveUp(f"table {dest} is not there")
+                raise FallBackToSerial(f"table {dest} is not there")
         # A partition has the columns of its parent; whether it has, is looked at before writing.
         shapes = {table: replace(found[dest], name=table) for table, dest in dests.items()}
         # Decided before anything is sent: an error in COPY would end the transaction.
@@ -159,16 +161,16 @@ class _Stager:
                     copy.write_row((self._task.slice.number, chunk.number, rows))
         pending.clear()
 
-    def _chunks(self, planned: list[TablePlan]) -> Iterator[tuple[Chunk, str]]:
+    def _chunks(self, planned: list[TablePlan]) -> Iterator[tuple[SliceChunk, str]]:
         for work in planned:
             for rows in work.sets or ():
                 for text, count in statements.payloads(rows, CHUNK_CHARACTERS):
-                    chunk = Chunk(
+                    chunk = SliceChunk(
                         0, work.shape.name, rows.verb.value, rows.columns, rows.key, count
                     )
                     yield self._add(chunk), text
 
-    def _add(self, chunk: Chunk) -> Chunk:
+    def _add(self, chunk: SliceChunk) -> SliceChunk:
         made = replace(chunk, number=len(self._staged.chunks) + 1)
         self._staged.chunks.append(made)
         return made
@@ -176,11 +178,11 @@ class _Stager:
 
 def _require_sets(work: TablePlan) -> None:
     if work.sets is None:
-        raise GiveUp(f"{work.shape.name}: {work.reason}")
+        raise FallBackToSerial(f"{work.shape.name}: {work.reason}")
     for rows in work.sets:
         why = unfit(work.shape, rows)
         if why:
-            raise GiveUp(f"{work.shape.name}: {why}")
+            raise FallBackToSerial(f"{work.shape.name}: {why}")
 
 
 class Writing:
@@ -190,22 +192,22 @@ class Writing:
         self._conn = conn
         self._rules = rules
         self._batch = batch
-        self._shapes = KnownShapes(conn)
+        self._shapes = RelationCache(conn)
         self._known: dict[TableName, tuple[TableName, dict[TableName, Made]]] = {}
-        self._by_name: dict[TableName, TableShape] = {}
+        self._by_name: dict[TableName, Relation] = {}
         self._merger: Merger | None = None
         self.left_out = 0
 
     def write(self, common: Common, part: Slice, result: str) -> int:
-        """Writes a slice; the number of its events.  Raises GiveUp, TransientError."""
+        """Writes a slice; the number of its events.  Raises FallBackToSerial, TransientError."""
         told: dict[str, Any] = json.loads(result)
         refused(told)
-        staged = Staged.load(told["staged"])
+        staged = StagedSlice.load(told["staged"])
         self.left_out += int(told["left_out"])
-        places: dict[TableName, tuple[TableName, TableName, Place]] = {}
+        places: dict[TableName, tuple[TableName, TableName, TargetTable]] = {}
         for source, dest, table, time, key in told["places"]:
             when = None if time is None else datetime.fromisoformat(time)
-            place = Place(TableName(*table), when, tuple(key))
+            place = TargetTable(TableName(*table), when, tuple(key))
             places[place.table] = TableName(*source), TableName(*dest), place
         if self._merger is None:
             self._merger = Merger(self._conn, common.attempt, self._by_name, common.batch.consumer)
@@ -222,7 +224,7 @@ class Writing:
                 try:
                     self._merger.write(part.number, chunk)
                 except MergeFailed as failed:
-                    raise GiveUp(f"{failed.table}: {failed.text}") from failed
+                    raise FallBackToSerial(f"{failed.table}: {failed.text}") from failed
         return staged.events
 
     def finish(self) -> None:
@@ -235,18 +237,18 @@ class Writing:
         assert work is not None
         return work
 
-    def _require(self, chunk: Chunk) -> None:
+    def _require(self, chunk: SliceChunk) -> None:
         table = chunk.table
         if table not in self._by_name:
             self._by_name.update(self._shapes.of([table]))
         shape = self._by_name.get(table)
         if shape is None:
-            raise GiveUp(f"table {table} is not there")
+            raise FallBackToSerial(f"table {table} is not there")
         for name in (*chunk.columns, *chunk.key):
             if name not in shape.by_name:
-                raise GiveUp(f"{table} has no column {name}")
+                raise FallBackToSerial(f"{table} has no column {name}")
         if chunk.kind != Verb.INSERT and not set(chunk.key) <= set(chunk.columns):
-            raise GiveUp(f"{table}: an event has no value for a key column")
+            raise FallBackToSerial(f"{table}: an event has no value for a key column")
 
 
 def _no_rows(changes: Iterable[object]) -> None:

@@ -21,8 +21,8 @@ from londiste.db.names import TableName
 from londiste.db.relation import shapes
 from londiste.errors import EventError
 from londiste.pgq.blocks import EventBlock
-from londiste.replication.apply.accumulator import Accumulator, Part
-from londiste.replication.apply.routing import Interest, plan_folded
+from londiste.replication.apply.accumulator import Accumulator, BatchPart
+from londiste.replication.apply.routing import RoutingTable, plan_folded
 from londiste.replication.model import ReplicatedTable
 from tests.fixtures.cluster import Database
 from tests.integration.apply.test_set_apply import FAILURES, HAZARDS, Target
@@ -81,11 +81,13 @@ def _copied(text: str | None) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n").replace("\t", r"\t")
 
 
-def apply(target: Target, changes: list[TableChange], *, packed: bool, quick: bool = True) -> Part:
+def apply(
+    target: Target, changes: list[TableChange], *, packed: bool, quick: bool = True
+) -> BatchPart:
     """What the worker does with a part; not quick: row by row, in the order of the events."""
     tables = {change.table for change in changes}
     accumulator = Accumulator(
-        Interest.main([ReplicatedTable(name, name, True, "ok") for name in tables])
+        RoutingTable.main([ReplicatedTable(name, name, True, "ok") for name in tables])
     )
     accumulator.add(block(changes, packed=packed))
     part = accumulator.take()
@@ -270,7 +272,7 @@ def test_nothing_is_written_by_a_shape_that_is_not_the_table_s_any_more(
     shape = shapes(target.conn, {change.table})[change.table]
     target.database.execute(ddl)
     accumulator = Accumulator(
-        Interest.main([ReplicatedTable(change.table, change.table, True, "ok")])
+        RoutingTable.main([ReplicatedTable(change.table, change.table, True, "ok")])
     )
     accumulator.add(block([change], packed=False))
     planned = plan_folded(accumulator.take().folds[change.table], shape)
@@ -293,7 +295,7 @@ def test_a_shape_that_is_still_right_is_used(target: Target) -> None:
     change = target.i(id="1", v="x")
     shape = shapes(target.conn, {change.table})[change.table]
     accumulator = Accumulator(
-        Interest.main([ReplicatedTable(change.table, change.table, True, "ok")])
+        RoutingTable.main([ReplicatedTable(change.table, change.table, True, "ok")])
     )
     accumulator.add(block([change], packed=False))
     planned = plan_folded(accumulator.take().folds[change.table], shape)

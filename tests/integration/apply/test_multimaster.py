@@ -9,7 +9,7 @@ from typing import Any
 
 from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
 from londiste.cascade.model import NodeType
-from londiste.orchestration.steps import Sites, execute
+from londiste.orchestration.steps import Connections, execute
 from tests.fixtures.cluster import Database
 from tests.fixtures.line import Line, LineNode
 
@@ -36,7 +36,7 @@ def node(line: Line, queue: str, name: str, database: Database, provider: Any = 
         database.dsn,
         f"{name}_worker",
     )
-    with Sites(name="test") as sites:
+    with Connections(name="test") as sites:
         execute(
             create_leaf(sites, new, provider.dsn) if provider else create_root(sites, new), sites
         )

@@ -13,7 +13,7 @@ from londiste.applier.plan import TableChange
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
-from londiste.db.owner import Staged, run
+from londiste.db.owner import OwnerStatement, run
 from londiste.db.relation import shapes
 from londiste.errors import LondisteError
 from londiste.replication.apply.routing import plan
@@ -167,7 +167,7 @@ def _rows(conn: Connection) -> None:
 
 def _copied(conn: Connection) -> None:
     with conn.transaction():
-        staged = Staged(conn, T, ["id", "v"])
+        staged = OwnerStatement(conn, T, ["id", "v"])
         with conn.cursor().copy(f"copy {staged.into.quoted} (id, v) from stdin".encode()) as copy:
             copy.write(b"2000\ta\n2001\ta\n")
         staged.finish(2)
@@ -395,14 +395,14 @@ def test_tables_of_the_worker_are_written_as_ever(scene: Database) -> None:
     with scene.connect(replica=True, autocommit=True) as conn:
         shape = shapes(conn, [TableName("public", "mine")])[TableName("public", "mine")]
         assert not shape.of_other
-        assert Staged(conn, TableName("public", "mine"), ["id"]).direct
+        assert OwnerStatement(conn, TableName("public", "mine"), ["id"]).direct
     assert scene.value("select to_regnamespace('londiste_apply') is null")
 
 
 def test_a_table_without_code_of_its_own_is_copied_directly(scene: Database) -> None:
     with scene.connect(replica=True, autocommit=True) as conn, conn.transaction():
         assert shapes(conn, [T])[T].of_other
-        assert Staged(conn, T, ["id", "v"]).direct
+        assert OwnerStatement(conn, T, ["id", "v"]).direct
 
 
 def test_run_as_owner_false_trusts_the_owners(scene: Database) -> None:

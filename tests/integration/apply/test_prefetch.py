@@ -11,7 +11,7 @@ from londiste.db.names import TableName
 from londiste.pgq import batches, queues
 from londiste.pgq.batches import Opened
 from londiste.replication.apply import prefetch
-from londiste.replication.apply.accumulator import Part
+from londiste.replication.apply.accumulator import BatchPart
 from londiste.replication.apply.prefetch import (
     FIRST_JOIN,
     JOIN_BYTES,
@@ -20,15 +20,15 @@ from londiste.replication.apply.prefetch import (
     Sizes,
     is_worthwhile,
 )
-from londiste.replication.apply.routing import Interest, Route
+from londiste.replication.apply.routing import Route, RoutingTable
 from londiste.replication.tablesync.states import By
 from tests.fixtures.cluster import Database
 from tests.support.queue_steps import insert, queue_with_consumer, rotate, value
 
 LIMIT = 1 << 20
-NOBODY = Interest(By.MAIN, {})
+NOBODY = RoutingTable(By.MAIN, {})
 T = TableName("public", "t")
-MINE = Interest(By.MAIN, {T: Route(T, T, None)})
+MINE = RoutingTable(By.MAIN, {T: Route(T, T, None)})
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def opened(conn: Connection, finish: int | None = None) -> Opened:
 
 
 def begun(
-    conn: Connection, first: Opened, interest: Interest = NOBODY, sizes: Sizes | None = None
+    conn: Connection, first: Opened, interest: RoutingTable = NOBODY, sizes: Sizes | None = None
 ) -> ReadAhead:
     """Read behind a batch, to its end."""
     reader = ReadAhead(conn, "q", "c", limit=LIMIT, sizes=sizes or Sizes())
@@ -66,7 +66,7 @@ def begun(
     return reader
 
 
-def data(part: Part | None) -> list[str | None] | None:
+def data(part: BatchPart | None) -> list[str | None] | None:
     return None if part is None else [event.data for block in part.blocks for event in block]
 
 

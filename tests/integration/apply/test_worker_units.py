@@ -15,7 +15,7 @@ from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.daemon.signals import Signals
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.pgq import batches
 from londiste.replication.apply.prefetch import JOIN_EVENTS
 from londiste.replication.worker.worker import Source, Worker
@@ -155,7 +155,7 @@ def test_a_tick_that_comes_while_the_last_batch_is_finished_is_not_slept_through
 
 def test_a_worker_of_ours_is_known_for_ours_in_its_node(bench: Bench) -> None:
     assert nodes.get_node_info(bench.leaf.database.connect(), QUEUE).uptodate
-    with Sites(name="tests") as sites:
+    with Connections(name="tests") as sites:
         conn = sites.at(bench.root.database.dsn)
         assert original.originals(sites, conn, QUEUE, adopted=True) == []
         bench.leaf.database.execute("delete from pgq.known_source")

@@ -6,7 +6,7 @@ import pytest
 
 from londiste.cascade import fencing
 from londiste.cascade.model import Member, NodeType
-from londiste.cascade.switching.rejoin_checks import News, news
+from londiste.cascade.switching.rejoin_checks import MembershipChange, news
 from londiste.monitor import status
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes, silent
 
@@ -29,12 +29,12 @@ def _members(*given: tuple[str, str]) -> list[Member]:
 def test_news_are_what_has_changed_about_others() -> None:
     known = _members(("me", "A"), ("old", "B"), ("gone", "C"), ("same", "D"))
     now = _members(("me", "A"), ("new", "B"), ("same", "E"), ("born", "F"))
-    assert news(known, now, "me") == News(("gone",), (("old", "new"),), tuple(now[1:]))
+    assert news(known, now, "me") == MembershipChange(("gone",), (("old", "new"),), tuple(now[1:]))
     # A name that a node has given up is another one's now.
     known = _members(("me", "A"), ("b", "B"), ("c", "C"))
     now = _members(("me", "A"), ("c", "B"))
-    assert news(known, now, "me") == News(("c",), (("b", "c"),), tuple(now[1:]))
-    assert news(now, now, "me") == News((), (), tuple(now[1:]))
+    assert news(known, now, "me") == MembershipChange(("c",), (("b", "c"),), tuple(now[1:]))
+    assert news(now, now, "me") == MembershipChange((), (), tuple(now[1:]))
 
 
 def test_a_root_that_comes_back_sees_its_successor_by_any_name(

@@ -8,7 +8,7 @@ import pytest
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import drop_node
 from londiste.cascade.switching.cluster_state import look
-from londiste.orchestration.steps import Sites, execute, remaining
+from londiste.orchestration.steps import Connections, execute, remaining
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fixtures.cluster import Database
 
@@ -28,7 +28,7 @@ def three(nodes_of: Nodes) -> tuple[Node, Node, Node]:
 
 def _one_step(at: Node) -> str:
     """The first step of dropping the leaf that is left to do; what it is."""
-    with Sites(name="test") as sites:
+    with Connections(name="test") as sites:
         steps = drop_node.drop(sites, look(sites, at.dsn, QUEUE, ""), "leaf", force=False)
         left = remaining(steps, sites)
         execute(left[:1], sites)

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.operation_log import Kind
+from londiste.cascade.switching.operation_log import OperationKind
 from londiste.db import call
 from londiste.db.connection import limit_answers, session
 from londiste.errors import NodeUnreachable
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from tests.fixtures.cascade import QUEUE, Nodes
 from tests.fixtures.cluster import Database
 from tests.support.lines import Line
@@ -27,7 +27,7 @@ def line(pgq_db: Database) -> Iterator[Line]:
 
 
 def test_a_server_that_is_not_heard_of_any_more_is_unreachable(line: Line) -> None:
-    with Sites(name="test", answer_seconds=1.0) as sites:
+    with Connections(name="test", answer_seconds=1.0) as sites:
         conn = sites.at(line.dsn)
         assert call.value(conn, "pgq.version")
         line.cut()
@@ -39,7 +39,7 @@ def test_a_server_that_is_not_heard_of_any_more_is_unreachable(line: Line) -> No
 
 
 def test_what_is_said_of_a_session_names_its_node(line: Line) -> None:
-    with Sites(name="test", answer_seconds=1.0) as sites:
+    with Connections(name="test", answer_seconds=1.0) as sites:
         sites.call_them({line.dsn: "branch7"})
         conn = sites.at(line.dsn)
         line.cut()
@@ -52,7 +52,7 @@ def test_what_is_said_of_a_session_names_its_node(line: Line) -> None:
 
 def test_a_session_that_was_given_up_does_nothing_late(line: Line, pgq_db: Database) -> None:
     pgq_db.execute("create table public.done (by text)")
-    with Sites(name="test", answer_seconds=1.0) as sites:
+    with Connections(name="test", answer_seconds=1.0) as sites:
         conn = sites.at(line.dsn)
         pid = conn.info.backend_pid
         line.stall()
@@ -70,7 +70,7 @@ def test_a_session_that_was_given_up_does_nothing_late(line: Line, pgq_db: Datab
 def test_a_root_is_closed_by_one_message_and_no_lock_waits_for_another(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     with Line(root.dsn) as line, session(line.dsn, autocommit=True) as conn:
-        token, begun = operation_log.begin(conn, QUEUE, Kind.SWITCHOVER, "root", "branch")
+        token, begun = operation_log.begin(conn, QUEUE, OperationKind.SWITCHOVER, "root", "branch")
         assert begun
         limit_answers(conn, 1.0)
         line.deafen()
@@ -83,7 +83,7 @@ def test_a_root_is_closed_by_one_message_and_no_lock_waits_for_another(nodes_of:
 
 
 def test_a_long_statement_is_waited_for_as_long_as_the_server_is_at_work(line: Line) -> None:
-    with Sites(name="test", answer_seconds=1.0) as sites:
+    with Connections(name="test", answer_seconds=1.0) as sites:
         conn = sites.at(line.dsn)
         with sites.at_length():
             row = conn.execute("select 7 from pg_sleep(2.5)").fetchone()
@@ -97,6 +97,6 @@ def test_a_long_statement_is_waited_for_as_long_as_the_server_is_at_work(line: L
 
 
 def test_the_server_ends_a_session_that_is_left_in_a_transaction(pgq_db: Database) -> None:
-    with Sites(name="test") as sites:
+    with Connections(name="test") as sites:
         row = sites.at(pgq_db.dsn).execute("show idle_in_transaction_session_timeout").fetchone()
     assert row == ("10s",)

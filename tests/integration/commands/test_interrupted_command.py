@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.operation_log import Kind
-from londiste.cascade.switching.steps.notes import Begin, Place, Ticket
+from londiste.cascade.switching.operation_log import OperationKind
+from londiste.cascade.switching.steps.notes import Begin, NodeAddress, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot, Promote
 from londiste.orchestration import steps
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
@@ -16,9 +16,11 @@ _WRITE = "select pgq.insert_event(%s, 'x', 'y')"
 def _closed(nodes_of: Nodes, root: Node, branch: Node) -> tuple[Ticket, int]:
     """A switchover to the branch, killed when the root is closed; its ticket and the last tick."""
     ticket = Ticket()
-    old, new = Place(root.name, root.dsn), Place(branch.name, branch.dsn)
+    old, new = NodeAddress(root.name, root.dsn), NodeAddress(branch.name, branch.dsn)
     begins = [
-        Begin(at, QUEUE, Kind.SWITCHOVER, root.name, branch.name, ticket, from_node=root.name)
+        Begin(
+            at, QUEUE, OperationKind.SWITCHOVER, root.name, branch.name, ticket, from_node=root.name
+        )
         for at in (old, new)
     ]
     steps.execute([*begins, CloseRoot(old, QUEUE, ticket)], nodes_of.sites)
@@ -33,7 +35,7 @@ def _promoted(nodes_of: Nodes, root: Node, branch: Node) -> None:
     # What the worker of the branch would have done.
     branch.db.execute("select pgq.ticker(%s, %s, now(), 1)", QUEUE, tick)
     branch.db.execute("update pgq_node.local_state set last_tick_id = %s", tick)
-    promote = Promote(Place(branch.name, branch.dsn), QUEUE, ticket, lambda: tick)
+    promote = Promote(NodeAddress(branch.name, branch.dsn), QUEUE, ticket, lambda: tick)
     steps.execute([promote], nodes_of.sites)
 
 

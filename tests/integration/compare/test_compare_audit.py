@@ -13,7 +13,7 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from londiste.compare.audit import next_range, summed
-from londiste.compare.sqlapi import Range
+from londiste.compare.sqlapi import ComparedRange
 from tests.fixtures.line import Line, LineNode
 from tests.integration.compare.test_compare import damage
 
@@ -118,7 +118,7 @@ def test_an_audit_ends_when_it_is_asked_to(line: Line, pair: tuple[LineNode, Lin
 
 def test_the_range_that_was_looked_at_longest_ago_is_next() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    one = Range("a", 0, "s", "", 1, now, 5, now, 10, 0, None)
+    one = ComparedRange("a", 0, "s", "", 1, now, 5, now, 10, 0, None)
     older = replace(one, number=1, checked_at=now - timedelta(days=1))
     never = replace(one, table_name="b", checked_at=None)
     pick: Callable[..., Any] = next_range

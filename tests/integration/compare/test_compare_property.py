@@ -15,7 +15,7 @@ import pytest
 from londiste.compare import chunks, recheck
 from londiste.compare.checksum import Piece, differing, specs
 from londiste.compare.column_pairing import Pairing, TablePair, pairing
-from londiste.compare.diff import DIFFERS, EXTRA, MISSING, Difference
+from londiste.compare.diff import DIFFERS, EXTRA, MISSING, RowDifference
 from londiste.compare.pause_at_tick import Aligned
 from londiste.compare.repair import rules
 from londiste.compare.repair_plan import changes
@@ -133,7 +133,7 @@ def cut(table: Pairing) -> list[Piece]:
     return [Piece(table, n, text, 1) for n, text in enumerate(chunks.ranges(bounds, table))]
 
 
-def compare(conn: Connection, table: Pairing, cut: list[Piece]) -> list[Difference]:
+def compare(conn: Connection, table: Pairing, cut: list[Piece]) -> list[RowDifference]:
     """What the command does, in the transaction of one session."""
     at = Aligned(1, conn.info.dsn, "", conn.info.dsn, "")
     suspects: list[Suspect] = []

@@ -19,7 +19,7 @@ from pyspark.sql import types as t
 from londiste.db.connection import Connection
 from londiste.engine.spark.sink import commit, event_rows, stage
 from londiste.engine.spark.sink.options import QueueOptions, parse_queue
-from londiste.engine.spark.sink.stage import Chunk, Staged
+from londiste.engine.spark.sink.stage import StagedMessage, StagedRows
 from londiste.errors import LondisteError, NodeBusy, StateError, TransientError
 from londiste.pgq import queues, spark_epochs
 from tests.fixtures.cluster import Database
@@ -45,11 +45,11 @@ class Query:
         """A new attempt."""
         self.attempt = uuid4()
 
-    def task(self, number: int, rows: Sequence[Sequence[Any]]) -> Staged:
+    def task(self, number: int, rows: Sequence[Sequence[Any]]) -> StagedMessage:
         """One run of a task."""
         shape = event_rows.shape_of(self.options, self.schema)
 
-        def cut() -> Iterator[Chunk]:
+        def cut() -> Iterator[StagedRows]:
             cutter = stage.Cutter()
             for row in rows:
                 yield from cutter.add(event_rows._line(self.options, shape, None, row))
@@ -57,7 +57,7 @@ class Query:
 
         return stage.stage(self.options, self.attempt, self.id, number, cut())
 
-    def commit(self, epoch: int | None, *messages: Staged, fail: bool = False) -> None:
+    def commit(self, epoch: int | None, *messages: StagedMessage, fail: bool = False) -> None:
         """The driver hears of all tasks; ``fail``: it dies in front of COMMIT."""
 
         def do(conn: Connection, chunks: Any) -> None:

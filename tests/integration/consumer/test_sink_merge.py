@@ -19,7 +19,7 @@ from pyspark.sql import types as t
 from londiste.db.connection import Connection
 from londiste.engine.spark.sink import change_rows, commit, merge, stage
 from londiste.engine.spark.sink.options import parse_tables
-from londiste.engine.spark.sink.stage import Staged
+from londiste.engine.spark.sink.stage import StagedMessage
 from londiste.engine.spark.sink.table_sink import fitting
 from londiste.engine.spark.stream.schema import arrow
 from londiste.errors import BadOption, EventError, LondisteError, StateError, UnknownTable
@@ -56,7 +56,7 @@ class Query:
         self.options = parse_tables({"dsn": database.dsn, **options}, stream=True)
         self.tables, self.columns = fitting(database.connect(), self.options, self.schema)
 
-    def task(self, number: int, rows: Sequence[Sequence[Any]]) -> Staged:
+    def task(self, number: int, rows: Sequence[Sequence[Any]]) -> StagedMessage:
         fields = arrow(self.schema)
         arrays = [pa.array([row[n] for row in rows], f.type) for n, f in enumerate(fields)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=fields)

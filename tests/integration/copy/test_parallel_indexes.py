@@ -9,7 +9,7 @@ import pytest
 
 from londiste.copy import indexes
 from londiste.copy.restore import restore
-from londiste.copy.sessions import Builds, Job, Sides
+from londiste.copy.sessions import Builds, CopyJob, CopySessions
 from londiste.copy.step_timings import Tally
 from londiste.db.ddl import pieces
 from londiste.engine.local.engine import LocalEngine
@@ -41,9 +41,11 @@ def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexes, "WORTH", 0)
 
 
-def sides(db: Database, stopping: Callable[[], bool] = lambda: False, **builds: int) -> Sides:
-    job = Job(db.dsn, "q", "w", LocalEngine(), lock_timeout_ms=5000, builds=Builds(**builds))
-    return Sides(job, TABLE, stopping)
+def sides(
+    db: Database, stopping: Callable[[], bool] = lambda: False, **builds: int
+) -> CopySessions:
+    job = CopyJob(db.dsn, "q", "w", LocalEngine(), lock_timeout_ms=5000, builds=Builds(**builds))
+    return CopySessions(job, TABLE, stopping)
 
 
 def fill(db: Database, rows: int = 200) -> None:
@@ -57,7 +59,7 @@ def fill(db: Database, rows: int = 200) -> None:
 class Background(threading.Thread):
     """Builds what is to be built; ``error`` is what it raised."""
 
-    def __init__(self, where: Sides) -> None:
+    def __init__(self, where: CopySessions) -> None:
         super().__init__()
         self.where, self.tally, self.error = where, Tally(), None
         self.error: LondisteError | None = None

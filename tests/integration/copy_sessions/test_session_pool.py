@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import psycopg
 
-from londiste.copy.sessions import Spare
+from londiste.copy.sessions import SessionPool
 from londiste.db.connection import connect
 from tests.fixtures.cluster import Database
 
 
 def test_a_session_that_is_given_back_is_taken_under_a_new_name(database: Database) -> None:
-    spare = Spare()
+    spare = SessionPool()
     first = connect(database.dsn, name="one", autocommit=True, replica=True)
     spare.keep(database.dsn, first, target=True, most=1)
     assert spare.take(database.dsn, "two", target=False) is None
@@ -26,7 +26,7 @@ def test_a_session_that_is_given_back_is_taken_under_a_new_name(database: Databa
 
 
 def test_a_session_that_cannot_go_on_is_not_kept_and_not_taken(database: Database) -> None:
-    spare = Spare()
+    spare = SessionPool()
     open_transaction = connect(database.dsn, name="one", autocommit=True)
     open_transaction.execute("begin")
     spare.keep(database.dsn, open_transaction, target=True, most=2)
@@ -40,7 +40,7 @@ def test_a_session_that_cannot_go_on_is_not_kept_and_not_taken(database: Databas
 
 
 def test_no_more_sessions_are_kept_than_tables_are_copied_at_a_time(database: Database) -> None:
-    spare = Spare()
+    spare = SessionPool()
     made = [connect(database.dsn, name="one", autocommit=True) for _ in range(2)]
     for conn in made:
         spare.keep(database.dsn, conn, target=True, most=1)

@@ -10,12 +10,12 @@ import pytest
 
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log, switchover
-from londiste.cascade.switching.operation_log import Kind
-from londiste.cascade.switching.steps.notes import Begin, Cancel, Place, Ticket
+from londiste.cascade.switching.operation_log import OperationKind
+from londiste.cascade.switching.steps.notes import Begin, Cancel, NodeAddress, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot, Promote, ReopenRoot
 from londiste.errors import AccessDenied, LockTimeout, NodeUnreachable
 from londiste.orchestration import steps
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from tests.fixtures.cascade import QUEUE, Node, Nodes
 
 
@@ -28,10 +28,10 @@ class LetNobodyIn:
     def describe(self) -> str:
         return "the node is lost"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return False
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         name = self.node.db.name
         with psycopg.connect(self.node.db.cluster.dsn("postgres"), autocommit=True) as conn:
             conn.execute(f'alter database "{name}" with allow_connections false')
@@ -52,10 +52,10 @@ class Refused:
     def describe(self) -> str:
         return "something is not allowed"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return False
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.node.dsn) as conn:
             conn.execute("do $$ begin raise insufficient_privilege; end $$")
 
@@ -73,9 +73,9 @@ def test_the_old_root_is_opened_when_the_new_one_is_lost_before_the_promotion(
 ) -> None:
     root = nodes_of.root()
     branch = nodes_of.below(root, "branch", NodeType.BRANCH)
-    old, new, ticket = Place("root", root.dsn), Place("branch", branch.dsn), Ticket()
+    old, new, ticket = NodeAddress("root", root.dsn), NodeAddress("branch", branch.dsn), Ticket()
     begins = [
-        Begin(at, QUEUE, Kind.SWITCHOVER, "root", "branch", ticket, from_node="root")
+        Begin(at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket, from_node="root")
         for at in (old, new)
     ]
     switch = switchover.Switchover(
@@ -87,7 +87,7 @@ def test_the_old_root_is_opened_when_the_new_one_is_lost_before_the_promotion(
         begun=False,
     )
     admin = branch.db.cluster.dsn("postgres")
-    with Sites(name="test") as sites:
+    with Connections(name="test") as sites:
         for at in (old, new):
             sites.alone(at.dsn, at.name, QUEUE)
         with pytest.raises(NodeUnreachable) as told:
@@ -115,7 +115,7 @@ class CloseAlone(CloseRoot):
 
     lost: Node
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with contextlib.suppress(NodeUnreachable):
             LetNobodyIn(self.lost).run(sites)
         super().run(sites)
@@ -124,9 +124,9 @@ class CloseAlone(CloseRoot):
 def test_a_root_that_could_not_be_closed_is_not_said_to_be(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     branch = nodes_of.below(root, "branch", NodeType.BRANCH)
-    old, new, ticket = Place("root", root.dsn), Place("branch", branch.dsn), Ticket()
+    old, new, ticket = NodeAddress("root", root.dsn), NodeAddress("branch", branch.dsn), Ticket()
     begins = [
-        Begin(at, QUEUE, Kind.SWITCHOVER, "root", "branch", ticket, from_node="root")
+        Begin(at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket, from_node="root")
         for at in (old, new)
     ]
     switch = switchover.Switchover(
@@ -137,7 +137,7 @@ def test_a_root_that_could_not_be_closed_is_not_said_to_be(nodes_of: Nodes) -> N
         undo=(Cancel(new, QUEUE, ticket), ReopenRoot(old, QUEUE, ticket)),
         begun=True,
     )
-    with Sites(name="test", lock_timeout=0.2) as sites, psycopg.connect(root.dsn) as writer:
+    with Connections(name="test", lock_timeout=0.2) as sites, psycopg.connect(root.dsn) as writer:
         steps.execute(begins, sites)
         # It was found under way, so the new root is asked first.
         ticket.mine = False
@@ -155,10 +155,10 @@ def test_what_the_server_refuses_while_nobody_can_write_is_undone(
 ) -> None:
     root = nodes_of.root()
     branch = nodes_of.below(root, "branch", NodeType.BRANCH)
-    old, new, ticket = Place("root", root.dsn), Place("branch", branch.dsn), Ticket()
+    old, new, ticket = NodeAddress("root", root.dsn), NodeAddress("branch", branch.dsn), Ticket()
     position = "select last_tick_id from pgq_node.local_state where consumer_name = 'w_branch'"
     begins = [
-        Begin(at, QUEUE, Kind.SWITCHOVER, "root", "branch", ticket, from_node="root")
+        Begin(at, QUEUE, OperationKind.SWITCHOVER, "root", "branch", ticket, from_node="root")
         for at in (old, new)
     ]
     closing = [CloseRoot(old, QUEUE, ticket)]
@@ -178,7 +178,7 @@ def test_what_the_server_refuses_while_nobody_can_write_is_undone(
             "create trigger refuse before update of node_type on pgq_node.node_info"
             " for each row execute function refuse()"
         )
-    with Sites(name="test") as sites:
+    with Connections(name="test") as sites:
         with pytest.raises(AccessDenied) as told:
             switchover.execute(switch, sites)
         if when == "after":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from londiste.cascade.switching import failover
 from londiste.cascade.switching.cluster_state import look
-from londiste.orchestration.steps import Sites, execute, remaining
+from londiste.orchestration.steps import Connections, execute, remaining
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, silent
 
 NOTES = "select operation, node_name from pgq_node.operation"
@@ -29,7 +29,7 @@ def test_a_lost_branch_is_not_taken_for_the_root_while_the_root_is_silent(
         assert "no root of queue q answers" in refused.err
         # Or that it was the root, by giving the other one up as well.
         assert londiste(two.db, "tag-dead", "one").code == 0
-        with Sites(name="test") as sites:
+        with Connections(name="test") as sites:
             assert failover.surely_root(sites, look(sites, two.dsn, QUEUE, ""), "root")
     with silent(one):
         done = londiste(two.db, *take)
@@ -39,7 +39,7 @@ def test_a_lost_branch_is_not_taken_for_the_root_while_the_root_is_silent(
 
 def _steps(at: Node, count: int) -> list[str]:
     """The first steps of taking the place of the lost root; what they are."""
-    with Sites(name="test") as sites:
+    with Connections(name="test") as sites:
         scene = look(sites, at.dsn, QUEUE, "")
         steps = failover.takeover_root(
             sites, scene, "root", at.name, accept_loss=False, timeout=0, warn=print

@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 
 from londiste.cascade.model import NodeType
-from londiste.cascade.switching.steps.notes import Place
+from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.cascade.switching.steps.waits import drained
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from tests.fixtures.cascade import QUEUE, Node, Nodes
 from tests.support.waiting import wait_for
 
 
 def _drained(branch: Node, root: Node) -> bool:
-    with Sites(name="test") as sites:
-        return drained(sites, Place("branch", branch.dsn), Place("root", root.dsn), QUEUE)
+    with Connections(name="test") as sites:
+        return drained(
+            sites, NodeAddress("branch", branch.dsn), NodeAddress("root", root.dsn), QUEUE
+        )
 
 
 def test_no_tick_is_made_and_writers_go_on_while_a_branch_comes_near(nodes_of: Nodes) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
 from londiste.cascade.model import NodeType
-from londiste.orchestration.steps import Sites, execute
+from londiste.orchestration.steps import Connections, execute
 from tests.fixtures.cluster import Database
 from tests.fixtures.line import Line
 from tests.support.scenarios.processes import Done, Process
@@ -32,7 +32,7 @@ class Merge:
             root = self.roots[part] = line.make_database(pgq=True)
             root.execute(MADE)
             root.execute("insert into t select %s, i, 'old' from generate_series(1, 800) i", part)
-            with Sites(name="test") as sites:
+            with Connections(name="test") as sites:
                 new = NewNode(part, NodeType.ROOT, "root", root.dsn, root.dsn, "root_worker")
                 execute(create_root(sites, new), sites)
                 leaf = NewNode(

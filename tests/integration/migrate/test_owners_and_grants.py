@@ -10,7 +10,7 @@ from psycopg import conninfo
 from londiste.migrate import schema_copy
 from londiste.migrate.databases import MigrateSettings, Pair, Side
 from londiste.migrate.rights import PUBLIC, Grant, Rights, restore
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from tests.fixtures.cluster import Database
 
 SCHEMA = """
@@ -65,7 +65,7 @@ def roles(database: Database) -> Iterator[tuple[str, str]]:
 def _create(old: str, new: str) -> list[str]:
     settings = MigrateSettings(from_db=old, to_db=new)
     pair = Pair(settings, Side("old", old, old), Side("new", new, new))
-    with Sites(name="test") as sites:
+    with Connections(name="test") as sites:
         return list(schema_copy.create(sites, pair))
 
 

@@ -12,19 +12,19 @@ import pytest
 from londiste.copy.sessions import Changes
 from londiste.db.names import TableName
 from londiste.replication import sqlapi as tables
-from londiste.replication.notifications import News, rest
+from londiste.replication.notifications import TableNotifications, rest
 from tests.fixtures.copies import A, Nodes
 from tests.fixtures.nodes import ret
 from tests.support.waiting import wait_for
 
 
 @pytest.fixture
-def news(nodes: Nodes) -> Iterator[News]:
+def news(nodes: Nodes) -> Iterator[TableNotifications]:
     with nodes.leaf.connect(autocommit=True) as conn:
-        yield News(conn, "q")
+        yield TableNotifications(conn, "q")
 
 
-def wakes(news: News, work: Callable[[], object]) -> bool:
+def wakes(news: TableNotifications, work: Callable[[], object]) -> bool:
     """Whether the work ends the sleep after a look."""
     news.begin()
     news.end()
@@ -39,7 +39,7 @@ def known(nodes: Nodes, name: TableName = A) -> None:
 
 
 def test_a_table_that_is_added_changed_set_and_removed_is_news_each_time(
-    nodes: Nodes, news: News
+    nodes: Nodes, news: TableNotifications
 ) -> None:
     known(nodes)
     steps: list[Callable[[], object]] = [
@@ -56,7 +56,9 @@ def test_a_table_that_is_added_changed_set_and_removed_is_news_each_time(
         assert news.told
 
 
-def test_a_state_that_somebody_else_has_changed_first_is_no_news(nodes: Nodes, news: News) -> None:
+def test_a_state_that_somebody_else_has_changed_first_is_no_news(
+    nodes: Nodes, news: TableNotifications
+) -> None:
     known(nodes)
     assert wakes(news, lambda: ret(nodes.leaf, "londiste.local_add_table", "q", str(A)))
     news.begin()
@@ -71,7 +73,7 @@ def test_what_the_listener_says_itself_is_no_news(nodes: Nodes) -> None:
     known(nodes)
     ret(nodes.leaf, "londiste.local_add_table", "q", str(A))
     with nodes.leaf.connect(autocommit=True) as conn:
-        news = News(conn, "q")
+        news = TableNotifications(conn, "q")
         assert tables.move_table_state(conn, "q", A, None, "in-copy", None)
         news.begin()
         assert not news.told

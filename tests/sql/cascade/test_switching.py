@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from londiste.cascade.switching.steps.notes import Place, Ticket
+from londiste.cascade.switching.steps.notes import NodeAddress, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_branch, make_leaf, make_root, ret
 from tests.support.waiting import wait_for
@@ -156,12 +156,12 @@ def test_a_producer_that_waited_for_the_closing_inserts_nothing(pgq_db: Database
 
 def test_writers_go_on_while_the_closing_waits_for_one_of_them(pgq_db: Database) -> None:
     make_root(pgq_db)
-    step = CloseRoot(Place("n1", pgq_db.dsn), "q", Ticket(begin(pgq_db)[2]))
+    step = CloseRoot(NodeAddress("n1", pgq_db.dsn), "q", Ticket(begin(pgq_db)[2]))
     failed: list[BaseException] = []
 
     def close() -> None:
         try:
-            with Sites(name="closing", lock_timeout=60.0) as sites:
+            with Connections(name="closing", lock_timeout=60.0) as sites:
                 step.run(sites)
         except BaseException as error:
             failed.append(error)

@@ -6,7 +6,7 @@ import pytest
 
 from londiste.errors import UnknownConsumer
 from londiste.pgq import batches, consumer_kinds, queues
-from londiste.pgq.consumer_kinds import Kind
+from londiste.pgq.consumer_kinds import ConsumerKind
 from tests.fixtures.cluster import Database
 
 
@@ -17,8 +17,8 @@ def test_a_kind_is_known_as_long_as_the_registration_and_the_last_one_counts(
     for queue in ("q", "r"):
         queues.create_queue(conn, queue)
         batches.register_consumer(conn, queue, "c")
-        consumer_kinds.note_consumer_kind(conn, queue, "c", Kind.STREAM)
-    consumer_kinds.note_consumer_kind(conn, "q", "c", Kind.LAKE)
+        consumer_kinds.note_consumer_kind(conn, queue, "c", ConsumerKind.STREAM)
+    consumer_kinds.note_consumer_kind(conn, "q", "c", ConsumerKind.LAKE)
     assert consumer_kinds.get_consumer_kinds(conn) == {("q", "c"): "lake", ("r", "c"): "stream"}
     assert consumer_kinds.get_consumer_kinds(conn, "r") == {("r", "c"): "stream"}
     batches.unregister_consumer(conn, "q", "c")
@@ -27,7 +27,7 @@ def test_a_kind_is_known_as_long_as_the_registration_and_the_last_one_counts(
     queues.drop_queue(conn, "r", True)
     assert consumer_kinds.get_consumer_kinds(conn) == {}
     with pytest.raises(UnknownConsumer):
-        consumer_kinds.note_consumer_kind(conn, "q", "d", Kind.LAKE)
+        consumer_kinds.note_consumer_kind(conn, "q", "d", ConsumerKind.LAKE)
 
 
 def test_schemas_that_do_not_know_kinds_keep_nobody_from_work(pgq_db: Database) -> None:
@@ -36,5 +36,5 @@ def test_schemas_that_do_not_know_kinds_keep_nobody_from_work(pgq_db: Database) 
     batches.register_consumer(conn, "q", "c")
     conn.execute("drop function pgq.note_consumer_kind(text, text, text)")
     conn.execute("drop function pgq.get_consumer_kinds(text)")
-    consumer_kinds.note_consumer_kind(conn, "q", "c", Kind.LAKE)
+    consumer_kinds.note_consumer_kind(conn, "q", "c", ConsumerKind.LAKE)
     assert consumer_kinds.get_consumer_kinds(conn) == {}

@@ -23,7 +23,7 @@ from londiste.cascade.commands.create_node import NewNode, create_branch, create
 from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
-from londiste.orchestration.steps import Sites, execute
+from londiste.orchestration.steps import Connections, execute
 from tests.fixtures.cluster import Database, Server
 from tests.support.scenarios import oracles
 from tests.support.scenarios.processes import Done, Process, Processes
@@ -80,7 +80,7 @@ class Combined:
         dsn = self.at[place].dsn
         worker = f"{queue}_{place}"
         new = NewNode(queue, kinds.get(make, NodeType.LEAF), place, dsn, dsn, worker, combined)
-        with Sites(name="test") as sites:
+        with Connections(name="test") as sites:
             execute(make(sites, new, *provider), sites)
             if kinds.get(make) is NodeType.ROOT:
                 # So busy sources make no more batches than this many workers can do at a time.

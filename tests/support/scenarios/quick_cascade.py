@@ -17,7 +17,7 @@ import psycopg
 
 from londiste.cascade.commands.create_node import NewNode, create_branch, create_leaf, create_root
 from londiste.cascade.model import NodeType
-from londiste.orchestration.steps import Sites, execute
+from londiste.orchestration.steps import Connections, execute
 from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from tests.fixtures.cluster import Database, Server, create_database
@@ -80,7 +80,7 @@ class QuickCascade:
         database.execute(self.schema)
         location = location or database.dsn
         new = NewNode(QUEUE, kind, name, database.dsn, location, f"{name}_worker")
-        with Sites(name="test") as sites:
+        with Connections(name="test") as sites:
             if provider is None:
                 steps = create_root(sites, new)
             else:

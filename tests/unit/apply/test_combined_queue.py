@@ -9,10 +9,10 @@ import pytest
 from londiste.cascade.model import NodeCase, NodeInfo, NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption
-from londiste.handlers.table_rules import Choice
+from londiste.handlers.table_rules import HandlerAttrs
 from londiste.pgq.blocks import EventBlock
 from londiste.replication.apply.accumulator import LARGE
-from londiste.replication.apply.routing import Interest, Skips
+from londiste.replication.apply.routing import RoutingTable, SkippedEvents
 from londiste.replication.commands.add_table_options import of_part
 from londiste.replication.failover.readiness import part_findings
 from londiste.replication.forwarding.combined_queue import handed
@@ -33,8 +33,8 @@ def ids(some: EventBlock) -> list[int]:
     return [int(text.split(b"\t")[0]) for text in some.data.splitlines()]
 
 
-def interest(**attrs: str) -> Interest:
-    return Interest.main([ReplicatedTable(T, T, True, "ok", attrs=attrs)])
+def interest(**attrs: str) -> RoutingTable:
+    return RoutingTable.main([ReplicatedTable(T, T, True, "ok", attrs=attrs)])
 
 
 EVENTS = block(
@@ -52,7 +52,7 @@ def test_what_is_applied_is_handed_on_and_scripts() -> None:
     found = handed(EVENTS, interest())
     assert ids(found) == [1, 5, 6, 7]
     assert len(found) == 4
-    assert ids(handed(EVENTS, Interest.main([]))) == [5]
+    assert ids(handed(EVENTS, RoutingTable.main([]))) == [5]
 
 
 def test_a_block_that_is_handed_on_whole_is_not_made_again() -> None:
@@ -71,11 +71,11 @@ def test_a_truncate_that_is_passed_over_here_is_not_handed_on() -> None:
 
 def test_what_came_with_the_copy_is_not_handed_on() -> None:
     copied = ReplicatedTable(T, T, True, "ok", snapshot="10:10:")
-    assert ids(handed(EVENTS, Interest.main([copied]))) == [1, 5, 6]
+    assert ids(handed(EVENTS, RoutingTable.main([copied]))) == [1, 5, 6]
 
 
 def test_an_event_that_a_person_leaves_out_is_not_handed_on() -> None:
-    skips = Skips(frozenset({(1, 0)}), frozenset({T}))
+    skips = SkippedEvents(frozenset({(1, 0)}), frozenset({T}))
     assert ids(handed(EVENTS, interest().without(skips))) == [5, 6, 7]
 
 
@@ -148,6 +148,6 @@ def test_options_that_the_stand_by_could_not_repeat_are_refused() -> None:
     waiting = of_part(branch, asked)
     assert (waiting.merge, waiting.skip_truncate) == ("", False)
     with pytest.raises(BadOption, match="--on-error"):
-        of_part(root, TableOptions(choice=Choice(on_error="log")))
+        of_part(root, TableOptions(choice=HandlerAttrs(on_error="log")))
     with pytest.raises(BadOption, match="--handler"):
-        of_part(root, TableOptions(choice=Choice(handler="applyfn(func_name=f)")))
+        of_part(root, TableOptions(choice=HandlerAttrs(handler="applyfn(func_name=f)")))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from londiste.applier.plan import Net, TableChange
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db.names import TableName
-from londiste.db.relation import ColumnShape, Folding, TableShape
+from londiste.db.relation import Folding, Relation, RelationColumn
 from londiste.replication.apply.net_changes.decoded import NotFoldable, fold
 
 TABLE = TableName("public", "t")
@@ -18,13 +18,13 @@ Model = dict[str, Row]
 NOTHING = Net(False, [], [], [], [], [])
 
 
-def shape(key: str = "id", folding: Folding = Folding.TEXT) -> TableShape:
+def shape(key: str = "id", folding: Folding = Folding.TEXT) -> Relation:
     columns = (
-        ColumnShape("id", "integer", folding=folding),
-        ColumnShape("a", "text", folding=Folding.TEXT),
-        ColumnShape("b", "text", folding=Folding.TEXT),
+        RelationColumn("id", "integer", folding=folding),
+        RelationColumn("a", "text", folding=Folding.TEXT),
+        RelationColumn("b", "text", folding=Folding.TEXT),
     )
-    return TableShape(TABLE, 1, False, columns, (key,) if key else ())
+    return Relation(TABLE, 1, False, columns, (key,) if key else ())
 
 
 def change(number: int, op: str, key: str, a: str | None = None, **more: str | None) -> RowChange:

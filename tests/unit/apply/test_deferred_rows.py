@@ -6,21 +6,21 @@ import random
 
 import pytest
 
-from londiste.applier.deferred_rows import Aside, Contradiction, Image, Row, follow
+from londiste.applier.deferred_rows import Contradiction, DeferredRows, Image, Row, follow
 from londiste.changes.types import Op, RowChange
 from londiste.db.names import TableName
-from londiste.db.relation import ColumnShape, Folding, TableShape
+from londiste.db.relation import Folding, Relation, RelationColumn
 
 TABLE = TableName("public", "t")
 
 
-def shape(folding: Folding = Folding.TEXT) -> TableShape:
+def shape(folding: Folding = Folding.TEXT) -> Relation:
     columns = (
-        ColumnShape("id", "text", folding=folding),
-        ColumnShape("u", "text", folding=Folding.TEXT),
-        ColumnShape("own", "text", folding=Folding.TEXT),
+        RelationColumn("id", "text", folding=folding),
+        RelationColumn("u", "text", folding=Folding.TEXT),
+        RelationColumn("own", "text", folding=Folding.TEXT),
     )
-    return TableShape(TABLE, 1, False, columns, ("id",))
+    return Relation(TABLE, 1, False, columns, ("id",))
 
 
 def change(op: str, key: str, u: str | None = None) -> RowChange:
@@ -51,7 +51,7 @@ def test_an_insert_of_a_row_that_is_there_is_a_contradiction() -> None:
 
 
 def test_rows_are_found_by_what_is_equal_to_their_key() -> None:
-    aside = Aside()
+    aside = DeferredRows()
     zeros = shape(Folding.ZEROS)
     row = Row(zeros, {"id": "1.0", "u": "x"}, change("S", "1.0", "x"))
     aside.add(row)
@@ -61,7 +61,7 @@ def test_rows_are_found_by_what_is_equal_to_their_key() -> None:
 
 
 def test_rows_are_found_by_the_server_where_no_text_tells() -> None:
-    aside = Aside()
+    aside = DeferredRows()
     inexact = shape(Folding.NEVER)
     rows = [Row(inexact, {"id": key}, change("S", key)) for key in ("24:00:00", "3 days")]
     for row in rows:
@@ -71,7 +71,7 @@ def test_rows_are_found_by_the_server_where_no_text_tells() -> None:
 
 
 def test_an_emptied_table_has_no_rows_aside() -> None:
-    aside = Aside()
+    aside = DeferredRows()
     aside.add(Row(shape(), {"id": "1"}, change("S", "1")))
     aside.empty(TABLE)
     assert len(aside) == 0
@@ -83,7 +83,7 @@ class Table:
 
     def __init__(self, rows: dict[str, Image]) -> None:
         self.rows = rows
-        self.aside = Aside()
+        self.aside = DeferredRows()
         self.shape = shape()
 
     def free(self, key: str, image: Image) -> bool:

@@ -16,9 +16,9 @@ from londiste.changes.keyed import columns_digest
 from londiste.changes.types import RowChange, Truncate
 from londiste.db.names import TableName
 from londiste.pgq.blocks import EventBlock
-from londiste.replication.apply.accumulator import Accumulator, Part
+from londiste.replication.apply.accumulator import Accumulator, BatchPart
 from londiste.replication.apply.net_changes.encoded import NetFold
-from londiste.replication.apply.routing import Interest
+from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.model import ReplicatedTable
 
 TABLE = TableName("public", "t")
@@ -34,8 +34,8 @@ class Said(NamedTuple):
     txid: int = 20
 
 
-def interest(snapshot: str | None = None) -> Interest:
-    return Interest.main([ReplicatedTable(TABLE, TABLE, True, "ok", snapshot)])
+def interest(snapshot: str | None = None) -> RoutingTable:
+    return RoutingTable.main([ReplicatedTable(TABLE, TABLE, True, "ok", snapshot)])
 
 
 def copied(text: str | None) -> str:
@@ -80,7 +80,7 @@ def block(said: Sequence[Said], first: int = 1, table: str = "public.t") -> Even
     return EventBlock(text.encode(), len(said))
 
 
-def taken(said: Sequence[Said], snapshot: str | None = None) -> Part:
+def taken(said: Sequence[Said], snapshot: str | None = None) -> BatchPart:
     accumulator = Accumulator(interest(snapshot))
     accumulator.add(block(said))
     return accumulator.take()

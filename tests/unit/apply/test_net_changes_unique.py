@@ -16,16 +16,16 @@ import pytest
 
 from londiste.applier.plan import RowSet, TableChange, Verb
 from londiste.changes.types import RowChange
-from londiste.db.relation import ColumnShape, Folding, TableShape
+from londiste.db.relation import Folding, Relation, RelationColumn
 from londiste.replication.apply.routing import plan, plan_folded
 from tests.unit.apply import test_deferred_rows
 from tests.unit.apply.test_encoded_net_changes import TABLE, Model, Said, taken
 
-SHAPE = TableShape(
+SHAPE = Relation(
     TABLE,
     1,
     False,
-    (ColumnShape("id", "text", folding=Folding.TEXT), ColumnShape("v", "text")),
+    (RelationColumn("id", "text", folding=Folding.TEXT), RelationColumn("v", "text")),
     ("id",),
 )
 #: More than a table has rows, so that some are free.

@@ -9,15 +9,15 @@ import pytest
 from londiste.changes.decode import decode
 from londiste.changes.types import Op, RowChange
 from londiste.db.names import TableName
-from londiste.db.relation import ColumnShape, TableShape
+from londiste.db.relation import Relation, RelationColumn
 from londiste.errors import StateError
 from londiste.pgq.types import Event
 from londiste.replication.failover.rejoin.divergence import Firsts, Lost, TableLoss
-from londiste.replication.failover.rejoin.plan import Choice, decide
+from londiste.replication.failover.rejoin.plan import RejoinOption, decide
 
 NAME = TableName("public", "t")
-SHAPE = TableShape(
-    NAME, 1, False, (ColumnShape("id", "integer"), ColumnShape("v", "text")), ("id",)
+SHAPE = Relation(
+    NAME, 1, False, (RelationColumn("id", "integer"), RelationColumn("v", "text")), ("id",)
 )
 
 
@@ -85,15 +85,15 @@ def test_every_table_needs_a_choice() -> None:
     queue = TableLoss(TableName("public", "q"), NAME, inserts=1, obstacle="why", stored=False)
     found = Lost(4, {t.name: t for t in (can, cannot, gone, queue)})
     with pytest.raises(StateError, match="rows of 2 tables"):
-        decide("n", found, Choice())
+        decide("n", found, RejoinOption())
     with pytest.raises(StateError, match=r"cannot be undone: public\.c"):
-        decide("n", found, Choice(undo=True))
-    both = decide("n", found, Choice(undo=True, resync=True))
+        decide("n", found, RejoinOption(undo=True))
+    both = decide("n", found, RejoinOption(undo=True, resync=True))
     assert (both.undo, both.resync) == ((can,), (cannot,))
-    assert decide("n", found, Choice(resync=True)).resync == (can, cannot)
+    assert decide("n", found, RejoinOption(resync=True)).resync == (can, cannot)
     cannot.copied_beside = True
     with pytest.raises(StateError, match="--skip-truncate"):
-        decide("n", found, Choice(undo=True, resync=True))
-    assert decide("n", Lost(), Choice()).undo == ()
+        decide("n", found, RejoinOption(undo=True, resync=True))
+    assert decide("n", Lost(), RejoinOption()).undo == ()
     with pytest.raises(StateError, match=r"scripts have run on n only: a\.sql"):
-        decide("n", Lost(1, scripts=["a.sql"]), Choice(resync=True))
+        decide("n", Lost(1, scripts=["a.sql"]), RejoinOption(resync=True))

@@ -7,7 +7,7 @@ import pytest
 from londiste.changes.types import Op, RowChange
 from londiste.db.names import TableName
 from londiste.errors import EventError
-from londiste.replication.apply.routing import Interest, Pending, plan
+from londiste.replication.apply.routing import Pending, RoutingTable, plan
 from londiste.replication.model import ReplicatedTable
 
 A = TableName("public", "a")
@@ -26,7 +26,7 @@ def test_the_worker_takes_what_is_ok_and_kept_here() -> None:
         table(B, "catching-up"),
         table(TableName("x", "d"), "ok", local=False),
     ]
-    interest = Interest.main(tables)
+    interest = RoutingTable.main(tables)
     route = interest.route("public.a", 5)
     assert route is not None and route.dest == TableName("here", "a")
     assert interest.route("x.b.c", 5) is None
@@ -36,18 +36,18 @@ def test_the_worker_takes_what_is_ok_and_kept_here() -> None:
 
 @pytest.mark.parametrize("state", [None, "in-copy", "wanna-sync:3", "ok"])
 def test_the_copy_process_takes_nothing_unless_it_catches_up(state: str | None) -> None:
-    assert Interest.copy(table(A, state)).route("public.a", 5) is None
+    assert RoutingTable.copy(table(A, state)).route("public.a", 5) is None
 
 
 @pytest.mark.parametrize("state", ["catching-up", "do-sync:3"])
 def test_the_copy_process_takes_its_table(state: str) -> None:
-    interest = Interest.copy(table(B, state))
+    interest = RoutingTable.copy(table(B, state))
     assert interest.route("x.b.c", 5) is not None
     assert interest.route("public.a", 5) is None
 
 
 def test_a_name_without_schema_is_in_public_and_a_broken_one_nowhere() -> None:
-    interest = Interest.main([table(A, "ok")])
+    interest = RoutingTable.main([table(A, "ok")])
     assert interest.route("a", 5) is not None
     assert interest.route("", 5) is None
     assert interest.route(".a", 5) is None
@@ -55,7 +55,7 @@ def test_a_name_without_schema_is_in_public_and_a_broken_one_nowhere() -> None:
 
 
 def test_what_came_with_the_copy_is_not_taken_again() -> None:
-    interest = Interest.main([table(A, "ok", snapshot="10:20:12")])
+    interest = RoutingTable.main([table(A, "ok", snapshot="10:20:12")])
     assert [txid for txid in (9, 11, 12, 19, 20) if interest.route("public.a", txid)] == [12, 20]
 
 

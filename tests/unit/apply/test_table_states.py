@@ -21,8 +21,8 @@ from londiste.replication.tablesync.states import (
     InCopy,
     Missing,
     Ok,
-    Seen,
     SyncState,
+    TableSyncSnapshot,
     WannaSync,
 )
 
@@ -60,7 +60,7 @@ def test_at_most_one_process_applies_a_table(state: SyncState) -> None:
 
 def test_the_copy_process_past_the_hand_over_tick_is_an_error() -> None:
     with pytest.raises(StateError, match="past the hand-over tick 8"):
-        states.next_state(DoSync(8), Seen(By.COPY, tick=9))
+        states.next_state(DoSync(8), TableSyncSnapshot(By.COPY, tick=9))
 
 
 def test_a_snapshot_covers_every_earlier_one() -> None:
@@ -91,7 +91,7 @@ def test_covers_is_the_same_as_seeing_every_transaction_that_the_other_sees(
 class Rules:
     """What is under test, replaceable one by one."""
 
-    next_state: Callable[[SyncState, Seen], SyncState] = states.next_state
+    next_state: Callable[[SyncState, TableSyncSnapshot], SyncState] = states.next_state
     interesting: Callable[[By, SyncState], bool] = states.interesting
     may_take_batch: Callable[[By, SyncState], bool] = states.may_take_batch
     in_copy: Callable[[int, Snapshot | None], bool] = states.in_copy
@@ -150,7 +150,9 @@ def main_worker(world: World, rules: Rules) -> Iterator[None]:
         state = states.from_text(world.state)
         new = rules.next_state(
             state,
-            Seen(By.MAIN, tick=world.main_tick, copy_slot_free=True, ok_on_provider=True),
+            TableSyncSnapshot(
+                By.MAIN, tick=world.main_tick, copy_slot_free=True, ok_on_provider=True
+            ),
         )
         yield
         if new != state:
@@ -187,7 +189,9 @@ def copy_process(world: World, rules: Rules) -> Iterator[None]:
                 world.rows[txid] += 1
             yield
             world.snapshot = snapshot
-            world.state = states.to_text(rules.next_state(state, Seen(By.COPY, copied=True)))
+            world.state = states.to_text(
+                rules.next_state(state, TableSyncSnapshot(By.COPY, copied=True))
+            )
             yield
             continue
         assert world.copy_tick is not None
@@ -195,7 +199,7 @@ def copy_process(world: World, rules: Rules) -> Iterator[None]:
         spent = rules.snapshot_spent(world.snapshot, world.ticks[world.copy_tick])
         new = rules.next_state(
             state,
-            Seen(By.COPY, tick=world.copy_tick, caught_up=not available and spent),
+            TableSyncSnapshot(By.COPY, tick=world.copy_tick, caught_up=not available and spent),
         )
         yield
         if new != state:
@@ -269,18 +273,18 @@ def _copy_goes_on_while_it_waits(by: By, state: SyncState) -> bool:
     return True if isinstance(state, WannaSync) else states.may_take_batch(by, state)
 
 
-def _hand_over_at_the_copys_tick(now: SyncState, seen: Seen) -> SyncState:
+def _hand_over_at_the_copys_tick(now: SyncState, seen: TableSyncSnapshot) -> SyncState:
     new = states.next_state(now, seen)
     return DoSync(now.tick) if isinstance(now, WannaSync) and isinstance(new, DoSync) else new
 
 
-def _hand_over_early(now: SyncState, seen: Seen) -> SyncState:
+def _hand_over_early(now: SyncState, seen: TableSyncSnapshot) -> SyncState:
     if isinstance(now, WannaSync) and seen.by is By.MAIN:
         return DoSync(max(seen.tick, now.tick))
     return states.next_state(now, seen)
 
 
-def _ok_too_early(now: SyncState, seen: Seen) -> SyncState:
+def _ok_too_early(now: SyncState, seen: TableSyncSnapshot) -> SyncState:
     if isinstance(now, DoSync) and seen.by is By.COPY:
         return Ok()
     return states.next_state(now, seen)

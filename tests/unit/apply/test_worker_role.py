@@ -7,14 +7,14 @@ import itertools
 import pytest
 
 from londiste.cascade.model import NodeType
-from londiste.cascade.worker_role import Duties, Forward, duties
+from londiste.cascade.worker_role import BatchActions, Forward, duties
 from londiste.errors import StateError
 
 ROOT, BRANCH, LEAF = NodeType.ROOT, NodeType.BRANCH, NodeType.LEAF
 
 SIX = {
-    (ROOT, None, False): Duties(publish_global=True),
-    (BRANCH, None, False): Duties(
+    (ROOT, None, False): BatchActions(publish_global=True),
+    (BRANCH, None, False): BatchActions(
         process=True,
         apply=True,
         forward=Forward.ALL,
@@ -22,7 +22,7 @@ SIX = {
         make_tick=True,
         report_watermark=True,
     ),
-    (BRANCH, None, True): Duties(
+    (BRANCH, None, True): BatchActions(
         process=True,
         apply=True,
         forward=Forward.ALL,
@@ -30,11 +30,11 @@ SIX = {
         make_tick=True,
         own_watermark=True,
     ),
-    (LEAF, None, False): Duties(process=True, apply=True, report_watermark=True),
-    (LEAF, ROOT, False): Duties(
+    (LEAF, None, False): BatchActions(process=True, apply=True, report_watermark=True),
+    (LEAF, ROOT, False): BatchActions(
         process=True, apply=True, forward=Forward.DATA, send_tick_id=True, report_watermark=True
     ),
-    (LEAF, BRANCH, False): Duties(process=True, wait_behind=True, report_watermark=True),
+    (LEAF, BRANCH, False): BatchActions(process=True, wait_behind=True, report_watermark=True),
 }
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import conninfo
 
-from londiste.db.connection import masked, place
+from londiste.db.connection import describe_dsn, masked
 
 # Letters that occur nowhere else in the strings, so that finding one of them is a leak.
 SECRET = st.text(alphabet="ZQXVWYKJ'\\ =@:/%?#&", min_size=6, max_size=20).filter(
@@ -32,7 +32,7 @@ def visible(secret: str) -> list[str]:
 @given(SECRET, st.sampled_from(["db", "my shop"]))
 def test_a_keyword_string_shows_no_password(secret: str, database: str) -> None:
     dsn = conninfo.make_conninfo(host="h", dbname=database, password=secret)
-    for shown in (masked(dsn), place(dsn)):
+    for shown in (masked(dsn), describe_dsn(dsn)):
         assert not [run for run in visible(secret) if run in shown]
     assert "***" in masked(dsn)
 
@@ -40,8 +40,8 @@ def test_a_keyword_string_shows_no_password(secret: str, database: str) -> None:
 @given(st.text(alphabet="ZQXVWYKJ", min_size=6, max_size=12))
 def test_a_uri_shows_no_password(secret: str) -> None:
     dsn = f"postgresql://user:{secret}@host:5433/db?application_name=x"
-    assert secret not in masked(dsn) + place(dsn)
-    assert place(dsn) == "db@host:5433"
+    assert secret not in masked(dsn) + describe_dsn(dsn)
+    assert describe_dsn(dsn) == "db@host:5433"
 
 
 @given(
@@ -50,4 +50,4 @@ def test_a_uri_shows_no_password(secret: str) -> None:
 def test_a_string_that_is_none_shows_no_password_either(rubbish: str, secret: str) -> None:
     for dsn in (f"{rubbish} password={secret} host", f"postgresql://u:{secret}@h:notaport:x/"):
         assert secret not in masked(dsn)
-        assert secret not in place(dsn)
+        assert secret not in describe_dsn(dsn)

@@ -15,7 +15,7 @@ import pytest
 
 from londiste.daemon import logcontext
 from londiste.daemon import logging as ours
-from londiste.daemon.logging import Target, setup
+from londiste.daemon.logging import LogTarget, setup
 from londiste.daemon.loop import report
 from londiste.errors import BadOption, StateError
 from londiste.settings import TickerSettings, WorkerSettings, load
@@ -58,7 +58,7 @@ def as_before() -> Iterator[None]:
 def configured(tmp_path: Path, text: str, name: str = "log.toml", **options: Any) -> None:
     config = tmp_path / name
     config.write_text(text, encoding="utf-8")
-    setup(target=Target(config=config, job="my job"), **options)
+    setup(target=LogTarget(config=config, job="my job"), **options)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -195,11 +195,11 @@ def test_syslog_gets_one_line_with_ident_and_priority(tmp_path: Path) -> None:
 def test_syslog_by_settings_needs_no_file(tmp_path: Path) -> None:
     with _syslogd(tmp_path / "dev-log") as receiver:
         address = str(tmp_path / "dev-log")
-        setup(target=Target(syslog=("pgqd", "daemon", address)), console=False)
+        setup(target=LogTarget(syslog=("pgqd", "daemon", address)), console=False)
         log.error("x")
         assert receiver.recv(65536).decode().startswith("<27>pgqd[")
     with pytest.raises(BadOption, match="no syslog facility nowhere"):
-        setup(target=Target(syslog=("pgqd", "nowhere", address)))
+        setup(target=LogTarget(syslog=("pgqd", "nowhere", address)))
 
 
 def test_a_syslog_that_does_not_read_blocks_nothing(
@@ -348,7 +348,7 @@ def test_a_password_in_a_file_that_others_can_read_is_refused(tmp_path: Path) ->
     assert "secret" not in caught.value.message + caught.value.hint
     with contextlib.suppress(BadOption):
         (tmp_path / "log.toml").chmod(0o600)
-        setup(target=Target(config=tmp_path / "log.toml"))
+        setup(target=LogTarget(config=tmp_path / "log.toml"))
 
 
 def test_handlers_that_a_new_file_no_longer_names_are_gone(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_the_keys_of_pgqd_reach_syslog(tmp_path: Path) -> None:
             "[pgqd]\ndatabases = dbname=x\nsyslog = 1\nsyslog_ident = my pgqd\n"
             f"syslog_facility = local0\nsyslog_address = {tmp_path}/dev-log\n"
         )
-        setup(target=Target.of(load(TickerSettings, ini)), console=False)
+        setup(target=LogTarget.of(load(TickerSettings, ini)), console=False)
         log.error("x")
         assert receiver.recv(65536).decode().startswith("<131>my pgqd[")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from londiste.errors import BadOption
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 
 
 @dataclass
@@ -34,10 +34,10 @@ class Numbered:
     def describe(self) -> str:
         return f"node: step {self.number}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return self.number in self.world.done
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         assert all(before in self.world.done for before in range(self.number))
         self.world.runs.append(self.number)
         self.world.done.add(self.number)
@@ -46,7 +46,7 @@ class Numbered:
             raise Killed
 
 
-SITES = Sites(name="nobody")
+SITES = Connections(name="nobody")
 
 
 @given(count=st.integers(1, 8), deaths=st.lists(st.integers(0, 7), max_size=4))

@@ -12,34 +12,34 @@ from londiste.changes.keyed import KeyedType
 from londiste.changes.types import Op, RowChange
 from londiste.copy.chunking.blocks import MAX_CHUNKS, split
 from londiste.copy.chunking.key_ranges import open_end_first, ranges
-from londiste.copy.mode import Facts, Way, choose, reads_by_key
+from londiste.copy.mode import CopyMode, ModeFacts, choose, reads_by_key
 from londiste.db.catalog import Column
 from londiste.db.names import TableName
-from londiste.db.table_fingerprint import Mark, MarkedColumn, added, changed
+from londiste.db.table_fingerprint import Fingerprint, MarkedColumn, added, changed
 from londiste.engine.spec import Chunk
 from londiste.errors import PartialEvent, UsageError
 from londiste.pgq.types import Event
-from londiste.replication.apply.routing import ByState
+from londiste.replication.apply.routing import Upsert
 
 GB = 1 << 30
-FACTS = Facts("public.a", "auto", 20 * GB, 10 * GB, key=("id",))
+FACTS = ModeFacts("public.a", "auto", 20 * GB, 10 * GB, key=("id",))
 
 
 def test_a_large_table_is_copied_so_that_it_can_be_resumed() -> None:
     reason = "not smaller than copy_resumable_from_bytes (10 GB)"
-    assert choose(FACTS) == Way("resumable", reason)
+    assert choose(FACTS) == CopyMode("resumable", reason)
     assert choose(replace(FACTS, bytes=10 * GB)).mode == "resumable"
 
 
 def test_a_small_table_is_copied_in_one_snapshot() -> None:
-    assert choose(replace(FACTS, bytes=10 * GB - 1)) == Way(
+    assert choose(replace(FACTS, bytes=10 * GB - 1)) == CopyMode(
         "snapshot", "smaller than copy_resumable_from_bytes (10 GB)"
     )
 
 
 def test_what_was_asked_for_is_done_whatever_the_size() -> None:
-    assert choose(replace(FACTS, wanted="snapshot")) == Way("snapshot", "asked for")
-    assert choose(replace(FACTS, wanted="resumable", bytes=0)) == Way("resumable", "asked for")
+    assert choose(replace(FACTS, wanted="snapshot")) == CopyMode("snapshot", "asked for")
+    assert choose(replace(FACTS, wanted="resumable", bytes=0)) == CopyMode("resumable", "asked for")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_what_was_asked_for_is_done_whatever_the_size() -> None:
     ],
 )
 def test_a_table_that_cannot_be_resumed_is_copied_in_one_snapshot(
-    facts: Facts, reason: str
+    facts: ModeFacts, reason: str
 ) -> None:
     way = choose(facts)
     assert way.mode == "snapshot"
@@ -131,8 +131,8 @@ def test_the_range_without_an_end_is_copied_first() -> None:
     assert [chunk.number for chunk in open_end_first(chunks[:2], 4)] == [1, 3]
 
 
-def mark(*columns: MarkedColumn, oid: int = 1, filenode: int = 1) -> Mark:
-    return Mark(oid, filenode, columns)
+def mark(*columns: MarkedColumn, oid: int = 1, filenode: int = 1) -> Fingerprint:
+    return Fingerprint(oid, filenode, columns)
 
 
 ID, V = MarkedColumn("id", 1, "int", "10", False, False), MarkedColumn("v", 2, "text", "10", 0, 0)
@@ -154,7 +154,7 @@ ID, V = MarkedColumn("id", 1, "int", "10", False, False), MarkedColumn("v", 2, "
         (None, "the table is gone"),
     ],
 )
-def test_what_makes_a_table_another_one(now: Mark | None, reason: str) -> None:
+def test_what_makes_a_table_another_one(now: Fingerprint | None, reason: str) -> None:
     found = changed(mark(ID, V), now, ["id", "v"])
     assert reason in found
     assert bool(found) == bool(reason)
@@ -170,7 +170,7 @@ def test_a_new_column_matters_when_both_sides_have_it_and_it_has_a_default() -> 
 
 
 def test_a_mark_survives_being_stored() -> None:
-    assert Mark.from_json(mark(ID, V).as_json()) == mark(ID, V)
+    assert Fingerprint.from_json(mark(ID, V).as_json()) == mark(ID, V)
 
 
 KIND = '{"op":"UPDATE","table":["public","a"],"pkey":["id"],"row":"3fa9c1d2"}'
@@ -179,7 +179,7 @@ CHANGE = RowChange(1, 5, TableName("public", "a"), Op.UPDATE, ("id",), {"id": "1
 
 
 def test_an_update_is_what_the_row_is_and_a_delete_that_there_is_none() -> None:
-    by_state = ByState(("id",), frozenset({"id", "v"}))
+    by_state = Upsert(("id",), frozenset({"id", "v"}))
     after = by_state.change(EVENT, CHANGE)
     assert (after.op, after.state) == (Op.INSERT, True)
     what = KeyedType(Op.DELETE, "public.a", ("id",), "", False, True)
@@ -199,6 +199,6 @@ def test_an_update_is_what_the_row_is_and_a_delete_that_there_is_none() -> None:
 def test_an_event_that_does_not_tell_a_whole_row_is_refused(
     kind: str, image: dict[str, str | None], key: tuple[str, ...]
 ) -> None:
-    by_state = ByState(key, frozenset({"id", "v"}))
+    by_state = Upsert(key, frozenset({"id", "v"}))
     with pytest.raises(PartialEvent, match="event 1 of table public"):
         by_state.change(EVENT._replace(type=kind), CHANGE._replace(image=image))

@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 
 from londiste.cli.copy import progress_display
-from londiste.cli.copy.progress_display import Entry, entries
+from londiste.cli.copy.progress_display import DisplayedCopy, entries
 from londiste.copy.eta import ChunkTimes
 from londiste.copy.progress import InFlight, progress
 from londiste.copy.sqlapi.attempts import Attempt
-from londiste.copy.status import Behind, Build, TableStatus
+from londiste.copy.status import Build, CopyLag, TableStatus
 
 ATTEMPT = Attempt("public.a", 1, 30.0, False, 40_000_000, 1000, 4, 2, 500, 20_000_000)
 LOAD = progress(ATTEMPT, InFlight(250, 10_000_000, 2), ChunkTimes(2, 20_000_000, 20.0, 1.0))
@@ -25,21 +25,23 @@ ITEMS = [
         builds=(Build("b_pkey", "building index: scanning table", 50, 200, 0, 0, 1.0),),
     ),
     TableStatus("public.c", "catching-up", "analyze", analyze=("acquiring sample rows", 1, 4)),
-    TableStatus("public.d", "catching-up", "catch-up", 12.0, behind=Behind(3, 400)),
+    TableStatus("public.d", "catching-up", "catch-up", 12.0, behind=CopyLag(3, 400)),
     TableStatus("public.e", None),
 ]
 
 
 def test_every_step_has_its_words() -> None:
     assert entries(ITEMS) == [
-        Entry(
+        DisplayedCopy(
             "public.a",
             0.75,
             "750 rows, 30.0 of about 40.0 MB, 75%, chunks 2+2/4, 2.0 MB/s, 5 s (1 to 9) left",
         ),
-        Entry("public.b: index b_pkey", 0.25, "building index: scanning table, block 50 of 200"),
-        Entry("public.c: analyze", 0.25, "acquiring sample rows"),
-        Entry("public.d: catch-up", None, "12 s so far, 3 ticks, 400 events behind"),
+        DisplayedCopy(
+            "public.b: index b_pkey", 0.25, "building index: scanning table, block 50 of 200"
+        ),
+        DisplayedCopy("public.c: analyze", 0.25, "acquiring sample rows"),
+        DisplayedCopy("public.d: catch-up", None, "12 s so far, 3 ticks, 400 events behind"),
     ]
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from londiste.copy.resumable_copy import newest
-from londiste.copy.sqlapi.attempts import Range
+from londiste.copy.sqlapi.attempts import CopiedRange
 from londiste.db.snapshot import Snapshot
 from londiste.replication.tablesync import states
 
@@ -171,7 +171,7 @@ def simulate(seed: int, rules: Rules) -> None:
         snapshot = source.snapshot()
         found = source.read(snapshot)
         rows += [(key, value) for key, value in found.items() if lower <= key < upper]
-        seen.append(Range(number, "", 0, 0, True, str(snapshot)))
+        seen.append(CopiedRange(number, "", 0, 0, True, str(snapshot)))
     table = dict(rows)
     if len(table) != len(rows):
         raise Wrong("a key is there twice")
@@ -225,6 +225,6 @@ def test_a_wrong_rule_is_caught(rules: Rules) -> None:
 
 def test_the_newest_snapshot_sees_what_the_others_do() -> None:
     texts = ["5:9:5,7", "5:9:5", "5:8:5,7", "4:6:4,5"]
-    found = newest([Range(n, "", 0, 0, True, text) for n, text in enumerate(texts)])
+    found = newest([CopiedRange(n, "", 0, 0, True, text) for n, text in enumerate(texts)])
     assert str(found) == "5:9:5"
     assert all(found.covers(Snapshot.parse(text)) for text in texts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from londiste.copy.load_throttle import FLOOR, Held, Limits, Load, complaint, decide
+from londiste.copy.load_throttle import FLOOR, Limits, Load, LoadLimit, complaint, decide
 
 MB = 1_000_000
 
@@ -28,10 +28,10 @@ def test_the_complaint_names_the_load_and_its_limit() -> None:
 
 def test_the_rate_is_halved_down_to_the_floor_and_comes_back() -> None:
     held = decide(None, 80 * MB, "busy")
-    assert held == Held(40 * MB, 80 * MB, "busy")
+    assert held == LoadLimit(40 * MB, 80 * MB, "busy")
     for _ in range(20):
         held = decide(held, held.rate if held else 0, "busy")
-    assert held == Held(FLOOR, 80 * MB, "busy")
+    assert held == LoadLimit(FLOOR, 80 * MB, "busy")
     looks = 0
     while held is not None:
         before, held, looks = held, decide(held, 0, ""), looks + 1
@@ -41,5 +41,5 @@ def test_the_rate_is_halved_down_to_the_floor_and_comes_back() -> None:
 
 def test_copies_that_move_nothing_are_not_held_back_for_ever() -> None:
     held = decide(None, 0.0, "busy")
-    assert held == Held(FLOOR, FLOOR, "busy")
+    assert held == LoadLimit(FLOOR, FLOOR, "busy")
     assert decide(held, 0.0, "") is None

@@ -6,8 +6,8 @@ import pytest
 
 from londiste.errors import BadOption, InstallError
 from londiste.install import source
-from londiste.install.ledger import COMPONENT, Entry, Installed
-from londiste.install.plan import Action, Plan, plan
+from londiste.install.ledger import COMPONENT, Installed, LedgerEntry
+from londiste.install.plan import Action, InstallPlan, plan
 from londiste.install.source import Component, FileKind, SourceFile, version_key
 
 
@@ -26,16 +26,16 @@ def component(version: str, *files: SourceFile) -> Component:
 
 
 def installed(by: Component, *, without: tuple[str, ...] = (), names: str = "") -> Installed:
-    files = {f.path: Entry(f.sha256, by.version) for f in by.files if f.path not in without}
+    files = {f.path: LedgerEntry(f.sha256, by.version) for f in by.files if f.path not in without}
     return Installed(
         schema_exists=True,
         has_ledger=True,
         names=frozenset(names.split()),
-        files={**files, COMPONENT: Entry(by.sha256, by.version)},
+        files={**files, COMPONENT: LedgerEntry(by.sha256, by.version)},
     )
 
 
-def actions(made: Plan) -> list[tuple[str, str]]:
+def actions(made: InstallPlan) -> list[tuple[str, str]]:
     return [(step.action.value, step.path) for step in made.steps]
 
 

@@ -9,19 +9,22 @@ from uuid import UUID
 import pytest
 
 from londiste.cascade.model import NodeType
-from londiste.cascade.switching.operation_log import Kind, Operation
+from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.db.names import TableName
 from londiste.migrate.checks import findings, refusals
-from londiste.migrate.collect import Column, Facts, Object, Table
-from londiste.migrate.phase import NEXT, Phase, Seen, phase, takes_writes
-from londiste.migrate.schema_copy import Way, choose, for_any_release, missing_in
+from londiste.migrate.collect import ColumnFacts, DatabaseFacts, Object, Table
+from londiste.migrate.phase import NEXT, Phase, PhaseFacts, phase, takes_writes
+from londiste.migrate.schema_copy import SchemaMethod, choose, for_any_release, missing_in
 
 T = Table(TableName("public", "t"))
-FACTS = Facts(tables=(T,))
+FACTS = DatabaseFacts(tables=(T,))
 
 
 def kinds(
-    old: Facts = FACTS, new: Facts = FACTS, way: Way = Way.PG_DUMP, held: tuple[str, ...] = ()
+    old: DatabaseFacts = FACTS,
+    new: DatabaseFacts = FACTS,
+    way: SchemaMethod = SchemaMethod.PG_DUMP,
+    held: tuple[str, ...] = (),
 ) -> set[tuple[str, str]]:
     return {(f.kind, f.severity.word) for f in findings(old, new, way, held=held)} - {
         ("space", "ok")
@@ -30,7 +33,7 @@ def kinds(
 
 def test_two_databases_that_fit_each_other_give_no_finding() -> None:
     assert kinds() == set()
-    assert refusals(findings(FACTS, FACTS, Way.PG_DUMP)) == []
+    assert refusals(findings(FACTS, FACTS, SchemaMethod.PG_DUMP)) == []
 
 
 @pytest.mark.parametrize(
@@ -77,7 +80,7 @@ def test_what_lets_a_user_set_the_replica_role_is_told(
     version: int, function: str, statements: list[str]
 ) -> None:
     old = replace(FACTS, replica=False, version=version, replica_function=function, user="Me")
-    (found,) = refusals(findings(old, FACTS, Way.CREATE))
+    (found,) = refusals(findings(old, FACTS, SchemaMethod.CREATE))
     said, _, text = found.do.partition(": ")
     assert [s.strip()[: len(w)] for s, w in zip(text.split(";"), statements, strict=True)] == (
         statements
@@ -136,120 +139,145 @@ def test_what_nobody_makes_is_named() -> None:
     function = Object("function", "public", "f", "public.f()", "create …")
     aggregate = Object("aggregate", "public", "a", "public.a()", None)
     old = replace(FACTS, objects=(function, aggregate))
-    assert kinds(old, way=Way.PG_DUMP) == set()
-    created = [f for f in findings(old, FACTS, Way.CREATE) if f.severity]
+    assert kinds(old, way=SchemaMethod.PG_DUMP) == set()
+    created = [f for f in findings(old, FACTS, SchemaMethod.CREATE) if f.severity]
     assert ["public.a()" in f.what for f in created] == [True]
-    existing = [f for f in findings(old, FACTS, Way.EXISTING) if f.severity]
+    existing = [f for f in findings(old, FACTS, SchemaMethod.EXISTING) if f.severity]
     assert len(existing) == 2
-    assert kinds(old, replace(FACTS, objects=old.objects), Way.EXISTING) == set()
+    assert kinds(old, replace(FACTS, objects=old.objects), SchemaMethod.EXISTING) == set()
 
 
-def columns(*found: Column) -> Facts:
-    return Facts(tables=(replace(T, columns=found),))
+def columns(*found: ColumnFacts) -> DatabaseFacts:
+    return DatabaseFacts(tables=(replace(T, columns=found),))
 
 
-ID = Column("id", key=1)
+ID = ColumnFacts("id", key=1)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "severities"),
     [
-        ((ID, Column("a")), (ID, Column("a")), []),
-        ((ID, Column("a")), (ID,), ["critical"]),
-        ((ID,), (ID, Column("a")), ["warning"]),
-        ((ID,), (ID, Column("a", required=True)), ["critical"]),
-        ((ID, Column("a", generated="s")), (ID,), []),
-        ((ID, Column("a", generated="s")), (ID, Column("a")), ["critical"]),
-        ((ID, Column("a")), (ID, Column("a", generated="s")), ["critical"]),
-        ((ID, Column("a", "bigint")), (ID, Column("a")), ["critical"]),
-        ((ID, Column("a")), (ID, Column("a", "bigint")), ["warning"]),
-        ((ID, Column("a")), (ID, Column("a", "text")), ["warning"]),
-        ((ID,), (Column("id"),), ["critical"]),
-        ((Column("b", key=2), Column("a", key=1)), (Column("a", key=1), Column("b", key=2)), []),
+        ((ID, ColumnFacts("a")), (ID, ColumnFacts("a")), []),
+        ((ID, ColumnFacts("a")), (ID,), ["critical"]),
+        ((ID,), (ID, ColumnFacts("a")), ["warning"]),
+        ((ID,), (ID, ColumnFacts("a", required=True)), ["critical"]),
+        ((ID, ColumnFacts("a", generated="s")), (ID,), []),
+        ((ID, ColumnFacts("a", generated="s")), (ID, ColumnFacts("a")), ["critical"]),
+        ((ID, ColumnFacts("a")), (ID, ColumnFacts("a", generated="s")), ["critical"]),
+        ((ID, ColumnFacts("a", "bigint")), (ID, ColumnFacts("a")), ["critical"]),
+        ((ID, ColumnFacts("a")), (ID, ColumnFacts("a", "bigint")), ["warning"]),
+        ((ID, ColumnFacts("a")), (ID, ColumnFacts("a", "text")), ["warning"]),
+        ((ID,), (ColumnFacts("id"),), ["critical"]),
+        (
+            (ColumnFacts("b", key=2), ColumnFacts("a", key=1)),
+            (ColumnFacts("a", key=1), ColumnFacts("b", key=2)),
+            [],
+        ),
     ],
 )
 def test_tables_of_both_sides_take_the_same_rows(
-    old: tuple[Column, ...], new: tuple[Column, ...], severities: list[str]
+    old: tuple[ColumnFacts, ...], new: tuple[ColumnFacts, ...], severities: list[str]
 ) -> None:
     found = [
         f.severity.word
-        for f in findings(columns(*old), columns(*new), Way.EXISTING)
+        for f in findings(columns(*old), columns(*new), SchemaMethod.EXISTING)
         if f.kind == "structure"
     ]
     assert found == severities
-    begun = findings(columns(*old), columns(*new), Way.EXISTING, begun=True)
+    begun = findings(columns(*old), columns(*new), SchemaMethod.EXISTING, begun=True)
     assert [f for f in begun if f.kind == "structure"] == []
 
 
 def test_an_unlogged_table_stands_for_no_logged_one() -> None:
-    new = Facts(tables=(replace(T, persistence="u"),))
+    new = DatabaseFacts(tables=(replace(T, persistence="u"),))
     assert kinds(new=new) == {("structure", "critical")}
 
 
 def test_what_is_not_replicated_need_not_be_there_and_is_told() -> None:
-    old = Facts(tables=(replace(T, persistence="u"),))
-    assert kinds(old, Facts(), Way.EXISTING) == {("unlogged", "warning"), ("left-out", "warning")}
-    assert missing_in(old, Facts()) == []
+    old = DatabaseFacts(tables=(replace(T, persistence="u"),))
+    assert kinds(old, DatabaseFacts(), SchemaMethod.EXISTING) == {
+        ("unlogged", "warning"),
+        ("left-out", "warning"),
+    }
+    assert missing_in(old, DatabaseFacts()) == []
 
 
 def test_a_forced_policy_needs_a_user_above_it_on_both_sides() -> None:
-    forced = Facts(tables=(replace(T, forced=True),))
+    forced = DatabaseFacts(tables=(replace(T, forced=True),))
     assert kinds(forced, forced) == set()
-    for side in ({"old": replace(forced, bypasses=False)}, {"new": Facts(bypasses=False)}):
+    for side in ({"old": replace(forced, bypasses=False)}, {"new": DatabaseFacts(bypasses=False)}):
         assert ("policies", "critical") in kinds(**{"old": forced, "new": forced, **side})
 
 
 def test_an_older_server_is_not_given_what_pg_dump_or_it_cannot() -> None:
-    table = replace(T, kind="p", columns=(Column("id", identity=True, key=1),))
-    old, new = Facts(tables=(table,)), Facts(version=160000)
-    assert ("structure", "critical") in kinds(old, new, Way.CREATE)
-    assert ("structure", "critical") not in kinds(old, replace(new, version=170000), Way.CREATE)
-    assert choose("auto", old, new) == (Way.CREATE, None)
+    table = replace(T, kind="p", columns=(ColumnFacts("id", identity=True, key=1),))
+    old, new = DatabaseFacts(tables=(table,)), DatabaseFacts(version=160000)
+    assert ("structure", "critical") in kinds(old, new, SchemaMethod.CREATE)
+    assert ("structure", "critical") not in kinds(
+        old, replace(new, version=170000), SchemaMethod.CREATE
+    )
+    assert choose("auto", old, new) == (SchemaMethod.CREATE, None)
 
 
 def test_existing_needs_all_tables() -> None:
-    assert kinds(new=replace(FACTS, tables=()), way=Way.EXISTING) == {("structure", "critical")}
+    assert kinds(new=replace(FACTS, tables=()), way=SchemaMethod.EXISTING) == {
+        ("structure", "critical")
+    }
 
 
 ROOT, BRANCH = NodeType.ROOT, NodeType.BRANCH
 
 
-def noted(kind: Kind, node: str, new: str) -> Operation:
+def noted(kind: OperationKind, node: str, new: str) -> Operation:
     began = datetime(2024, 1, 1, tzinfo=UTC)
     return Operation(UUID(int=1), kind, node, new, None, False, None, "ann@host", began)
 
 
-SWITCH = noted(Kind.SWITCHOVER, "old", "new")
+SWITCH = noted(OperationKind.SWITCHOVER, "old", "new")
 
 
 @pytest.mark.parametrize(
     ("seen", "now"),
     [
-        (Seen({}), Phase.NOT_BEGUN),
-        (Seen({"old": ROOT}), Phase.SETTING_UP),
-        (Seen({"old": ROOT, "new": BRANCH}, left=2), Phase.SETTING_UP),
-        (Seen({"old": ROOT, "new": BRANCH}, states=["ok"], added=2), Phase.SETTING_UP),
-        (Seen({"old": ROOT, "new": BRANCH}, states=["ok", None], added=2), Phase.COPYING),
-        (Seen({"old": ROOT, "new": BRANCH}, states=["ok", "ok"], added=2), Phase.IN_STEP),
-        (Seen({"old": ROOT, "new": BRANCH}, [SWITCH], states=["ok"], added=1), Phase.SWITCHING),
-        (Seen({"old": BRANCH, "new": ROOT}, [SWITCH, SWITCH]), Phase.SWITCHING),
+        (PhaseFacts({}), Phase.NOT_BEGUN),
+        (PhaseFacts({"old": ROOT}), Phase.SETTING_UP),
+        (PhaseFacts({"old": ROOT, "new": BRANCH}, left=2), Phase.SETTING_UP),
+        (PhaseFacts({"old": ROOT, "new": BRANCH}, states=["ok"], added=2), Phase.SETTING_UP),
+        (PhaseFacts({"old": ROOT, "new": BRANCH}, states=["ok", None], added=2), Phase.COPYING),
+        (PhaseFacts({"old": ROOT, "new": BRANCH}, states=["ok", "ok"], added=2), Phase.IN_STEP),
+        (
+            PhaseFacts({"old": ROOT, "new": BRANCH}, [SWITCH], states=["ok"], added=1),
+            Phase.SWITCHING,
+        ),
+        (PhaseFacts({"old": BRANCH, "new": ROOT}, [SWITCH, SWITCH]), Phase.SWITCHING),
         # Of somebody else, or of a node that is none of the two.
-        (Seen({"old": ROOT, "new": BRANCH}, [noted(Kind.DROP_NODE, "third", "")]), Phase.CHANGING),
-        (Seen({"old": ROOT, "new": BRANCH}, [noted(Kind.TAKEOVER, "old", "new")]), Phase.CHANGING),
-        (Seen({"old": ROOT}, [noted(Kind.DROP_NODE, "new", "")]), Phase.CHANGING),
         (
-            Seen({"old": ROOT, "new": BRANCH}, [noted(Kind.SWITCHOVER, "old", "third")]),
+            PhaseFacts({"old": ROOT, "new": BRANCH}, [noted(OperationKind.DROP_NODE, "third", "")]),
             Phase.CHANGING,
         ),
         (
-            Seen({"old": ROOT, "new": BRANCH}, [SWITCH, noted(Kind.MOVE_CONSUMER, "c", "new")]),
+            PhaseFacts({"old": ROOT, "new": BRANCH}, [noted(OperationKind.TAKEOVER, "old", "new")]),
             Phase.CHANGING,
         ),
-        (Seen({"old": BRANCH, "new": ROOT}, states=["ok"], added=1), Phase.SWITCHED),
-        (Seen({"new": ROOT}), Phase.ENDING),
+        (PhaseFacts({"old": ROOT}, [noted(OperationKind.DROP_NODE, "new", "")]), Phase.CHANGING),
+        (
+            PhaseFacts(
+                {"old": ROOT, "new": BRANCH}, [noted(OperationKind.SWITCHOVER, "old", "third")]
+            ),
+            Phase.CHANGING,
+        ),
+        (
+            PhaseFacts(
+                {"old": ROOT, "new": BRANCH},
+                [SWITCH, noted(OperationKind.MOVE_CONSUMER, "c", "new")],
+            ),
+            Phase.CHANGING,
+        ),
+        (PhaseFacts({"old": BRANCH, "new": ROOT}, states=["ok"], added=1), Phase.SWITCHED),
+        (PhaseFacts({"new": ROOT}), Phase.ENDING),
     ],
 )
-def test_the_phase_follows_from_what_both_databases_say(seen: Seen, now: Phase) -> None:
+def test_the_phase_follows_from_what_both_databases_say(seen: PhaseFacts, now: Phase) -> None:
     assert phase(seen) is now
     assert NEXT[now]
 
@@ -268,8 +296,8 @@ def test_what_is_missing_is_what_is_replicated_and_what_we_can_make() -> None:
     view = Object("view", "public", "v", "public.v", "create …")
     operator = Object("operator", "public", "+", "+(int,int)", None)
     scratch = Table(TableName("public", "scratch"), persistence="u")
-    old = Facts(tables=(T, scratch), objects=(view, operator))
-    assert missing_in(old, Facts()) == ["table public.t", "view public.v"]
+    old = DatabaseFacts(tables=(T, scratch), objects=(view, operator))
+    assert missing_in(old, DatabaseFacts()) == ["table public.t", "view public.v"]
     assert missing_in(old, FACTS) == ["view public.v"]
     assert missing_in(old, old) == []
 

@@ -35,20 +35,20 @@ def test_direction_and_cycle_of_a_sequence_count() -> None:
 
 
 def test_a_sequence_that_is_missing_stops_and_one_that_ends_earlier_warns() -> None:
-    found = drift.differences(drift.Seen(sequences=(KIND,)), drift.Seen(), NAMES)
+    found = drift.differences(drift.ObservedTable(sequences=(KIND,)), drift.ObservedTable(), NAMES)
     assert [(one.severity, one.what) for one in found] == [
         (Severity.CRITICAL, "sequence public.s does not exist in the new database")
     ]
-    shorter = drift.Seen(sequences=(replace(KIND, high=100),))
-    (found,) = drift.differences(drift.Seen(sequences=(KIND,)), shorter, NAMES)
+    shorter = drift.ObservedTable(sequences=(replace(KIND, high=100),))
+    (found,) = drift.differences(drift.ObservedTable(sequences=(KIND,)), shorter, NAMES)
     assert found.severity is Severity.WARNING
     assert "to 100 by 1" in found.what
 
 
 def test_a_column_of_one_side_stops() -> None:
     table = collect.Table(TableName("public", "t"))
-    more = replace(table, columns=(*table.columns, collect.Column("note", "text")))
-    root, other = drift.Seen(tables=(more,)), drift.Seen(tables=(table,))
+    more = replace(table, columns=(*table.columns, collect.ColumnFacts("note", "text")))
+    root, other = drift.ObservedTable(tables=(more,)), drift.ObservedTable(tables=(table,))
     (found,) = drift.differences(root, other, ("new", "old"))
     assert found.severity is Severity.CRITICAL
     assert found.what == "table public.t has no column note in the old database"

@@ -6,7 +6,7 @@ import pytest
 
 from londiste.db.names import TableName
 from londiste.errors import BadOption
-from londiste.replication.ddl.classify import Way, index_build, parts
+from londiste.replication.ddl.classify import StatementTiming, index_build, parts
 from londiste.replication.ddl.header import Attributes, fill, hide
 from londiste.replication.ddl.split import split
 
@@ -98,18 +98,38 @@ def test_what_is_no_script_for_a_server_is_refused(script: str, said: str | None
 @pytest.mark.parametrize(
     ("script", "ways"),
     [
-        ("create table a (i int); alter table a add column j int", [Way.BATCH]),
-        ("alter type e add value if not exists 'x' before 'y'", [Way.FIRST]),
-        ("alter type e rename value 'x' to 'y'; alter type e add attribute a int", [Way.BATCH]),
-        ("vacuum (full) t; vacuum", [Way.AFTER, Way.AFTER]),
-        ("create index i on t (a); create index concurrently j on t (a)", [Way.BATCH, Way.AFTER]),
-        ("create unique index concurrently if not exists j on only s.t (a)", [Way.AFTER]),
-        ("drop index concurrently if exists a.b; drop index c", [Way.AFTER, Way.BATCH]),
-        ("reindex table t; reindex (verbose) table concurrently t", [Way.BATCH, Way.AFTER]),
-        ('create table "concurrently" (i int); create index i on "concurrently" (i)', [Way.BATCH]),
+        ("create table a (i int); alter table a add column j int", [StatementTiming.BATCH]),
+        ("alter type e add value if not exists 'x' before 'y'", [StatementTiming.FIRST]),
+        (
+            "alter type e rename value 'x' to 'y'; alter type e add attribute a int",
+            [StatementTiming.BATCH],
+        ),
+        ("vacuum (full) t; vacuum", [StatementTiming.AFTER, StatementTiming.AFTER]),
+        (
+            "create index i on t (a); create index concurrently j on t (a)",
+            [StatementTiming.BATCH, StatementTiming.AFTER],
+        ),
+        (
+            "create unique index concurrently if not exists j on only s.t (a)",
+            [StatementTiming.AFTER],
+        ),
+        (
+            "drop index concurrently if exists a.b; drop index c",
+            [StatementTiming.AFTER, StatementTiming.BATCH],
+        ),
+        (
+            "reindex table t; reindex (verbose) table concurrently t",
+            [StatementTiming.BATCH, StatementTiming.AFTER],
+        ),
+        (
+            'create table "concurrently" (i int); create index i on "concurrently" (i)',
+            [StatementTiming.BATCH],
+        ),
     ],
 )
-def test_a_script_is_cut_into_parts_by_how_they_run(script: str, ways: list[Way]) -> None:
+def test_a_script_is_cut_into_parts_by_how_they_run(
+    script: str, ways: list[StatementTiming]
+) -> None:
     found = parts("a.sql", script)
     assert [part.way for part in found] == ways
     names = ["a.sql"] if len(ways) == 1 else [f"a.sql/{n}" for n in range(1, len(ways) + 1)]

@@ -13,8 +13,8 @@ from londiste import Batch, Delivery, Event, Events
 from londiste.consumer import filters
 from londiste.consumer.context import Context
 from londiste.consumer.contracts import STEPS
-from londiste.consumer.event_loop import said
-from londiste.consumer.statistics import Statistics
+from londiste.consumer.event_loop import format_error
+from londiste.consumer.statistics import ConsumerStatistics
 from londiste.errors import BadOption, StateError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -114,7 +114,7 @@ def test_the_context_remembers_what_becomes_of_an_event() -> None:
 
 def test_the_line_of_statistics(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "londiste")
-    numbers = Statistics(3600, 0)
+    numbers = ConsumerStatistics(3600, 0)
     numbers.log_when_due()
     assert caplog.messages[-1].startswith("{count: 0, batches: 0, duration: 0.00, idle: ")
     ctx = context(Delivery.AT_LEAST_ONCE)
@@ -130,8 +130,8 @@ def test_the_line_of_statistics(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_exception_is_told_in_one_line() -> None:
-    assert said(ValueError("a\n  b")) == "ValueError: a b"
-    assert said(KeyError()) == "KeyError"
+    assert format_error(ValueError("a\n  b")) == "ValueError: a b"
+    assert format_error(KeyError()) == "KeyError"
 
 
 def test_the_names_of_the_package_are_there_and_loaded_late() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from londiste.errors import BadOption, UsageError
 from londiste.handlers import registry
-from londiste.handlers.base import ALL, Handler, Wants, literal, option
-from londiste.handlers.table_rules import Choice, wants
+from londiste.handlers.base import ALL, Handler, TableRules, literal, option
+from londiste.handlers.table_rules import HandlerAttrs, wants
 from londiste.replication.model import decode_attrs, encode_attrs
 
 
@@ -26,7 +26,7 @@ def test_no_handler_wants_everything() -> None:
 def test_the_stored_form_is_that_of_londiste() -> None:
     stored = registry.parse("londiste", ["ignore_truncate=1"])
     assert stored == "londiste(ignore_truncate=1)"
-    assert wants({"handler": stored}) == Wants(ignore_truncate=True)
+    assert wants({"handler": stored}) == TableRules(ignore_truncate=True)
     assert registry.parse("fake_local", []) == "vtable"
     assert encode_attrs({"handler": stored}) == "handler=londiste%28ignore_truncate%3D1%29"
 
@@ -55,7 +55,7 @@ def test_a_stored_handler_that_is_not_known_is_an_error(stored: str) -> None:
 
 
 def test_filters_survive_the_attributes() -> None:
-    choice = Choice("nop", "a = '&=%,'", (), ("x,y", "ü"))
+    choice = HandlerAttrs("nop", "a = '&=%,'", (), ("x,y", "ü"))
     attrs = decode_attrs(encode_attrs(choice.attrs()))
     assert attrs == choice.attrs()
     found = wants(attrs)
@@ -63,7 +63,7 @@ def test_filters_survive_the_attributes() -> None:
     assert not found.keeps("x,y")
     assert not found.keeps("ü")
     assert found.keeps("x")
-    only = wants(Choice(columns=("a", "b")).attrs())
+    only = wants(HandlerAttrs(columns=("a", "b")).attrs())
     assert [only.keeps(name) for name in "abc"] == [True, True, False]
 
 
@@ -82,8 +82,8 @@ class Mine(Handler):
     names: tuple[str, ...] = option((), help="which")
     sort: Sort = option(Sort.BIG, help="of which kind")  # noqa: RUF009
 
-    def wants(self) -> Wants:
-        return Wants(where=f"{self.key} = {literal(self.sort)}")
+    def wants(self) -> TableRules:
+        return TableRules(where=f"{self.key} = {literal(self.sort)}")
 
 
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> str:

@@ -9,12 +9,12 @@ from uuid import uuid4
 import pytest
 
 from londiste.errors import PositionLost
-from londiste.pgq.position_check import Facts, Known, decide, forgotten, prove
+from londiste.pgq.position_check import KnownPosition, PositionFacts, decide, forgotten, prove
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 OLD, NEW = uuid4(), uuid4()
-KNOWN = Known("provider", OLD, 7, 100, NOON)
-SAME = Facts(OLD, None, 7, 100, NOON, 1, 120)
+KNOWN = KnownPosition("provider", OLD, 7, 100, NOON)
+SAME = PositionFacts(OLD, None, 7, 100, NOON, 1, 120)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ SAME = Facts(OLD, None, 7, 100, NOON, 1, 120)
     ],
 )
 def test_a_position_is_valid_where_number_and_history_agree(
-    facts: Facts, reason: str | None
+    facts: PositionFacts, reason: str | None
 ) -> None:
     found = decide(KNOWN, facts, 100)
     assert found is None if reason is None else reason in (found or "")
@@ -72,7 +72,7 @@ def test_the_first_time_and_at_another_source_things_are_taken_as_they_are() -> 
     ],
 )
 def test_a_queue_has_forgotten_only_what_is_proved_to_be_in_the_data(
-    known: Known | None, facts: Facts, expected: bool
+    known: KnownPosition | None, facts: PositionFacts, expected: bool
 ) -> None:
     assert forgotten(known, facts, "provider", 100) is expected
 

@@ -8,9 +8,9 @@ import pytest
 
 from londiste.monitor.queues.model import (
     ConsumerFacts,
-    Facts,
     Finding,
     Holder,
+    MonitorFacts,
     QueueFacts,
     Severity,
 )
@@ -22,7 +22,7 @@ HOUR = 3600.0
 
 
 def judged(queue: QueueFacts = Q, *consumers: ConsumerFacts, **facts: object) -> list[Finding]:
-    return findings(replace(Facts("db", (queue,), consumers), **facts))  # type: ignore[arg-type]
+    return findings(replace(MonitorFacts("db", (queue,), consumers), **facts))  # type: ignore[arg-type]
 
 
 def kinds(found: list[Finding]) -> list[tuple[str, str]]:
@@ -32,7 +32,7 @@ def kinds(found: list[Finding]) -> list[tuple[str, str]]:
 def test_a_queue_that_works_has_no_findings() -> None:
     assert judged(Q, C) == []
     assert worst([]) is Severity.OK
-    assert findings(Facts("db")) == []
+    assert findings(MonitorFacts("db")) == []
 
 
 @pytest.mark.parametrize(
@@ -135,12 +135,12 @@ def test_the_remedy_depends_on_whether_a_ticker_is_connected() -> None:
 
 
 def test_two_looks_show_whether_a_queue_grows() -> None:
-    before = Facts("db", (Q,), (replace(C, event_seq=100, pending=1000, lag=120),))
-    after = Facts("db", (Q,), (replace(C, event_seq=200, pending=2000, lag=125),))
+    before = MonitorFacts("db", (Q,), (replace(C, event_seq=100, pending=1000, lag=120),))
+    after = MonitorFacts("db", (Q,), (replace(C, event_seq=200, pending=2000, lag=125),))
     speed = compare(before, after, 10.0)
     assert (speed.produced["q"], speed.consumed["q", "c"]) == (110.0, 10.0)
     assert kinds(findings(after, speed=speed)) == [("growing", "warning")]
-    keeps_up = Facts("db", (Q,), (replace(C, event_seq=1100, pending=0, lag=1),))
+    keeps_up = MonitorFacts("db", (Q,), (replace(C, event_seq=1100, pending=0, lag=1),))
     assert findings(keeps_up, speed=compare(before, keeps_up, 10.0)) == []
 
 

@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow")
 from londiste.db import catalog
 from londiste.engine.spark.stream import arrow_decode, schema
 from londiste.engine.spark.stream import reader as reading
-from londiste.engine.spark.stream.offsets import Slice
+from londiste.engine.spark.stream.offsets import TickRange
 from londiste.engine.spark.stream.options import parse
 from londiste.engine.spark.stream.types import shape_of
 from londiste.errors import LondisteError
@@ -60,7 +60,7 @@ class Reader:
         self.options = parse({"dsn": "dbname=x", "queue": "q", "tables": "t", **options})
         shape = shape_of([column(*one) for one in TYPES.items()], policy=self.options.values)
         self.result = schema.schema(self.options.payload, shape.columns)
-        self.rows = reading._TypedRows(self.options, Slice(TICKS), shape)
+        self.rows = reading._TypedRows(self.options, TickRange(TICKS), shape)
 
     def together(self, *events: tuple[str, str]) -> tuple[list[str], int]:
         """The rows that are made of many at a time; the number of events that are left."""

@@ -13,10 +13,10 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 from pyspark.sql import types as t
 
-from londiste.db.relation import ColumnShape
+from londiste.db.relation import RelationColumn
 from londiste.engine.spark.sink import event_rows, text_format
 from londiste.engine.spark.sink.options import parse_queue, parse_tables
-from londiste.engine.spark.sink.stage import CHUNK_ROWS, Chunk, Cutter
+from londiste.engine.spark.sink.stage import CHUNK_ROWS, Cutter, StagedRows
 from londiste.engine.spark.sink.type_check import fits
 from londiste.errors import BadOption, EventError, LondisteError, NodeBusy, StateError
 from londiste.pgq.spark_epochs import Written, is_new
@@ -148,7 +148,7 @@ def test_a_value_as_text_and_as_json(value: Any, plain: str, document: str) -> N
 
 def test_chunks_are_bounded_and_keep_the_order() -> None:
     cutter = Cutter()
-    made: list[Chunk] = []
+    made: list[StagedRows] = []
     for number in range(2 * CHUNK_ROWS + 1):
         made += cutter.add(str(number))
     made += cutter.rest()
@@ -215,7 +215,7 @@ def lines(schema: Any, rows: list[list[Any]], **options: str) -> list[dict[str, 
 def test_a_type_fits_where_no_value_is_changed(
     kind: Any, type_name: str, base: str | None, good: bool
 ) -> None:
-    assert fits(kind, ColumnShape("c", type_name, base_type=base)) is good
+    assert fits(kind, RelationColumn("c", type_name, base_type=base)) is good
 
 
 def test_tables_are_mapped_by_name() -> None:

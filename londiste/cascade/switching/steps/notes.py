@@ -8,15 +8,15 @@ from uuid import UUID
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.operation_log import Kind
+from londiste.cascade.switching.operation_log import OperationKind
 from londiste.errors import (
     StateError,
 )
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 
 
 @dataclass(frozen=True)
-class Place:
+class NodeAddress:
     """A node and how this process reaches it."""
 
     name: str
@@ -28,7 +28,7 @@ class AtNode(Protocol):
     """A step of a queue at one node."""
 
     @property
-    def at(self) -> Place:
+    def at(self) -> NodeAddress:
         """The node."""
         ...
 
@@ -59,9 +59,9 @@ class Ticket:
 class Begin:
     """The change is noted at a node."""
 
-    at: Place
+    at: NodeAddress
     queue: str
-    kind: Kind
+    kind: OperationKind
     node: str
     new: str
     ticket: Ticket
@@ -72,7 +72,7 @@ class Begin:
         new = f" -> {self.new}" if self.new != self.node else ""
         return f"{self.at.name}: note {self.kind.value} {self.node}{new}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         if found is None or (found.kind, found.node, found.new) != (self.kind, self.node, self.new):
             return False
@@ -80,7 +80,7 @@ class Begin:
             self.ticket.token = found.token
         return found.token == self.ticket.token
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             token, begun = operation_log.begin(
                 conn,
@@ -100,18 +100,18 @@ class Begin:
 class End:
     """The note is taken off a node."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     ticket: Ticket
 
     def describe(self) -> str:
         return f"{self.at.name}: the change is done"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return found is None or found.token != self.ticket.token
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             operation_log.end(conn, self.queue, self.ticket.get())
 
@@ -120,18 +120,18 @@ class End:
 class Cancel:
     """The node that was to be the root cannot become it any more."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     ticket: Ticket
 
     def describe(self) -> str:
         return f"{self.at.name}: does not become the root"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return found is None or found.token != self.ticket.token
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             operation_log.cancel(conn, self.queue, self.ticket.get())
 
@@ -140,7 +140,7 @@ class Cancel:
 class TagDead:
     """A node takes another one for dead, or for alive again."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     node: str
     dead: bool = True
@@ -148,10 +148,10 @@ class TagDead:
     def describe(self) -> str:
         return f"{self.at.name}: {self.node} is {'dead' if self.dead else 'alive'}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         known = nodes.get_queue_locations(sites.at(self.at.dsn), self.queue)
         return all(m.dead is self.dead for m in known if m.name == self.node)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             nodes.register_location(conn, self.queue, self.node, None, dead=self.dead)

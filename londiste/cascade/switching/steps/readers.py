@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import pause
-from londiste.cascade.switching.steps.notes import Place
-from londiste.cascade.switching.steps.waits import LOOK_SECONDS, newest_tick
+from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.cascade.switching.steps.waits import POLL_SECONDS, newest_tick
 from londiste.db.connection import Connection
 from londiste.errors import (
     LondisteError,
@@ -17,7 +17,7 @@ from londiste.errors import (
     TransientError,
     UsageError,
 )
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.pgq import queues
 
 
@@ -25,7 +25,7 @@ from londiste.pgq import queues
 class SetPaused:
     """The worker of a node stands still, or goes on, and has said so."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     worker: str
     paused: bool
@@ -34,11 +34,11 @@ class SetPaused:
     def describe(self) -> str:
         return f"{self.at.name}: {'pause' if self.paused else 'resume'} worker {self.worker}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         state = nodes.get_consumer_state(sites.at(self.at.dsn), self.queue, self.worker)
         return state.paused is self.paused and state.uptodate
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         pause.set_paused(
             sites.at(self.at.dsn), self.queue, self.worker, self.paused, timeout=self.timeout
         )
@@ -48,7 +48,7 @@ class SetPaused:
 class Subscribe:
     """A node may read from ``at``, from the tick on that ``tick`` gives."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     node: str
     worker: str
@@ -58,12 +58,12 @@ class Subscribe:
     def describe(self) -> str:
         return f"{self.at.name}: register {self.node} as subscriber, with worker {self.worker}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         # The position is set again in any case: it costs nothing, and a subscription of before
         # may stand elsewhere.
         return False
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         conn = sites.at(self.at.dsn)
         tick = self.tick()
         deadline = time.monotonic() + self.timeout
@@ -75,7 +75,7 @@ class Subscribe:
                     detail=f"it is at tick {newest_tick(conn, self.queue)}",
                     hint="see what holds it up: londiste status; then give the command again",
                 )
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
         with sites.transaction(self.at.dsn) as conn:
             refuse_taken_name(conn, self.queue, self.at.name, self.node, self.worker)
             try:
@@ -110,7 +110,7 @@ def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: 
 class Unsubscribe:
     """A node reads from ``at`` no more.  A node that is gone is passed over with a warning."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     node: str
     warn: Callable[[str], None]
@@ -118,14 +118,14 @@ class Unsubscribe:
     def describe(self) -> str:
         return f"{self.at.name}: {self.node} is no subscriber any more"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         try:
             conn = sites.at(self.at.dsn)
             return all(s.name != self.node for s in nodes.get_subscriber_info(conn, self.queue))
         except TransientError:
             return False
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         try:
             with sites.transaction(self.at.dsn) as conn:
                 nodes.unregister_subscriber(conn, self.queue, self.node)
@@ -141,7 +141,7 @@ class Unsubscribe:
 class ChangeProvider:
     """The worker of a node reads from another one from now on."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     worker: str
     provider: str
@@ -149,10 +149,10 @@ class ChangeProvider:
     def describe(self) -> str:
         return f"{self.at.name}: worker {self.worker} reads from {self.provider}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         state = nodes.get_consumer_state(sites.at(self.at.dsn), self.queue, self.worker)
         return state.provider == self.provider
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             nodes.change_consumer_provider(conn, self.queue, self.worker, self.provider)

@@ -10,13 +10,13 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands.create_node import AnnounceParts
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.steps.notes import Place, Ticket
+from londiste.cascade.switching.steps.notes import NodeAddress, Ticket
 from londiste.errors import (
     Deadlock,
     LockTimeout,
     StateError,
 )
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 
 #: One attempt to close a root, for which writers may wait behind it, and the pause after it.
 _TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.5
@@ -30,18 +30,18 @@ class CloseRoot:
     it asks for a moment at a time.
     """
 
-    at: Place
+    at: NodeAddress
     queue: str
     ticket: Ticket
 
     def describe(self) -> str:
         return f"{self.at.name}: wait for those who write, refuse events, make the last tick"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return found is not None and found.last_tick is not None
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         deadline = time.monotonic() + sites.lock_timeout
         limit = min(_TRY_SECONDS, sites.lock_timeout)
         while True:
@@ -66,7 +66,7 @@ class CloseRoot:
 class AnnounceBeforeClosing(AnnounceParts):
     """The same on a root that is going to be closed: from then on nothing moves its parts."""
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         conn = sites.at(self.dsn)
         found = operation_log.find(conn, self.combined)
         closed = found is not None and found.last_tick is not None
@@ -77,17 +77,17 @@ class AnnounceBeforeClosing(AnnounceParts):
 class EqualParts:
     """The queues that merge are at the same ticks at both nodes: nothing is lost or doubled."""
 
-    old: Place
-    new: Place
+    old: NodeAddress
+    new: NodeAddress
     queue: str
 
     def describe(self) -> str:
         return f"{self.new.name}: the queues that merge are where they are on {self.old.name}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return not self._differences(sites)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         different = self._differences(sites)
         if different:
             raise StateError(
@@ -98,7 +98,7 @@ class EqualParts:
                 f" --merge {self.queue}",
             )
 
-    def _differences(self, sites: Sites) -> list[str]:
+    def _differences(self, sites: Connections) -> list[str]:
         there, here = sites.at(self.old.dsn), sites.at(self.new.dsn)
         found = []
         for part in nodes.get_node_info(there, self.queue).target_for:
@@ -113,7 +113,7 @@ class EqualParts:
 class Promote:
     """The branch is the root: from here on there is no way back but another switchover."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     ticket: Ticket
     tick: Callable[[], int]
@@ -121,10 +121,10 @@ class Promote:
     def describe(self) -> str:
         return f"{self.at.name}: becomes the root"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return nodes.get_node_info(sites.at(self.at.dsn), self.queue).type is NodeType.ROOT
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             operation_log.promote(conn, self.queue, self.ticket.get(), self.tick())
 
@@ -133,7 +133,7 @@ class Promote:
 class BecomeBranch:
     """The old root reads from the new one."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     ticket: Ticket
     provider: str
@@ -141,10 +141,10 @@ class BecomeBranch:
     def describe(self) -> str:
         return f"{self.at.name}: becomes a branch below {self.provider}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return nodes.get_node_info(sites.at(self.at.dsn), self.queue).type is NodeType.BRANCH
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             operation_log.become_branch(conn, self.queue, self.ticket.get(), self.provider)
 
@@ -153,17 +153,17 @@ class BecomeBranch:
 class ReopenRoot:
     """The old root takes events again."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     ticket: Ticket
 
     def describe(self) -> str:
         return f"{self.at.name}: takes events again"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return found is None or found.token != self.ticket.token
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         with sites.transaction(self.at.dsn) as conn:
             operation_log.reopen_root(conn, self.queue, self.ticket.get())

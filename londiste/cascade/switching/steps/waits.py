@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import operation_log
-from londiste.cascade.switching.steps.notes import Place
+from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.db.connection import Connection
 from londiste.errors import (
     StateError,
     TransientError,
 )
-from londiste.orchestration.steps import Sites
+from londiste.orchestration.steps import Connections
 from londiste.pgq import queues
 
 #: Seconds between looks.
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 #: A node that needs so long for what another has is close to it.
 _CLOSE_SECONDS = 0.25
 #: Seconds to wait for that, at most, and for how long of them the root makes no ticks at a time.
@@ -33,7 +33,7 @@ _NEARER = 0.7
 class WaitTick:
     """A node has reached a tick: in its tables and, on a branch, in its queue."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     tick: Callable[[], int]
     timeout: float
@@ -42,7 +42,7 @@ class WaitTick:
     def describe(self) -> str:
         return f"{self.at.name}: wait up to {self.timeout:g} s until it has {self.why}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         try:
             tick = self.tick()
         except StateError:
@@ -51,7 +51,7 @@ class WaitTick:
         conn = sites.at(self.at.dsn)
         return reached(conn, nodes.get_node_info(conn, self.queue), tick)
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         wait_tick(sites.at(self.at.dsn), self.queue, self.tick(), self.timeout, self.why)
 
 
@@ -66,8 +66,8 @@ class CatchUp:
     taken as it is, and has as long as the caller gives it.
     """
 
-    at: Place
-    of: Place
+    at: NodeAddress
+    of: NodeAddress
     queue: str
     timeout: float
 
@@ -75,11 +75,11 @@ class CatchUp:
         what = f"what {self.of.name} has now"
         return f"{self.at.name}: wait up to {self.timeout:g} s until it has {what}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         # What was close a moment ago may be far now.
         return False
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         tick = newest_tick(sites.at(self.of.dsn), self.queue)
         why = f"what {self.of.name} has now"
         wait_tick(sites.at(self.at.dsn), self.queue, tick, self.timeout, why)
@@ -98,7 +98,7 @@ class CatchUp:
             before = took
 
 
-def drained(sites: Sites, at: Place, of: Place, queue: str) -> bool:
+def drained(sites: Connections, at: NodeAddress, of: NodeAddress, queue: str) -> bool:
     """Whether ``at`` comes to the newest tick of ``of`` while that makes no other one.
 
     For ``_HOLD_SECONDS`` at most; a ticker that runs meanwhile passes the queue by.
@@ -142,7 +142,7 @@ def wait_tick(conn: Connection, queue: str, tick: int, timeout: float, why: str)
                 else f"look at the log of worker {info.worker}, and at londiste status",
             )
         # On a busy server looking must not take from what it waits for.
-        time.sleep(max(LOOK_SECONDS, 2 * (time.monotonic() - looked)))
+        time.sleep(max(POLL_SECONDS, 2 * (time.monotonic() - looked)))
 
 
 def _where_it_stands(conn: Connection, info: NodeInfo, tick: int) -> str:

@@ -22,10 +22,10 @@ from londiste.engine.spark import session
 from londiste.engine.spark.failures import translated
 from londiste.engine.spark.stream import reader, schema
 from londiste.engine.spark.stream import snapshot as snapshots
-from londiste.engine.spark.stream.offsets import Slice
+from londiste.engine.spark.stream.offsets import TickRange
 from londiste.engine.spark.stream.options import Options, Payload
 from londiste.engine.spark.stream.snapshot import TablePart
-from londiste.engine.spark.stream.types import Column, Shape
+from londiste.engine.spark.stream.types import StreamColumn, StreamShape
 from londiste.errors import LondisteError
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def get(given: dict[str, str]) -> Any:
     return spark
 
 
-def rows(spark: Any, options: Options, parts: Sequence[Slice | TablePart], shape: Shape) -> Any:
+def rows(
+    spark: Any, options: Options, parts: Sequence[TickRange | TablePart], shape: StreamShape
+) -> Any:
     """The changes or rows of some parts, with the columns of a stream of payload typed."""
     result = schema.schema(Payload.TYPED, shape.columns, timed=options.timed)
     if not parts:
@@ -107,7 +109,7 @@ def literally(path: str) -> str:
 _PATTERN = re.compile(r"[][{}*?\\]")
 
 
-def columns(found: Sequence[Column], more: Sequence[tuple[str, Any]] = ()) -> t.StructType:
+def columns(found: Sequence[StreamColumn], more: Sequence[tuple[str, Any]] = ()) -> t.StructType:
     """The columns of a table, and more."""
     count = len(found)
     fields = schema.schema(Payload.TYPED, found).fields[:count]
@@ -138,7 +140,7 @@ def cols(names: Iterable[str]) -> list[Any]:
     return [col(name) for name in names]
 
 
-def whole(frame: Any, found: Sequence[Column]) -> Any:
+def whole(frame: Any, found: Sequence[StreamColumn]) -> Any:
     """With all of some columns; those that it does not have are NULL."""
     for field in columns(found).fields:
         if field.name not in frame.columns:

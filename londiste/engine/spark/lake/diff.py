@@ -13,7 +13,7 @@ from londiste.engine.spark.lake.dataframes import col, cols, every
 
 
 @dataclass(frozen=True)
-class Difference:
+class FileDifference:
     """A row that is not the same: ``missing`` in the lake, ``extra`` there, or it differs.
 
     key -- as texts; columns -- those that differ.
@@ -33,7 +33,7 @@ class Found:
     missing: int
     extra: int
     differ: int
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[FileDifference, ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -68,14 +68,14 @@ def differences(
         f.count("l"),
         *(f.count(f.when(f.col("kind") == k, 1)) for k in ("missing", "extra", "differ")),
     ).collect()[0]
-    some: list[Difference] = []
+    some: list[FileDifference] = []
     if count[2] or count[3] or count[4]:
         texts = [f.coalesce(f.col(f"h{i}"), f.col(f"l{i}")).cast("string") for i in keys]
         for row in (
             told.where("kind is not null").select("kind", "d", *texts).limit(limit).collect()
         ):
             columns = tuple(names[i] for i in row[1]) if row[0] == "differ" else ()
-            some.append(Difference(row[0], tuple(row[2:]), columns))
+            some.append(FileDifference(row[0], tuple(row[2:]), columns))
     return Found(count[0], count[1], count[2], count[3], count[4], tuple(some))
 
 
@@ -92,4 +92,4 @@ def torn(history: Any, key: Sequence[str]) -> int:
     return int(history.select(wrong.alias("wrong")).where("wrong").count())
 
 
-__all__ = ["Difference", "Found", "differences", "torn"]
+__all__ = ["FileDifference", "Found", "differences", "torn"]

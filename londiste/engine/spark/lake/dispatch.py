@@ -26,7 +26,7 @@ _KINDS = {"I": "insert", "U": "update_postimage", "D": "delete"}
 
 
 @dataclass(frozen=True)
-class Plan:
+class DispatchPlan:
     """What becomes of the changes of a table.
 
     time -- the column with the time, or one time for all.
@@ -45,7 +45,7 @@ class Plan:
     key: tuple[str, ...]
 
 
-def placed(changes: Any, plan: Plan) -> Any:
+def placed(changes: Any, plan: DispatchPlan) -> Any:
     """The changes of rows that count, with the columns of files, ``_part`` and their key."""
     rows = of_rows(changes).where(f.col("_change_type").isin(*(_KINDS[op] for op in plan.ops)))
     time = col(plan.time) if isinstance(plan.time, str) else f.lit(plan.time)
@@ -61,7 +61,7 @@ def parts(placed: Any) -> dict[str | None, int]:
     return {row[0]: row[1] for row in found.collect()}
 
 
-def shown(placed: Any, plan: Plan, names: Sequence[str]) -> Any:
+def shown(placed: Any, plan: DispatchPlan, names: Sequence[str]) -> Any:
     """As it is written.  names -- the columns of the table."""
     pairs = plan.names or tuple((name, name) for name in names)
     return placed.select(
@@ -69,7 +69,7 @@ def shown(placed: Any, plan: Plan, names: Sequence[str]) -> Any:
     )
 
 
-def latest(base: Any, placed: Any, plan: Plan, names: Sequence[str]) -> Any:
+def latest(base: Any, placed: Any, plan: DispatchPlan, names: Sequence[str]) -> Any:
     """The rows of some folders, of each key the last.
 
     base -- their rows before, as they were read, with ``_part``.
@@ -97,4 +97,4 @@ def read(spark: Any, paths: Sequence[str], schema: Any, depth: int) -> Any:
     return found.withColumn("_part", part)
 
 
-__all__ = ["MORE", "Plan", "latest", "parts", "placed", "read", "shown"]
+__all__ = ["MORE", "DispatchPlan", "latest", "parts", "placed", "read", "shown"]

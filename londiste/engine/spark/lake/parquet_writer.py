@@ -28,7 +28,7 @@ _TIMES = {
 
 
 @dataclass(frozen=True)
-class Facts:
+class FileFacts:
     """What some changes hold.
 
     truncate -- event of the last TRUNCATE; None: there is none.
@@ -41,7 +41,7 @@ class Facts:
     keyless: int
 
 
-def facts(changes: Any, key: Sequence[str]) -> Facts:
+def facts(changes: Any, key: Sequence[str]) -> FileFacts:
     """Looks through some changes once."""
     kind = f.col("_change_type")
     no_key = f.lit(False)
@@ -53,7 +53,7 @@ def facts(changes: Any, key: Sequence[str]) -> Facts:
         f.collect_set(f.when(kind == "execute", f.col("_event_id"))),
         f.count(f.when(no_key & ~kind.isin("truncate", "execute"), 1)),
     ).collect()[0]
-    return Facts(row[0] - len(row[2]), row[1], tuple(sorted(row[2])), row[3])
+    return FileFacts(row[0] - len(row[2]), row[1], tuple(sorted(row[2])), row[3])
 
 
 def buckets(changes: Any, key: Sequence[str], count: int) -> set[str]:
@@ -147,7 +147,7 @@ def count_rows(path: Path) -> int:
 
 
 __all__ = [
-    "Facts",
+    "FileFacts",
     "buckets",
     "by_bucket",
     "by_currency",

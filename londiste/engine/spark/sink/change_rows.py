@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from londiste.engine.spark.sink import text_format
 from londiste.engine.spark.sink.options import Mode, Payload, TableOptions
-from londiste.engine.spark.sink.stage import Chunk, Cutter, column_lists
+from londiste.engine.spark.sink.stage import Cutter, StagedRows, column_lists
 from londiste.engine.spark.stream.options import CHANGE_NAMES
 from londiste.errors import BadOption, EventError
 
@@ -104,7 +104,7 @@ def shape_of(options: TableOptions, schema: Any) -> RowShape:
 
 def chunks(
     options: TableOptions, schema: Any, batches: Iterable[pa.RecordBatch]
-) -> Iterator[Chunk]:
+) -> Iterator[StagedRows]:
     """The rows of a task.  Raises EventError for one that is no change of a row of the tables."""
     shape = shape_of(options, schema)
     makers = [text_format.nested(field.dataType) for field in schema.fields]

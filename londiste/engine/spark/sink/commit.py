@@ -16,14 +16,14 @@ from londiste.daemon import crash
 from londiste.db.connection import Connection, session, whereabouts
 from londiste.engine.spark.sink.event_rows import Given
 from londiste.engine.spark.sink.options import Common
-from londiste.engine.spark.sink.stage import Chunk, Staged, staged_table
+from londiste.engine.spark.sink.stage import StagedMessage, StagedRows, staged_table
 from londiste.errors import LondisteError, StateError, TransientError, from_database
 from londiste.pgq import spark_epochs
 
 log = logging.getLogger(__name__)
 
 #: Writes chunks in the open transaction.
-Write = Callable[[Connection, list[tuple[Chunk, Given]]], None]
+Write = Callable[[Connection, list[tuple[StagedRows, Given]]], None]
 
 #: The text of a chunk that came with the message of its task; ``$2`` is of no use.
 _INLINE = "(select t.rows from (values ($1::text, $2::text)) as t (rows, nothing))"
@@ -33,7 +33,7 @@ def write(
     options: Common,
     target: str,
     attempt: UUID,
-    messages: Sequence[Staged | None],
+    messages: Sequence[StagedMessage | None],
     epoch: int | None,
     do: Write,
     *,
@@ -97,7 +97,7 @@ def _begin(
     return spark_epochs.is_new(name, known, next(iter(queries), ""), epoch or 0, rows, target)
 
 
-def _chunks(staged: Iterable[Staged]) -> Iterator[tuple[Chunk, Given]]:
+def _chunks(staged: Iterable[StagedMessage]) -> Iterator[tuple[StagedRows, Given]]:
     """All chunks, and where the text of each is."""
     for message in staged:
         for chunk in message.chunks:
@@ -109,7 +109,7 @@ def _chunks(staged: Iterable[Staged]) -> Iterator[tuple[Chunk, Given]]:
                 yield chunk, (found, [message.part, chunk.number])
 
 
-def give_up(options: Common, attempt: UUID, messages: Sequence[Staged | None]) -> None:
+def give_up(options: Common, attempt: UUID, messages: Sequence[StagedMessage | None]) -> None:
     """Nobody will write what is staged; if it cannot be dropped, the next epoch does it."""
     queries = {m.query for m in messages if m is not None}
     name = options.name or next(iter(queries - {""}), "") or str(attempt)

@@ -18,7 +18,7 @@ from psycopg import RawCursor
 from londiste.db.connection import Connection
 from londiste.engine.spark.sink import text_format
 from londiste.engine.spark.sink.options import Payload, QueueOptions
-from londiste.engine.spark.sink.stage import Chunk, Cutter, column_lists
+from londiste.engine.spark.sink.stage import Cutter, StagedRows, column_lists
 from londiste.errors import BadOption, EventError, TransientError
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def shape_of(options: QueueOptions, schema: Any) -> EventShape:
 
 def chunks(
     options: QueueOptions, schema: Any, batches: Iterable[pa.RecordBatch]
-) -> Iterator[Chunk]:
+) -> Iterator[StagedRows]:
     """The rows of a task.  Raises EventError for one without the key that it has to have."""
     shape = shape_of(options, schema)
     makers = [text_format.nested(field.dataType) for field in schema.fields]

@@ -20,10 +20,10 @@ from psycopg import RawCursor
 
 from londiste.db.connection import Connection, use_own_names, whereabouts
 from londiste.db.names import quote
-from londiste.db.relation import ColumnShape, TableShape
+from londiste.db.relation import Relation, RelationColumn
 from londiste.engine.spark.sink.event_rows import Given, require
 from londiste.engine.spark.sink.options import Mode, TableOptions
-from londiste.engine.spark.sink.stage import Chunk
+from londiste.engine.spark.sink.stage import StagedRows
 from londiste.engine.spark.sink.type_check import require_columns
 from londiste.errors import StateError, from_database
 
@@ -31,9 +31,9 @@ from londiste.errors import StateError, from_database
 def write(
     conn: Connection,
     options: TableOptions,
-    shapes: Sequence[TableShape],
+    shapes: Sequence[Relation],
     columns: Sequence[str],
-    given: Sequence[tuple[Chunk, Given]],
+    given: Sequence[tuple[StagedRows, Given]],
 ) -> None:
     """Writes the rows of an epoch in the open transaction.
 
@@ -63,12 +63,12 @@ class _Part:
 
     conn: Connection
     options: TableOptions
-    shape: TableShape
+    shape: Relation
     number: int
-    chunks: list[tuple[Chunk, Given]] = field(default_factory=list)
-    columns: list[ColumnShape] = field(default_factory=list)
+    chunks: list[tuple[StagedRows, Given]] = field(default_factory=list)
+    columns: list[RelationColumn] = field(default_factory=list)
 
-    def add(self, chunk: Chunk, text: Given) -> None:
+    def add(self, chunk: StagedRows, text: Given) -> None:
         self.chunks.append((chunk, text))
 
     def read(self, columns: Sequence[str]) -> None:
@@ -188,7 +188,7 @@ class _Part:
     def _last(self) -> str:
         return f"pg_temp.londiste_last_{self.number}"
 
-    def _key(self) -> list[tuple[int, ColumnShape]]:
+    def _key(self) -> list[tuple[int, RelationColumn]]:
         """The columns of the key with their places."""
         return [(n, c) for n, c in enumerate(self.columns) if c.name in self.shape.key]
 
@@ -211,7 +211,7 @@ class _Part:
             raise from_database(error, where=where) from error
 
 
-def _kind(column: ColumnShape) -> str:
+def _kind(column: RelationColumn) -> str:
     """Its type; below a domain, as a row that is to be deleted has NULL in all but its key."""
     return column.base_type or column.type_name
 

@@ -16,7 +16,7 @@ from londiste.db.connection import Connection, session
 from londiste.engine.spark.sink import commit, event_rows, stage
 from londiste.engine.spark.sink.event_rows import Given
 from londiste.engine.spark.sink.options import parse_queue
-from londiste.engine.spark.sink.stage import Chunk, Staged
+from londiste.engine.spark.sink.stage import StagedMessage, StagedRows
 from londiste.errors import BadOption
 from londiste.pgq import admin, spark_epochs
 
@@ -40,18 +40,18 @@ class _QueueWriter:
             admin.find_queue(conn, self.options.queue)
             self.done = is_done(conn, self.options.name, self.stream)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         """In an executor."""
         rows = iter(()) if self.done else iterator
         return stage.run(
             self.options, self.attempt, event_rows.chunks(self.options, self.schema, rows)
         )
 
-    def _commit(self, messages: Sequence[Staged | None], epoch: int | None) -> None:
+    def _commit(self, messages: Sequence[StagedMessage | None], epoch: int | None) -> None:
         if self.done:
             return
 
-        def do(conn: Connection, chunks: list[tuple[Chunk, Given]]) -> None:
+        def do(conn: Connection, chunks: list[tuple[StagedRows, Given]]) -> None:
             given = ((text, chunk.count) for chunk, text in chunks)
             event_rows.insert(conn, self.options, self.schema, given)
 
@@ -63,11 +63,11 @@ class QueueStreamWriter(_QueueWriter, DataSourceStreamArrowWriter):  # type: ign
 
     stream = True
 
-    def commit(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: list[StagedMessage | None], batchId: int) -> None:  # noqa: N803
         """In the driver: all tasks of an epoch have ended."""
         self._commit(messages, batchId)
 
-    def abort(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: list[StagedMessage | None], batchId: int) -> None:  # noqa: N803
         """In the driver: a task has failed for good."""
         commit.give_up(self.options, self.attempt, messages)
 
@@ -77,11 +77,11 @@ class QueueBatchWriter(_QueueWriter, DataSourceArrowWriter):  # type: ignore[mis
 
     stream = False
 
-    def commit(self, messages: list[Staged | None]) -> None:
+    def commit(self, messages: list[StagedMessage | None]) -> None:
         """In the driver: all tasks have ended."""
         self._commit(messages, None)
 
-    def abort(self, messages: list[Staged | None]) -> None:
+    def abort(self, messages: list[StagedMessage | None]) -> None:
         """In the driver: a task has failed for good."""
         commit.give_up(self.options, self.attempt, messages)
 

@@ -34,7 +34,7 @@ INLINE_CHARACTERS = 32 << 10
 
 
 @dataclass(frozen=True)
-class Chunk:
+class StagedRows:
     """Some rows.
 
     rows -- objects of JSON with commas between; empty: they are staged.
@@ -50,7 +50,7 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Staged(WriterCommitMessage):  # type: ignore[misc]
+class StagedMessage(WriterCommitMessage):  # type: ignore[misc]
     """What a task has done.
 
     query -- the streaming query, known by its checkpoint; empty for a job.
@@ -60,7 +60,7 @@ class Staged(WriterCommitMessage):  # type: ignore[misc]
 
     query: str
     partition: int
-    chunks: tuple[Chunk, ...] = ()
+    chunks: tuple[StagedRows, ...] = ()
     stage: int | None = None
     part: UUID | None = None
 
@@ -81,7 +81,7 @@ class Cutter:
     _sizes: dict[tuple[int, tuple[str, ...]], int] = field(default_factory=dict)
     _number: int = 0
 
-    def add(self, text: str, table: int = 0, columns: tuple[str, ...] = ()) -> Iterator[Chunk]:
+    def add(self, text: str, table: int = 0, columns: tuple[str, ...] = ()) -> Iterator[StagedRows]:
         """Takes a row; a chunk that is full by it."""
         place = (table, columns)
         rows = self._open.setdefault(place, [])
@@ -93,19 +93,19 @@ class Cutter:
             # Many tables at a time: the largest makes room.
             yield self._cut(max(self._sizes, key=lambda one: self._sizes[one]))
 
-    def rest(self) -> Iterator[Chunk]:
+    def rest(self) -> Iterator[StagedRows]:
         """What is not full at the end."""
         for place in list(self._open):
             yield self._cut(place)
 
-    def _cut(self, place: tuple[int, tuple[str, ...]]) -> Chunk:
+    def _cut(self, place: tuple[int, tuple[str, ...]]) -> StagedRows:
         rows = self._open.pop(place)
         del self._sizes[place]
         number, self._number = self._number, self._number + 1
-        return Chunk(number, len(rows), ",".join(rows), *place)
+        return StagedRows(number, len(rows), ",".join(rows), *place)
 
 
-def run(options: Common, attempt: UUID, chunks: Iterator[Chunk]) -> Staged:
+def run(options: Common, attempt: UUID, chunks: Iterator[StagedRows]) -> StagedMessage:
     """``stage`` for the task of Spark that this is."""
     context = TaskContext.get()
     # A killed task shall get through when Spark tries it again.
@@ -115,8 +115,8 @@ def run(options: Common, attempt: UUID, chunks: Iterator[Chunk]) -> Staged:
 
 
 def stage(
-    options: Common, attempt: UUID, query: str, partition: int, chunks: Iterator[Chunk]
-) -> Staged:
+    options: Common, attempt: UUID, query: str, partition: int, chunks: Iterator[StagedRows]
+) -> StagedMessage:
     """What becomes of a task's chunks.
 
     attempt -- the same for all tasks of an epoch.
@@ -125,7 +125,7 @@ def stage(
 
     Raises TransientError and AccessDenied of the target; then nothing is left behind.
     """
-    few: list[Chunk] = []
+    few: list[StagedRows] = []
     size = 0
     for chunk in chunks:
         few.append(chunk)
@@ -133,10 +133,10 @@ def stage(
         if size >= INLINE_CHARACTERS:
             break
     else:
-        return Staged(query, partition, tuple(few))
+        return StagedMessage(query, partition, tuple(few))
     part = uuid4()
     name = options.name or query or str(attempt)
-    done: list[Chunk] = []
+    done: list[StagedRows] = []
     with session(options.conninfo, name="londiste-spark stage", autocommit=True) as conn:
         number = spark_epochs.make_sink_stage(conn, name, attempt)
         try:
@@ -146,22 +146,22 @@ def stage(
         except psycopg.Error as error:
             raise from_database(error, where=whereabouts(conn)) from error
     crash.point("sink.staged")
-    return Staged(query, partition, tuple(done), number, part)
+    return StagedMessage(query, partition, tuple(done), number, part)
 
 
 def _copy(
     conn: Connection,
     number: int,
     part: UUID,
-    few: list[Chunk],
-    chunks: Iterator[Chunk],
-    done: list[Chunk],
+    few: list[StagedRows],
+    chunks: Iterator[StagedRows],
+    done: list[StagedRows],
 ) -> None:
     statement = sql.SQL("copy {} (part, chunk, rows) from stdin").format(staged_table(number))
     with conn.cursor() as cursor, cursor.copy(statement) as copy:
         for chunk in itertools.chain(few, chunks):
             copy.write_row((part, chunk.number, chunk.rows))
-            done.append(Chunk(chunk.number, chunk.count, "", chunk.table, chunk.columns))
+            done.append(StagedRows(chunk.number, chunk.count, "", chunk.table, chunk.columns))
 
 
 def staged_table(number: int) -> sql.Identifier:
@@ -178,4 +178,4 @@ def column_lists(batch: Any, makers: list[Any]) -> list[list[Any]]:
     return found
 
 
-__all__ = ["Chunk", "Cutter", "Staged", "column_lists", "run", "stage", "staged_table"]
+__all__ = ["Cutter", "StagedMessage", "StagedRows", "column_lists", "run", "stage", "staged_table"]

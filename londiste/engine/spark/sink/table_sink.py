@@ -17,13 +17,13 @@ from pyspark.sql.datasource import (
 
 from londiste.db import relation as shapes
 from londiste.db.connection import Connection, session
-from londiste.db.relation import TableShape
+from londiste.db.relation import Relation
 from londiste.engine.spark.sink import change_rows, commit, stage
 from londiste.engine.spark.sink import merge as merging
 from londiste.engine.spark.sink.event_rows import Given
 from londiste.engine.spark.sink.options import Mode, TableOptions, parse_tables
 from londiste.engine.spark.sink.queue_sink import is_done, require_append
-from londiste.engine.spark.sink.stage import Chunk, Staged
+from londiste.engine.spark.sink.stage import StagedMessage, StagedRows
 from londiste.engine.spark.sink.type_check import require_columns, require_types
 from londiste.errors import UnknownTable
 
@@ -66,18 +66,18 @@ class _TableWriter:
             self.tables, self.columns = fitting(conn, self.options, schema)
             self.done = is_done(conn, self.options.name, self.stream)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         """In an executor."""
         rows = iter(()) if self.done else iterator
         return stage.run(
             self.options, self.attempt, change_rows.chunks(self.options, self.schema, rows)
         )
 
-    def _commit(self, messages: Sequence[Staged | None], epoch: int | None) -> None:
+    def _commit(self, messages: Sequence[StagedMessage | None], epoch: int | None) -> None:
         if self.done:
             return
 
-        def do(conn: Connection, chunks: list[tuple[Chunk, Given]]) -> None:
+        def do(conn: Connection, chunks: list[tuple[StagedRows, Given]]) -> None:
             merging.write(conn, self.options, self.tables, self.columns, chunks)
 
         options = self.options
@@ -91,11 +91,11 @@ class TableStreamWriter(_TableWriter, DataSourceStreamArrowWriter):  # type: ign
 
     stream = True
 
-    def commit(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803
+    def commit(self, messages: list[StagedMessage | None], batchId: int) -> None:  # noqa: N803
         """In the driver: all tasks of an epoch have ended."""
         self._commit(messages, batchId)
 
-    def abort(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803
+    def abort(self, messages: list[StagedMessage | None], batchId: int) -> None:  # noqa: N803
         """In the driver: a task has failed for good."""
         commit.give_up(self.options, self.attempt, messages)
 
@@ -105,18 +105,18 @@ class TableBatchWriter(_TableWriter, DataSourceArrowWriter):  # type: ignore[mis
 
     stream = False
 
-    def commit(self, messages: list[Staged | None]) -> None:
+    def commit(self, messages: list[StagedMessage | None]) -> None:
         """In the driver: all tasks have ended."""
         self._commit(messages, None)
 
-    def abort(self, messages: list[Staged | None]) -> None:
+    def abort(self, messages: list[StagedMessage | None]) -> None:
         """In the driver: a task has failed for good."""
         commit.give_up(self.options, self.attempt, messages)
 
 
 def fitting(
     conn: Connection, options: TableOptions, schema: Any
-) -> tuple[list[TableShape], list[str]]:
+) -> tuple[list[Relation], list[str]]:
     """The tables, and the columns that rows have; none where each says its own.
 
     Raises UnknownTable, and BadOption for columns that do not fit.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from londiste.db.relation import ColumnShape, TableShape
+from londiste.db.relation import Relation, RelationColumn
 from londiste.engine.spark.sink import text_format
 from londiste.errors import BadOption
 
@@ -29,7 +29,7 @@ _FITTING = {
 _MODIFIER = re.compile(r"\((\d+)(?:,(-?\d+))?\)")
 
 
-def require_columns(table: TableShape, names: Iterable[str], *, key: bool) -> None:
+def require_columns(table: Relation, names: Iterable[str], *, key: bool) -> None:
     """Raises BadOption unless the table has these columns to write; key -- all of its key, too."""
     names = list(names)
     for name in names:
@@ -66,7 +66,7 @@ def require_columns(table: TableShape, names: Iterable[str], *, key: bool) -> No
         )
 
 
-def require_types(table: TableShape, fields: Iterable[Any]) -> None:
+def require_types(table: Relation, fields: Iterable[Any]) -> None:
     """Raises BadOption for a field of Spark whose values its column would change or refuse."""
     for field in fields:
         column = table.by_name[field.name]
@@ -79,7 +79,7 @@ def require_types(table: TableShape, fields: Iterable[Any]) -> None:
             )
 
 
-def fits(kind: Any, column: ColumnShape) -> bool:
+def fits(kind: Any, column: RelationColumn) -> bool:
     """Whether every value of a type of Spark is itself in the column, or refused."""
     word = text_format.kind_of(kind)
     if word in ("string", "null"):

@@ -22,8 +22,8 @@ from londiste.changes.malformed import Malformed
 from londiste.changes.types import Op
 from londiste.db.names import TableName
 from londiste.engine.spark.stream.offsets import TickOf
-from londiste.engine.spark.stream.options import Policy
-from londiste.engine.spark.stream.types import Column, Shape
+from londiste.engine.spark.stream.options import GapPolicy
+from londiste.engine.spark.stream.types import StreamColumn, StreamShape
 from londiste.errors import BadOption
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class OtherForm(Exception):
 
 
 @dataclass(frozen=True)
-class Kind:
+class DecodeKind:
     """What a type of events says, and the table that they are about."""
 
     op: Op
@@ -120,7 +120,7 @@ def without(events: pa.RecordBatch, seen: Callable[[int], bool]) -> pa.RecordBat
     return events.filter(new.take(coded.indices))
 
 
-def kind(type: str | None, extra1: str | None) -> Kind | None:
+def kind(type: str | None, extra1: str | None) -> DecodeKind | None:
     """What the events of this type and this table are; None: they are not of the common form."""
     if type is None or not type.startswith("{") or len(type) > jsonrow.MAX_TYPE_LENGTH:
         return None
@@ -129,7 +129,7 @@ def kind(type: str | None, extra1: str | None) -> Kind | None:
         table = TableName.parse(what.table if extra1 is None else extra1)
     except (Malformed, BadOption):
         return None
-    return None if what.op is None else Kind(what.op, table, what.key, what.pack)
+    return None if what.op is None else DecodeKind(what.op, table, what.key, what.pack)
 
 
 #: Makes the values of a column of its texts one by one: number of the column, texts, events, rows.
@@ -141,13 +141,13 @@ class Parser:
 
     def __init__(
         self,
-        shape: Shape,
+        shape: StreamShape,
         fields: pa.Schema,
         one_by_one: OneByOne,
         *,
         wanted: Callable[[TableName], bool],
-        new_columns: Policy,
-        missing_columns: Policy,
+        new_columns: GapPolicy,
+        missing_columns: GapPolicy,
     ) -> None:
         """fields -- of the result; wanted -- whether a table is read."""
         import pyarrow as pa
@@ -157,12 +157,12 @@ class Parser:
         self._fields = fields
         self._one_by_one = one_by_one
         self._wanted = wanted
-        self._complete = missing_columns is Policy.FAIL
+        self._complete = missing_columns is GapPolicy.FAIL
         self._others = 0
         self._usable = bool(shape.columns) and all(_PLAIN.fullmatch(c.name) for c in shape.columns)
         self._parse = json.ParseOptions(
             explicit_schema=pa.schema([(c.name, _in_json(c)) for c in shape.columns]),
-            unexpected_field_behavior="error" if new_columns is Policy.FAIL else "ignore",
+            unexpected_field_behavior="error" if new_columns is GapPolicy.FAIL else "ignore",
         )
 
     def divide(
@@ -186,7 +186,7 @@ class Parser:
             pc.fill_null(extra1.indices, len(tables)),
         )
         coded = pair.dictionary_encode()
-        kinds: list[Kind] = []
+        kinds: list[DecodeKind] = []
         numbers: list[int | None] = []
         for one in coded.dictionary.to_pylist():
             first, second = divmod(one, width)
@@ -215,7 +215,7 @@ class Parser:
         return made, others
 
     def _rows(
-        self, events: pa.RecordBatch, number: pa.Array, kinds: Sequence[Kind], tick_of: TickOf
+        self, events: pa.RecordBatch, number: pa.Array, kinds: Sequence[DecodeKind], tick_of: TickOf
     ) -> pa.RecordBatch:
         """The rows of events of these kinds.  Raises OtherForm when one is not as it should be."""
         import pyarrow as pa
@@ -299,7 +299,7 @@ class Parser:
         values: Sequence[pa.Array],
         texts: pa.Array,
         number: pa.Array,
-        kinds: Sequence[Kind],
+        kinds: Sequence[DecodeKind],
     ) -> None:
         """Raises OtherForm when a line does not have the key, or a column that it has to have.
 
@@ -339,7 +339,7 @@ class Parser:
                 raise OtherForm
 
     def _cast(
-        self, number: int, column: Column, array: pa.Array, ids: pa.Array, row: pa.Array
+        self, number: int, column: StreamColumn, array: pa.Array, ids: pa.Array, row: pa.Array
     ) -> pa.Array:
         """The values of a column: numbers and truth values as JSON has them, all else of texts."""
         import pyarrow as pa
@@ -361,14 +361,14 @@ _NAMES = {Op.INSERT: "insert", Op.UPDATE: "update_postimage", Op.DELETE: "delete
 _JSON_OWN = {"boolean": "bool", "smallint": "int16", "integer": "int32", "bigint": "int64"}
 
 
-def _in_json(column: Column) -> pa.DataType:
+def _in_json(column: StreamColumn) -> pa.DataType:
     import pyarrow as pa
 
     own = _JSON_OWN.get(column.type)
     return pa.string() if own is None or column.kind == "string" else pa.type_for_alias(own)
 
 
-def fitting(column: Column, texts: pa.Array, to: Any) -> pa.Array | None:
+def fitting(column: StreamColumn, texts: pa.Array, to: Any) -> pa.Array | None:
     """The values of texts; None when one of them has no place there, or Arrow may not see that."""
     import pyarrow as pa
     import pyarrow.compute as pc

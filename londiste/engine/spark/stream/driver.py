@@ -16,15 +16,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from londiste.db.advisory_lock import become_the_one
-from londiste.db.connection import Connection, connect, place, usable
+from londiste.db.advisory_lock import acquire_singleton_lock
+from londiste.db.connection import Connection, connect, describe_dsn, usable
 from londiste.engine.spark.stream import offsets
-from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset, Slice
-from londiste.engine.spark.stream.options import Mode, Options, Policy
-from londiste.engine.spark.stream.snapshot import Held, TablePart, table_parts
+from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset, TickRange
+from londiste.engine.spark.stream.options import GapPolicy, Mode, Options
+from londiste.engine.spark.stream.snapshot import SnapshotSession, TablePart, table_parts
 from londiste.errors import NodeBusy, PositionLost, StateError
 from londiste.pgq import admin, batches, position_check, queues, ticks
-from londiste.pgq.consumer_kinds import Kind, note_consumer_kind
+from londiste.pgq.consumer_kinds import ConsumerKind, note_consumer_kind
 from londiste.pgq.pause import get_paused_consumers
 from londiste.pgq.types import Tick
 
@@ -41,7 +41,7 @@ class Driver:
         #: Up to where the query may go at most; None: no limit.
         self._target: Tick | None = None
         #: The snapshot whose rows come first, until Spark has them.
-        self._held: Held | None = None
+        self._held: SnapshotSession | None = None
 
     def close(self) -> None:
         """Gives the session back, and the lock with it."""
@@ -124,7 +124,7 @@ class Driver:
         """The query ends where the queue is now."""
         self._target = self._newest()
 
-    def parts(self, start: Offset, end: Offset) -> Sequence[Slice | TablePart]:
+    def parts(self, start: Offset, end: Offset) -> Sequence[TickRange | TablePart]:
         """The parts of the batch between two offsets."""
         if start.is_before_snapshot:
             return self._table_parts(end)
@@ -165,9 +165,9 @@ class Driver:
             )
             try:
                 admin.find_queue(conn, options.queue)
-                holder = become_the_one(conn, f"spark {options.queue} {options.consumer}")
+                holder = acquire_singleton_lock(conn, f"spark {options.queue} {options.consumer}")
                 if holder is not None:
-                    stream = options.kind is Kind.STREAM
+                    stream = options.kind is ConsumerKind.STREAM
                     raise NodeBusy(
                         f"consumer {options.consumer} of queue {options.queue} belongs to another"
                         f" {'query' if stream else 'process'} that runs",
@@ -192,8 +192,8 @@ class Driver:
         options, conn = self.options, self.conn
         known = None
         if offset.generation is not None and offset.time is not None:
-            known = position_check.Known(
-                place(options.dsn), offset.generation, 0, offset.tick, offset.time
+            known = position_check.KnownPosition(
+                describe_dsn(options.dsn), offset.generation, 0, offset.tick, offset.time
             )
         row = position_check.look(conn, options.queue, options.consumer, known, offset.tick)
         reason = None
@@ -216,7 +216,7 @@ class Driver:
         """Takes the snapshot whose rows come first; the offset of those behind it."""
         self._begin()
         self._let_go()
-        held = self._held = Held(self.options)
+        held = self._held = SnapshotSession(self.options)
         tick = held.tick
         return Offset(tick.id, tick.time, self._generation(), held.seen)
 
@@ -235,7 +235,7 @@ class Driver:
 
     def _table_parts(self, end: Offset) -> Sequence[TablePart]:
         if self._held is None or self._held.seen != end.seen or not self._held.is_alive:
-            if self.options.lost is Policy.FAIL:
+            if self.options.lost is GapPolicy.FAIL:
                 raise StateError(
                     f"the snapshot at tick {end.tick}, whose rows come first, is gone",
                     detail="it ended with the program, or the session, that held it; its rows may"
@@ -251,7 +251,7 @@ class Driver:
                 self.options.table,
             )
             self._let_go()
-            self._held = Held(self.options)
+            self._held = SnapshotSession(self.options)
         return table_parts(self.conn, self.options, self._held.name)
 
     def _skipped(self, offset: Offset) -> Offset:

@@ -101,7 +101,7 @@ def at(tick: Tick, generation: UUID | None, before: Offset) -> Offset:
 
 
 @dataclass(frozen=True)
-class Slice:
+class TickRange:
     """A part of the events of a batch, which one task reads.
 
     ticks -- the one it begins behind, those inside, and the one it ends with.
@@ -120,7 +120,7 @@ WORTH_A_TASK = 5_000
 
 def slices(
     ticks: Sequence[Tick], partitions: int, seen: str = "", worth: int = WORTH_A_TASK
-) -> list[Slice]:
+) -> list[TickRange]:
     """Cuts the events between the first and the last of the ticks into about equal parts.
 
     At ticks where that gives equal parts; else a tick's events are cut by their ids.
@@ -130,9 +130,9 @@ def slices(
     total = max(0, ticks[-1].seq - ticks[0].seq)
     count = max(1, min(partitions, total // worth))
     if count == 1:
-        return [Slice(tuple(ticks), seen=seen)]
+        return [TickRange(tuple(ticks), seen=seen)]
     share = -(-total // count)
-    found: list[Slice] = []
+    found: list[TickRange] = []
     begin = 0
     while begin < len(ticks) - 1:
         # As many ticks as fit into a share, one at least.
@@ -146,13 +146,13 @@ def slices(
     return found
 
 
-def _by_ids(group: tuple[Tick, ...], share: int, seen: str) -> list[Slice]:
+def _by_ids(group: tuple[Tick, ...], share: int, seen: str) -> list[TickRange]:
     first, last = group[0].seq + 1, group[-1].seq + 1
     pieces = max(1, round((last - first) / share))
     bounds = [first + (last - first) * number // pieces for number in range(1, pieces)]
     # Events of long transactions have ids below those of the tick before: the first has no bound.
     edges: list[int | None] = [None, *bounds, None]
-    return [Slice(group, low, high, seen) for low, high in pairwise(edges)]
+    return [TickRange(group, low, high, seen) for low, high in pairwise(edges)]
 
 
 class TickOf:
@@ -177,8 +177,8 @@ class TickOf:
 __all__ = [
     "BEFORE_SNAPSHOT",
     "Offset",
-    "Slice",
     "TickOf",
+    "TickRange",
     "at",
     "choose",
     "read",

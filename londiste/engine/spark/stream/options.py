@@ -17,7 +17,7 @@ from psycopg import conninfo
 
 from londiste.db.names import TableName
 from londiste.errors import BadOption
-from londiste.pgq.consumer_kinds import Kind
+from londiste.pgq.consumer_kinds import ConsumerKind
 
 
 class Mode(StrEnum):
@@ -48,7 +48,7 @@ CHANGE_NAMES = (
 )
 
 
-class Policy(StrEnum):
+class GapPolicy(StrEnum):
     """What becomes of what has no place in the result."""
 
     FAIL = "fail"
@@ -97,7 +97,7 @@ class Options:
     dsn: str
     queue: str
     consumer: str = ""
-    kind: Kind = Kind.STREAM
+    kind: ConsumerKind = ConsumerKind.STREAM
     timed: bool = False
     password: str = field(default="", repr=False)
     tables: tuple[TableName, ...] = ()
@@ -109,13 +109,13 @@ class Options:
     fail_on_loss: bool = True
     mode: Mode = Mode.CHANGES
     payload: Payload = Payload.TYPED
-    values: Policy = Policy.FAIL
+    values: GapPolicy = GapPolicy.FAIL
     strings: tuple[str, ...] = ()
-    new_columns: Policy = Policy.FAIL
-    missing_columns: Policy = Policy.FAIL
-    truncate: Policy = Policy.FAIL
-    scripts: Policy = Policy.FAIL
-    lost: Policy = Policy.FAIL
+    new_columns: GapPolicy = GapPolicy.FAIL
+    missing_columns: GapPolicy = GapPolicy.FAIL
+    truncate: GapPolicy = GapPolicy.FAIL
+    scripts: GapPolicy = GapPolicy.FAIL
+    lost: GapPolicy = GapPolicy.FAIL
     snapshot: str = ""
 
     @property
@@ -187,13 +187,13 @@ def parse(given: Mapping[str, str], *, stream: bool | None = None) -> Options:
         fail_on_loss=reader.flag("failOnDataLoss", True),
         mode=Mode(reader.choice("mode", [*Mode], Mode.CHANGES)),
         payload=Payload(reader.choice("payload", [*Payload], Payload.TYPED)),
-        values=reader.policy("unsupportedValues", Policy.FAIL, Policy.STRING, Policy.NULL),
+        values=reader.policy("unsupportedValues", GapPolicy.FAIL, GapPolicy.STRING, GapPolicy.NULL),
         strings=tuple(_list(options.get("stringColumns", ""))),
-        new_columns=reader.policy("newColumns", Policy.FAIL, Policy.IGNORE),
-        missing_columns=reader.policy("missingColumns", Policy.FAIL, Policy.NULL),
-        truncate=reader.policy("onTruncate", Policy.FAIL, Policy.ROW, Policy.IGNORE),
-        scripts=reader.policy("onScript", Policy.FAIL, Policy.ROW, Policy.IGNORE),
-        lost=reader.policy("onSnapshotLost", Policy.FAIL, Policy.AGAIN),
+        new_columns=reader.policy("newColumns", GapPolicy.FAIL, GapPolicy.IGNORE),
+        missing_columns=reader.policy("missingColumns", GapPolicy.FAIL, GapPolicy.NULL),
+        truncate=reader.policy("onTruncate", GapPolicy.FAIL, GapPolicy.ROW, GapPolicy.IGNORE),
+        scripts=reader.policy("onScript", GapPolicy.FAIL, GapPolicy.ROW, GapPolicy.IGNORE),
+        lost=reader.policy("onSnapshotLost", GapPolicy.FAIL, GapPolicy.AGAIN),
         snapshot=options.get("snapshot", ""),
     )
     _check(found, options, stream)
@@ -368,9 +368,9 @@ class Reader:
             raise BadOption(f"{name} is {text!r}", hint=f"it can be: {', '.join(choices)}")
         return text.strip().lower()
 
-    def policy(self, name: str, *choices: Policy) -> Policy:
+    def policy(self, name: str, *choices: GapPolicy) -> GapPolicy:
         """The first one is the default."""
-        return Policy(self.choice(name, [*choices], choices[0]))
+        return GapPolicy(self.choice(name, [*choices], choices[0]))
 
     def time(self, name: str) -> datetime | None:
         """A time; UTC where it has no zone."""
@@ -390,10 +390,10 @@ class Reader:
 __all__ = [
     "CHANGE_NAMES",
     "NAMES",
+    "GapPolicy",
     "Mode",
     "Options",
     "Payload",
-    "Policy",
     "Reader",
     "Start",
     "parse",

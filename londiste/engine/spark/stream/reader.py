@@ -21,9 +21,9 @@ from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
 from londiste.engine.spark.stream import arrow_decode, schema
-from londiste.engine.spark.stream.offsets import Slice, TickOf
-from londiste.engine.spark.stream.options import Options, Payload, Policy
-from londiste.engine.spark.stream.types import Column, Shape, Unfit, converter
+from londiste.engine.spark.stream.offsets import TickOf, TickRange
+from londiste.engine.spark.stream.options import GapPolicy, Options, Payload
+from londiste.engine.spark.stream.types import StreamColumn, StreamShape, Unfit, converter
 from londiste.errors import EventError, LondisteError
 from londiste.pgq import blocks, ticks
 from londiste.pgq.types import Event, Tick
@@ -42,7 +42,9 @@ _CHANGE_TYPES = {Op.INSERT: "insert", Op.UPDATE: "update_postimage", Op.DELETE: 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def changes(options: Options, part: Slice, shape: Shape, result: Any) -> Iterator[pa.RecordBatch]:
+def changes(
+    options: Options, part: TickRange, shape: StreamShape, result: Any
+) -> Iterator[pa.RecordBatch]:
     """The rows of a slice.
 
     result -- their StructType, of ``schema.schema``.
@@ -82,7 +84,7 @@ def batches(rows: Iterator[tuple[int, Sequence[Any]]], result: Any) -> Iterator[
         yield made()
 
 
-def _rows_of(options: Options, part: Slice, shape: Shape) -> _Rows:
+def _rows_of(options: Options, part: TickRange, shape: StreamShape) -> _Rows:
     if options.payload is Payload.RAW:
         return _RawRows(options, part)
     if options.payload is Payload.JSON:
@@ -93,7 +95,7 @@ def _rows_of(options: Options, part: Slice, shape: Shape) -> _Rows:
 class _Rows:
     """Makes rows of the events of a slice."""
 
-    def __init__(self, options: Options, part: Slice) -> None:
+    def __init__(self, options: Options, part: TickRange) -> None:
         self.options = options
         self._part = part
         self._tick_of = TickOf(part.ticks)
@@ -202,15 +204,15 @@ class _ChangeRows(_Rows):
         """Whether the changes of a table are read."""
         return not self.options.tables or table in self.options.tables
 
-    def _wanted(self, policy: Policy, option: str, what: EventError) -> bool:
-        if policy is Policy.FAIL:
+    def _wanted(self, policy: GapPolicy, option: str, what: EventError) -> bool:
+        if policy is GapPolicy.FAIL:
             what.say_more(
                 "it is not a change of one row",
                 f"bring the reader's data to this point, and go on with option {option}=ignore; or"
                 f" get it as a row of its own with {option}=row",
             )
             raise what
-        return policy is Policy.ROW
+        return policy is GapPolicy.ROW
 
     def row(self, meta: Sequence[Any], event: Event, change: RowChange) -> Sequence[Any]:
         """One row that was changed."""
@@ -224,7 +226,7 @@ class _ChangeRows(_Rows):
 class _JsonRows(_ChangeRows):
     """The row as JSON: the event's own text, where that is JSON."""
 
-    def __init__(self, options: Options, part: Slice) -> None:
+    def __init__(self, options: Options, part: TickRange) -> None:
         super().__init__(options, part)
         self._lines: tuple[int, list[str]] = (0, [])
 
@@ -248,15 +250,15 @@ class Typed:
     """Makes values of Spark of the texts of a table's columns."""
 
     table: TableName
-    columns: Sequence[Column]
-    policy: Policy
+    columns: Sequence[StreamColumn]
+    policy: GapPolicy
 
     def value(self, number: int, convert: Any, text: str, where: str, event_id: int | None) -> Any:
         """One value; where -- event or row, for the message."""
         try:
             return convert(text)
         except Unfit as error:
-            if self.policy is Policy.NULL:
+            if self.policy is GapPolicy.NULL:
                 return None
             column = self.columns[number]
             shown = text if len(text) <= 60 else text[:59] + "…"
@@ -277,7 +279,7 @@ class Typed:
 class _TypedRows(_ChangeRows):
     """The row as columns of the table."""
 
-    def __init__(self, options: Options, part: Slice, shape: Shape) -> None:
+    def __init__(self, options: Options, part: TickRange, shape: StreamShape) -> None:
         super().__init__(options, part)
         self._shape = shape
         self._typed = Typed(options.table, shape.columns, options.values)
@@ -366,7 +368,7 @@ class _TypedRows(_ChangeRows):
     def _fit(self, names: tuple[str, ...], change: RowChange) -> None:
         """Raises unless the columns of the event are those of the table."""
         new = [name for name in names if name not in self._known]
-        if new and self.options.new_columns is Policy.FAIL:
+        if new and self.options.new_columns is GapPolicy.FAIL:
             raise EventError(
                 f"event {change.address} of table {change.table} has a column that the result has"
                 f" not: {', '.join(new)}",
@@ -380,7 +382,7 @@ class _TypedRows(_ChangeRows):
             # It has the key, and what else the capture told.
             return
         missing = [name for name, _ in self._convert if name not in change.image]
-        if missing and self.options.missing_columns is Policy.FAIL:
+        if missing and self.options.missing_columns is GapPolicy.FAIL:
             raise EventError(
                 f"event {change.address} of table {change.table} does not have the column"
                 f" {', '.join(missing)}",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as t
 
 from londiste.engine.spark.stream.options import CHANGE_NAMES, Payload
-from londiste.engine.spark.stream.types import Column
+from londiste.engine.spark.stream.types import StreamColumn
 from londiste.errors import BadOption
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def schema(payload: Payload, columns: Sequence[Column] = (), *, timed: bool = False) -> Any:
+def schema(payload: Payload, columns: Sequence[StreamColumn] = (), *, timed: bool = False) -> Any:
     """The StructType of the result; columns -- those of the table for payload typed.
 
     timed -- with the time of the event.

@@ -25,7 +25,7 @@ from londiste.db.connection import Connection, connect, session, whereabouts
 from londiste.db.queries import query
 from londiste.engine.spark.stream.options import Options
 from londiste.engine.spark.stream.reader import Typed, batches
-from londiste.engine.spark.stream.types import Shape, converter
+from londiste.engine.spark.stream.types import StreamShape, converter
 from londiste.errors import StateError, TableChanged, from_database
 from londiste.pgq import blocks, ticks
 from londiste.pgq.types import Tick
@@ -51,7 +51,7 @@ class TablePart:
     condition: str = ""
 
 
-class Held:
+class SnapshotSession:
     """A snapshot that is kept until ``close``.
 
     name -- for other sessions; seen -- what it sees; tick -- the newest tick that it sees.
@@ -100,7 +100,9 @@ def table_parts(conn: Connection, options: Options, snapshot: str) -> list[Table
     return found
 
 
-def rows(options: Options, part: TablePart, shape: Shape, result: Any) -> Iterator[pa.RecordBatch]:
+def rows(
+    options: Options, part: TablePart, shape: StreamShape, result: Any
+) -> Iterator[pa.RecordBatch]:
     """In an executor: the rows of a part, as inserts that came with the tick of the snapshot.
 
     Raises StateError when the snapshot is gone, TableChanged when the table was rewritten.
@@ -124,7 +126,7 @@ def rows(options: Options, part: TablePart, shape: Shape, result: Any) -> Iterat
 
 
 def _values(
-    conn: Connection, options: Options, part: TablePart, shape: Shape
+    conn: Connection, options: Options, part: TablePart, shape: StreamShape
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     table = options.table
     tick = _tick(conn, options.queue)
@@ -185,4 +187,4 @@ def exported(dsn: str, password: str) -> Iterator[str]:
         yield _export(conn)[0]
 
 
-__all__ = ["Held", "TablePart", "exported", "rows", "table_parts"]
+__all__ = ["SnapshotSession", "TablePart", "exported", "rows", "table_parts"]

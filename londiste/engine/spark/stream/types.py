@@ -16,7 +16,7 @@ from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from londiste.db import catalog
-from londiste.engine.spark.stream.options import Policy
+from londiste.engine.spark.stream.options import GapPolicy
 from londiste.errors import BadOption
 
 #: Digits of a decimal in Spark, and those behind the point of a numeric that has no limit.
@@ -29,7 +29,7 @@ class Unfit(Exception):
 
 
 @dataclass(frozen=True)
-class Column:
+class StreamColumn:
     """A column of the table in the result.
 
     type -- as PostgreSQL has it.
@@ -68,19 +68,22 @@ _STAMP = re.compile(r"timestamp(?:\(\d\))? (with|without) time zone")
 
 
 @dataclass(frozen=True)
-class Shape:
+class StreamShape:
     """What a table is in the result.
 
     unread -- generated columns: not all events have them, so the result has none.
     """
 
-    columns: tuple[Column, ...] = ()
+    columns: tuple[StreamColumn, ...] = ()
     unread: frozenset[str] = frozenset()
 
 
 def shape_of(
-    found: Sequence[catalog.Column], *, strings: Iterable[str] = (), policy: Policy = Policy.FAIL
-) -> Shape:
+    found: Sequence[catalog.Column],
+    *,
+    strings: Iterable[str] = (),
+    policy: GapPolicy = GapPolicy.FAIL,
+) -> StreamShape:
     """What the columns of a table are in the result.
 
     strings -- columns that come as text.
@@ -100,36 +103,36 @@ def shape_of(
         if column.generated:
             continue
         one = _column(column.name, column.type)
-        if column.name in wanted or (policy is Policy.STRING and one.kind in _RISKY):
-            one = Column(column.name, column.type, "string")
+        if column.name in wanted or (policy is GapPolicy.STRING and one.kind in _RISKY):
+            one = StreamColumn(column.name, column.type, "string")
         made.append(one)
-    return Shape(tuple(made), frozenset(c.name for c in found if c.generated))
+    return StreamShape(tuple(made), frozenset(c.name for c in found if c.generated))
 
 
 _RISKY = frozenset({"decimal", "date", "timestamp", "timestamp_ntz"})
 
 
-def _column(name: str, type: str) -> Column:
+def _column(name: str, type: str) -> StreamColumn:
     kind = _EXACT.get(type)
     if kind is not None:
-        return Column(name, type, kind)
+        return StreamColumn(name, type, kind)
     if type == "date":
-        return Column(name, type, "date")
+        return StreamColumn(name, type, "date")
     if stamp := _STAMP.fullmatch(type):
-        return Column(name, type, "timestamp" if stamp[1] == "with" else "timestamp_ntz")
+        return StreamColumn(name, type, "timestamp" if stamp[1] == "with" else "timestamp_ntz")
     if number := _NUMERIC.fullmatch(type):
         if number[1] is None:
-            return Column(name, type, "decimal", MAX_DIGITS, OPEN_SCALE)
+            return StreamColumn(name, type, "decimal", MAX_DIGITS, OPEN_SCALE)
         digits, scale = int(number[1]), int(number[2] or 0)
         # A negative scale is of digits in front of the point, one above the digits of zeros behind.
         digits, scale = (digits - scale, 0) if scale < 0 else (max(digits, scale), scale)
         if digits <= MAX_DIGITS:
-            return Column(name, type, "decimal", digits, scale)
-        return Column(name, type, "decimal", MAX_DIGITS, min(scale, OPEN_SCALE))
-    return Column(name, type, "string")
+            return StreamColumn(name, type, "decimal", digits, scale)
+        return StreamColumn(name, type, "decimal", MAX_DIGITS, min(scale, OPEN_SCALE))
+    return StreamColumn(name, type, "string")
 
 
-def converter(column: Column) -> Callable[[str], Any]:
+def converter(column: StreamColumn) -> Callable[[str], Any]:
     """What makes the value of Spark of PostgreSQL's text; raises Unfit."""
     if column.kind == "decimal":
         digits, scale = column.digits, column.scale
@@ -256,4 +259,4 @@ def _plain_time(text: str) -> str:
     return f"{day} {time}{hours}{'' if minutes == ':00' else minutes}{era}"
 
 
-__all__ = ["Column", "Shape", "Unfit", "converter", "shape_of"]
+__all__ = ["StreamColumn", "StreamShape", "Unfit", "converter", "shape_of"]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 
 from londiste.applier.plan import Net, TableChange
 from londiste.changes.types import Op, RowChange, Truncate
-from londiste.db.relation import Folding, TableShape
+from londiste.db.relation import Folding, Relation
 from londiste.replication.apply.net_changes.states import (
     DELETED,
     GONE,
@@ -54,7 +54,7 @@ class _Entry:
         self.change = change
 
 
-def fold(changes: Iterable[TableChange], shape: TableShape) -> Net:
+def fold(changes: Iterable[TableChange], shape: Relation) -> Net:
     """The net effect of the changes of one table, which are in the order of their events.
 
     Raises NotFoldable.
@@ -153,7 +153,7 @@ def _no_key(change: RowChange) -> Key:
     return ()
 
 
-def _canonical(names: tuple[str, ...], shape: TableShape) -> Callable[[RowChange], Key]:
+def _canonical(names: tuple[str, ...], shape: Relation) -> Callable[[RowChange], Key]:
     """The function that gives the key of a change in the form that only equal keys share."""
     foldings: list[tuple[str, Folding]] = []
     for name in names:

@@ -20,7 +20,7 @@ from londiste.changes.malformed import Malformed
 from londiste.changes.types import Change, ExecuteScript, Op, RowChange, SystemEvent, Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape, shapes
+from londiste.db.relation import Relation, shapes
 from londiste.errors import BadOption
 from londiste.pgq.ticks import tick_events
 from londiste.pgq.types import Event
@@ -152,7 +152,7 @@ class Firsts:
         self._seen: set[bytes] = set()
 
     def before(
-        self, event: Event, change: RowChange | Truncate, shape: TableShape
+        self, event: Event, change: RowChange | Truncate, shape: Relation
     ) -> RowChange | str | None:
         """How the row was before all lost events, as a change that makes it so again.
 
@@ -174,7 +174,7 @@ class Firsts:
 
 
 def before(
-    event: Event, change: RowChange, key: tuple[str, ...], shape: TableShape
+    event: Event, change: RowChange, key: tuple[str, ...], shape: Relation
 ) -> RowChange | str:
     """Pure: how the row of the first lost event with its key was before it."""
     where = f"event {event.id}"

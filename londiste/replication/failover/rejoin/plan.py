@@ -23,15 +23,15 @@ import psycopg
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import operation_log, rejoin_checks
-from londiste.cascade.switching.cluster_state import Scene, Warn
-from londiste.cascade.switching.operation_log import Kind
+from londiste.cascade.switching.cluster_state import ClusterState, Warn
+from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.rejoin_checks import Readmit, Returned
-from londiste.cascade.switching.steps.notes import Begin, End, Place, TagDead, Ticket
+from londiste.cascade.switching.steps.notes import Begin, End, NodeAddress, TagDead, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot
 from londiste.daemon import crash
 from londiste.db.connection import Connection, limit_answers, session
 from londiste.errors import StateError, from_database
-from londiste.orchestration.steps import Sites, Step
+from londiste.orchestration.steps import Connections, Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands.registry_sync import difference
 from londiste.replication.ddl import sqlapi as script_state
@@ -43,7 +43,7 @@ from londiste.replication.failover.rejoin.undo import undo
 
 
 @dataclass(frozen=True)
-class Choice:
+class RejoinOption:
     """What is done about rows that nobody else has.
 
     undo -- they are made what they were, as far as the events tell.
@@ -64,7 +64,7 @@ class Decided:
     resync: tuple[TableLoss, ...] = ()
 
 
-def decide(node: str, found: Lost, choice: Choice) -> Decided:
+def decide(node: str, found: Lost, choice: RejoinOption) -> Decided:
     """Pure: which table is undone and which copied.  Raises StateError when one is left over."""
     if found.scripts and not choice.scripts_undone:
         raise StateError(
@@ -111,16 +111,16 @@ class Resurrection:
     """
 
     queue: str
-    at: Place
+    at: NodeAddress
     facts: Returned
     ticket: Ticket
     files: Files
     first: Sequence[Step]
-    scene: Scene
+    scene: ClusterState
     warn: Warn
     _lost: Lost | None = field(default=None, repr=False)
 
-    def lost(self, sites: Sites) -> Lost:
+    def lost(self, sites: Connections) -> Lost:
         """What nobody else has; read once.  The root has to be closed."""
         if self.facts.back:
             return Lost()
@@ -130,7 +130,7 @@ class Resurrection:
             )
         return self._lost
 
-    def closed(self, sites: Sites) -> bool:
+    def closed(self, sites: Connections) -> bool:
         """Whether nobody writes there any more, so that what is lost is known."""
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         return self.facts.back or (found is not None and found.last_tick is not None)
@@ -161,14 +161,16 @@ class Resurrection:
         steps += [TagDead(self.scene.place(n.name), self.queue, node.name, False) for n in others]
         return [*steps, End(self.at, self.queue, self.ticket)]
 
-    def _last_tick(self, sites: Sites) -> int:
+    def _last_tick(self, sites: Connections) -> int:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
         if found is None or found.last_tick is None:
             raise StateError(f"root {self.at.name} is not closed", hint="give the command again")
         return found.last_tick
 
 
-def prepare(sites: Sites, scene: Scene, name: str, *, file: str, warn: Warn) -> Resurrection | None:
+def prepare(
+    sites: Connections, scene: ClusterState, name: str, *, file: str, warn: Warn
+) -> Resurrection | None:
     """The return of node ``name``; None when it is no lost root.
 
     file -- where the events are exported to: a file without its ending, a directory, or empty.
@@ -184,7 +186,7 @@ def prepare(sites: Sites, scene: Scene, name: str, *, file: str, warn: Warn) -> 
     found = Resurrection(scene.queue, at, facts, ticket, files, [], scene, warn)
     if not facts.back:
         found.first = [
-            Begin(at, scene.queue, Kind.RESURRECT, name, facts.provider.name, ticket),
+            Begin(at, scene.queue, OperationKind.RESURRECT, name, facts.provider.name, ticket),
             CloseRoot(at, scene.queue, ticket),
             Export(found),
         ]
@@ -204,12 +206,12 @@ class Export:
             f" to {files.lines} and {files.sql.name}"
         )
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         if not self.of.closed(sites) or self.of.ticket.token is None:
             return False
         return self.of.files.complete(self.of.ticket.token) or not self.of.lost(sites).events
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         of = self.of
         found = of.lost(sites)
         last = of._last_tick(sites)
@@ -236,15 +238,15 @@ class Export:
 class ComeBack:
     """The one transaction: the rows, the events, the type and the position of the node."""
 
-    at: Place
+    at: NodeAddress
     queue: str
     ticket: Ticket
-    provider: Place
+    provider: NodeAddress
     tick: int
     subscribers: tuple[str, ...]
     decided: Decided
     scripts: tuple[str, ...]
-    last_tick: Callable[[Sites], int]
+    last_tick: Callable[[Connections], int]
     warn: Warn
 
     def describe(self) -> str:
@@ -257,10 +259,10 @@ class ComeBack:
         words.append(f"become a branch below {self.provider.name}")
         return f"{self.at.name}: {', '.join(words)}"
 
-    def done(self, sites: Sites) -> bool:
+    def done(self, sites: Connections) -> bool:
         return nodes.get_node_info(sites.at(self.at.dsn), self.queue).type is NodeType.BRANCH
 
-    def run(self, sites: Sites) -> None:
+    def run(self, sites: Connections) -> None:
         last = self.last_tick(sites)
         with self._transaction(sites) as conn:
             if self.decided.undo:
@@ -284,7 +286,7 @@ class ComeBack:
             crash.point("resurrect.before-commit")
 
     @contextlib.contextmanager
-    def _transaction(self, sites: Sites) -> Iterator[Connection]:
+    def _transaction(self, sites: Connections) -> Iterator[Connection]:
         with session(
             self.at.dsn,
             name="londiste resurrect",

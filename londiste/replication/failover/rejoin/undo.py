@@ -9,7 +9,7 @@ from londiste.applier.row_by_row import RowWriter
 from londiste.changes.types import RowChange, Truncate
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.relation import TableShape, shapes
+from londiste.db.relation import Relation, shapes
 from londiste.errors import StateError
 from londiste.replication.failover.rejoin.divergence import Firsts, changes, read
 
@@ -33,7 +33,7 @@ def undo(
     shaped = shapes(conn, wanted.values())
     count = 0
 
-    def rows() -> Iterator[tuple[TableShape, TableChange]]:
+    def rows() -> Iterator[tuple[Relation, TableChange]]:
         nonlocal count
         firsts = Firsts()
         for event, change in changes(read(reader, queue, from_tick, to_tick)):
