@@ -27,7 +27,8 @@ from londiste.daemon.signals import Signals
 from londiste.embedded.postgres import Cluster
 from londiste.engine.base import Engine
 from londiste.install.apply import install
-from londiste.orchestration.steps import Connections, execute
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
 from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from londiste.replication.worker.sessions import Sessions

@@ -9,7 +9,7 @@ from londiste.cascade.model import NodeType
 from londiste.db.connection import Connection, describe_dsn
 from londiste.errors import InstallError, NodeUnreachable
 from londiste.install import ledger
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.pgq import position_check
 
 _SCHEMAS = ("pgq", "pgq_node", "londiste")

@@ -17,7 +17,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeInfo, NodeType
 from londiste.db.connection import Connection, describe_dsn, session
 from londiste.errors import LondisteError, UnknownNode, from_database
-from londiste.orchestration.steps import reach
+from londiste.orchestration.connections import reach
 
 T = TypeVar("T")
 

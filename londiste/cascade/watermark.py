@@ -29,7 +29,8 @@ from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, StateError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 
 log = logging.getLogger(__name__)
 

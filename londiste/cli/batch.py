@@ -9,7 +9,7 @@ from londiste.cascade.model import NodeType
 from londiste.cli import options, output
 from londiste.db.connection import Connection, session
 from londiste.errors import UnknownConsumer
-from londiste.orchestration.steps import reach
+from londiste.orchestration.connections import reach
 from londiste.pgq import batches, queues
 from londiste.settings import NodeSettings
 

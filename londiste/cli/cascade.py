@@ -24,7 +24,8 @@ from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan, reported
 from londiste.cli.sites import sites
 from londiste.errors import BadOption, StateError, TransientError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication.failover import readiness, reroute
 from londiste.replication.failover.switchover_sequences import carry
 from londiste.settings import NodeSettings

@@ -20,7 +20,8 @@ from londiste.cli.sites import sites
 from londiste.db.connection import describe_dsn, masked
 from londiste.db.names import MAX_IDENTIFIER_BYTES
 from londiste.errors import BadOption, UnknownNode
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication.commands.registry_sync import CopyRegistry
 from londiste.replication.registration_filter import RegistrationFilter
 from londiste.replication.tablesync import wait

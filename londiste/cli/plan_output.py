@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from londiste.cli import output
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 
 
 def execute_plan(

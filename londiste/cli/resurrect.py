@@ -12,7 +12,8 @@ from londiste.cli import options, output
 from londiste.cli.sites import sites
 from londiste.errors import StateError
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication.failover.rejoin import plan as returning
 from londiste.replication.failover.rejoin.divergence import Lost, TableLoss
 from londiste.replication.failover.rejoin.plan import Decided, RejoinOption, Resurrection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.settings import NodeSettings
 
 

@@ -18,12 +18,12 @@ from londiste.db.queries import query
 from londiste.errors import BadOption, NothingReplicated
 from londiste.handlers import registry
 from londiste.handlers.table_rules import POLICIES, HandlerAttrs
+from londiste.orchestration.plan import CommandPlan
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import add_table as adding
 from londiste.replication.commands import change_form as forms
 from londiste.replication.commands import remove_table as removing
 from londiste.replication.commands import resync as resyncing
-from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.model import (
     COPY_MODES,
     MERGE_ALL,

@@ -21,7 +21,7 @@ from londiste.db.names import TableName
 from londiste.engine.base import Engine
 from londiste.errors import BadOption, LondisteError, StateError, UnknownTable
 from londiste.handlers.base import TableRules
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.combined_queue import other_queues
 from londiste.replication.forwarding.upstream_filters import held_above

@@ -15,7 +15,7 @@ from pydantic import Field
 from londiste.cascade.commands import create_node
 from londiste.db.connection import masked
 from londiste.errors import BadOption
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.settings import WorkerSettings
 
 #: Names of the nodes.

@@ -12,7 +12,8 @@ from londiste.install import remove
 from londiste.migrate import setup, switching
 from londiste.migrate.databases import NEW, Pair, Side
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 
 
 @dataclass(frozen=True)

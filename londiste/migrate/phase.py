@@ -12,7 +12,7 @@ from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.migrate import daemons, setup, switching
 from londiste.migrate.databases import NEW, OLD, Pair
 from londiste.monitor import status
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 
 

@@ -40,7 +40,7 @@ from londiste.errors import (
 from londiste.migrate import collect, rights
 from londiste.migrate.collect import DatabaseFacts, Object
 from londiste.migrate.databases import Pair
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 
 log = logging.getLogger(__name__)
 

@@ -26,7 +26,8 @@ from londiste.migrate import collect
 from londiste.migrate.databases import NEW, OLD, Pair, Side
 from londiste.migrate.schema_copy import MakeStructure
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table, sequences
 from londiste.replication.commands.registry_sync import CopyRegistry

@@ -23,7 +23,8 @@ from londiste.migrate import collect, drift, setup
 from londiste.migrate.databases import NEW, OLD, Pair, Side, secrets_of
 from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication.failover import readiness
 from londiste.replication.failover.switchover_sequences import carry
 

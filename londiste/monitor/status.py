@@ -27,7 +27,7 @@ from londiste.monitor.consumers import Listed
 from londiste.monitor.exposure import Exposed
 from londiste.monitor.nodes.rules import REWRITTEN
 from londiste.monitor.retention import Retention, held
-from londiste.orchestration.steps import reach
+from londiste.orchestration.connections import reach
 from londiste.pgq import queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import decode_attrs

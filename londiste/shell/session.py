@@ -26,7 +26,7 @@ from londiste.errors import (
 )
 from londiste.install import apply, ledger, source
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.pgq import admin, batches, config, queues
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table, remove_table, sequences

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from tests.capture.pair import Pair
 from tests.fixtures.cascade import Nodes
 from tests.fixtures.cluster import Database, Server, create_database

@@ -28,7 +28,7 @@ from londiste.compare.compare import compare_tables
 from londiste.compare.context import Asked
 from londiste.compare.repair_plan import parse
 from londiste.compare.result import Comparison
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication.model import TRIGGERS, TableOptions
 from londiste.settings import WorkerSettings, load
 from tests.capture.cases import MAIN, Case, Mark, Statement, Undone, Write

@@ -36,7 +36,8 @@ from londiste.errors import (
     UsageError,
     from_database,
 )
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.pgq import queues
 
 #: How soon a change is in a tick, where a root makes its queue itself: a tick and what follows

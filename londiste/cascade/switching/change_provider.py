@@ -37,7 +37,8 @@ from londiste.cascade.switching.steps.readers import (
     Unsubscribe,
 )
 from londiste.errors import NodeBusy, StateError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.pgq import queues
 
 #: Steps that other layers add before a node reads from elsewhere, while its worker stands still:

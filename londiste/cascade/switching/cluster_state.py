@@ -13,7 +13,7 @@ from londiste.cascade.switching.operation_log import Operation
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.cascade.topology import Asker, Topology
 from londiste.errors import NodeUnreachable, StateError, UnknownNode
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from londiste.cascade.switching.steps.notes import Begin, NodeAddress, TagDead, 
 from londiste.db import call
 from londiste.db.connection import Connection
 from londiste.errors import LondisteError, NodeUnreachable, StateError, UsageError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.pgq import admin, batches, consumer_kinds, queues, spark_epochs
 
 

@@ -23,7 +23,8 @@ from londiste.cascade.switching.steps.readers import SetPaused, Unsubscribe
 from londiste.cascade.switching.steps.roots import Promote
 from londiste.cascade.switching.steps.waits import WaitTick
 from londiste.errors import NodeBusy, NodeUnreachable, StateError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 
 GRAVESTONE = "{}.gravestone"
 

@@ -26,7 +26,8 @@ from londiste.cascade.switching.steps.notes import Begin, End, NodeAddress, Tick
 from londiste.cascade.switching.steps.readers import ChangeProvider
 from londiste.cascade.switching.steps.waits import newest_tick
 from londiste.errors import NodeBusy, TransientError, UsageError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.pgq import batches, queues
 
 _POLL_SECONDS = 0.05

@@ -22,7 +22,7 @@ from londiste.db import call
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.queries import query
 from londiste.errors import NodeBusy, NodeUnreachable, StateError, from_database
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 
 ANEW = "take it out and make it anew: londiste drop-node {0}, then londiste create-branch"

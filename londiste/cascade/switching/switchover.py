@@ -49,7 +49,8 @@ from londiste.errors import (
     from_database,
 )
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.pgq import queues
 
 #: Seconds that a server has for an answer while nobody can write, also where less is given.

@@ -6,7 +6,8 @@ from londiste.cascade.model import NodeType
 from londiste.cascade.switching import change_provider
 from londiste.cascade.switching.cluster_state import ClusterState, Warn, refuse_leaf
 from londiste.errors import StateError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 
 
 def takeover(

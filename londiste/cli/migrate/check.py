@@ -16,7 +16,7 @@ from londiste.migrate.checks import findings
 from londiste.migrate.databases import NEW, OLD, Pair
 from londiste.monitor.queues.model import Finding, Severity
 from londiste.monitor.queues.rules import worst
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 
 
 def examine(

@@ -13,7 +13,8 @@ from londiste.migrate import daemons, setup
 from londiste.migrate import finish as ending
 from londiste.migrate.databases import Pair
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 
 #: Seconds in which daemons notice that there is nothing left to do.
 _QUIET_SECONDS = 30.0

@@ -22,7 +22,7 @@ from londiste.migrate.databases import Pair
 from londiste.migrate.phase import Phase
 from londiste.monitor.queues.model import Severity
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 
 #: All tables were in step, before the switch or after it.
 READY = (Phase.IN_STEP, Phase.SWITCHED)

@@ -11,7 +11,7 @@ from londiste.cli.migrate import common
 from londiste.cli.plan_output import execute_plan, reported
 from londiste.migrate import daemons, switching
 from londiste.migrate.databases import Pair, Side
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 
 
 def _common(function: Any) -> Any:

@@ -11,7 +11,7 @@ from londiste.db.queries import query
 from londiste.db.relation import shapes
 from londiste.errors import BadOption, LondisteError, from_database
 from londiste.monitor.nodes.rules import NodeFacts, TableFacts
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import fkeys
 from londiste.replication.model import ReplicatedTable

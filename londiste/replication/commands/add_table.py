@@ -28,7 +28,9 @@ from londiste.errors import (
 )
 from londiste.handlers import condition
 from londiste.handlers.base import ALL, TableRules
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import (
     add_table_options,
@@ -56,19 +58,6 @@ from londiste.replication.tablesync import copy_source
 from londiste.replication.tablesync.copy_source import CopySource
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class CommandPlan:
-    """steps -- what to do; already -- named and added before; skipped -- left out, and why.
-
-    notes -- what will not be as it is on the provider.
-    """
-
-    steps: tuple[Step, ...]
-    already: tuple[TableName, ...] = ()
-    skipped: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 def plan(

@@ -11,10 +11,11 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import BadOption, UnknownTable, UsageError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import root_trigger
-from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import TRIGGERS
 from londiste.replication.patterns import select

@@ -22,10 +22,11 @@ from londiste.db.queries import query
 from londiste.errors import BadOption, StateError, UnknownTable, from_database
 from londiste.handlers import registry, table_rules
 from londiste.handlers.base import TableRules
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import filter_checks
-from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs, with_trigger
 from londiste.replication.patterns import select

@@ -10,10 +10,11 @@ from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, UnknownTable
 from londiste.handlers import table_rules
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply import errors
-from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.model import encode_attrs
 from londiste.replication.patterns import select
 

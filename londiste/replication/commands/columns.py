@@ -16,9 +16,10 @@ from londiste.db.names import TableName, quote
 from londiste.db.structure.introspect import read
 from londiste.db.structure.types import Column
 from londiste.errors import BadOption, StateError, UnknownTable, UsageError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.ddl.sqlapi import refresh_captures
 from londiste.replication.model import ReplicatedTable

@@ -27,7 +27,7 @@ from londiste.db.structure.types import (
     There,
 )
 from londiste.errors import BadOption, LondisteError, UnknownTable, UsageError, from_database
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import ReplicatedTable, TableOptions

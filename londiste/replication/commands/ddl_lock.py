@@ -14,7 +14,7 @@ from typing import TypeVar
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import Deadlock, LockTimeout
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from londiste.db.queries import query
 from londiste.errors import BadOption, UsageError, from_database
 from londiste.handlers import condition
 from londiste.handlers.base import TableRules
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.model import FORGET

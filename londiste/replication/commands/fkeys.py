@@ -20,9 +20,10 @@ from londiste.db.connection import Connection, describe_dsn
 from londiste.db.names import TableName, quote
 from londiste.db.queries import query
 from londiste.errors import LondisteError, StateError, UnknownTable, from_database
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.commands.ddl_lock import with_table
 
 

@@ -13,7 +13,7 @@ from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import StateError, TransientError
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.pgq import browse
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable

@@ -12,10 +12,11 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption, UnknownTable
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import fkeys
-from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.patterns import Selected, select, settled
 from londiste.replication.tablesync.cancel import (
     StopCopy,

@@ -9,9 +9,10 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError, UnknownTable
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
-from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.model import copy_mode as mode_of
 from londiste.replication.model import encode_attrs, with_copy_mode
 from londiste.replication.patterns import Selected, select

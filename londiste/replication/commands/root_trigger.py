@@ -9,7 +9,7 @@ from londiste.cascade import original
 from londiste.db.connection import Connection
 from londiste.db.queries import query
 from londiste.errors import UsageError
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication.model import TRIGGERS, TableOptions, with_trigger
 
 _ADOPT = "londiste install --adopt in the databases of these nodes"

@@ -15,10 +15,11 @@ from londiste.db.names import TableName, quote
 from londiste.db.structure.introspect import free_sequences
 from londiste.db.structure.tables import create_sequence
 from londiste.errors import BadOption, UnknownTable, from_database
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import registry_sync
-from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.patterns import Selected, select, settled
 from londiste.replication.registration_filter import ALL, RegistrationFilter
 

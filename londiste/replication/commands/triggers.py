@@ -16,10 +16,11 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.queries import query
 from londiste.errors import UnknownTable
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.plan import CommandPlan
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import change_form
-from londiste.replication.commands.add_table import CommandPlan
 from londiste.replication.commands.change_handler import trigger_words
 from londiste.replication.commands.ddl_lock import with_table
 from londiste.replication.model import TRIGGERS, ReplicatedTable

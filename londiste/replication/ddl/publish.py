@@ -31,7 +31,7 @@ from londiste.errors import (
     StateError,
     from_database,
 )
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import ScriptPart, StatementTiming, parts

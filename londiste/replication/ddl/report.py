@@ -12,7 +12,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import Member, NodeType
 from londiste.db.connection import Connection, session
 from londiste.errors import InstallError, LondisteError
-from londiste.orchestration.steps import reach
+from londiste.orchestration.connections import reach
 from londiste.replication import sqlapi as tables
 from londiste.replication.ddl import sqlapi as state
 from londiste.replication.ddl.classify import StatementTiming

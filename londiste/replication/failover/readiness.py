@@ -16,7 +16,7 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError
 from londiste.handlers import table_rules
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 from londiste.replication.failover import reroute
 from londiste.replication.model import ReplicatedSequence, ReplicatedTable

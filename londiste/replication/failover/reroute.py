@@ -18,7 +18,8 @@ from londiste.cascade.switching.cluster_state import ClusterState, Warn
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError
 from londiste.handlers.table_rules import COLUMNS, HANDLER, SKIP_COLUMNS, WHERE
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.forwarding.rewrite import holds_less
 from londiste.replication.model import FORGET, ReplicatedTable, encode_attrs

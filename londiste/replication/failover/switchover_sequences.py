@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from londiste.cascade.commands import queue_settings
 from londiste.cascade.switching.steps.notes import NodeAddress
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 
 

@@ -9,7 +9,7 @@ from londiste.cascade.model import NodeType
 from londiste.db.names import TableName
 from londiste.errors import BadOption, StateError
 from londiste.handlers.base import ALL, TableRules
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication import sqlapi as tables
 
 

@@ -15,7 +15,8 @@ from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import Deadlock, LockTimeout, from_database
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.pgq import batches, queues
 from londiste.replication import sqlapi as tables
 

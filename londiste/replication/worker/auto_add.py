@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
 from londiste.errors import LondisteError
-from londiste.orchestration.steps import Connections, execute
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands import add_table, sequences
 from londiste.replication.model import ReplicatedTable, TableOptions

@@ -6,7 +6,8 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType, WorkerState
 from londiste.db.connection import Connection
 from londiste.errors import PositionLost, StateError
-from londiste.orchestration.steps import Connections, execute
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
 from londiste.pgq import batches, position_check
 from londiste.pgq.position_check import PositionFacts
 from londiste.replication.commands import resync

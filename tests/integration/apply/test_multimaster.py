@@ -9,7 +9,8 @@ from typing import Any
 
 from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
 from londiste.cascade.model import NodeType
-from londiste.orchestration.steps import Connections, execute
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
 from tests.fixtures.cluster import Database
 from tests.fixtures.line import Line, LineNode
 

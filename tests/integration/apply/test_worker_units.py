@@ -15,7 +15,7 @@ from londiste.cascade import original
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.daemon.signals import Signals
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.pgq import batches
 from londiste.replication.apply.prefetch import JOIN_EVENTS
 from londiste.replication.worker.worker import Source, Worker

@@ -8,7 +8,8 @@ import pytest
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching import drop_node
 from londiste.cascade.switching.cluster_state import look
-from londiste.orchestration.steps import Connections, execute, remaining
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute, remaining
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, Nodes
 from tests.fixtures.cluster import Database
 

@@ -13,7 +13,7 @@ from londiste.cascade.switching.operation_log import OperationKind
 from londiste.db import call
 from londiste.db.connection import limit_answers, session
 from londiste.errors import NodeUnreachable
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from tests.fixtures.cascade import QUEUE, Nodes
 from tests.fixtures.cluster import Database
 from tests.support.lines import Line

@@ -15,7 +15,7 @@ from londiste.cascade.switching.steps.notes import Begin, Cancel, NodeAddress, T
 from londiste.cascade.switching.steps.roots import CloseRoot, Promote, ReopenRoot
 from londiste.errors import AccessDenied, LockTimeout, NodeUnreachable
 from londiste.orchestration import steps
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from tests.fixtures.cascade import QUEUE, Node, Nodes
 
 

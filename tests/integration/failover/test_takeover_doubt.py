@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from londiste.cascade.switching import failover
 from londiste.cascade.switching.cluster_state import look
-from londiste.orchestration.steps import Connections, execute, remaining
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute, remaining
 from tests.fixtures.cascade import QUEUE, CommandLine, Node, silent
 
 NOTES = "select operation, node_name from pgq_node.operation"

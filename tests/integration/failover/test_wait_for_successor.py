@@ -7,7 +7,7 @@ import threading
 from londiste.cascade.model import NodeType
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.cascade.switching.steps.waits import drained
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from tests.fixtures.cascade import QUEUE, Node, Nodes
 from tests.support.waiting import wait_for
 

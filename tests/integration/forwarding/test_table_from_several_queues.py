@@ -10,7 +10,8 @@ import pytest
 
 from londiste.cascade.commands.create_node import NewNode, create_leaf, create_root
 from londiste.cascade.model import NodeType
-from londiste.orchestration.steps import Connections, execute
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
 from tests.fixtures.cluster import Database
 from tests.fixtures.line import Line
 from tests.support.scenarios.processes import Done, Process

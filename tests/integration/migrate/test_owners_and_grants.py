@@ -10,7 +10,7 @@ from psycopg import conninfo
 from londiste.migrate import schema_copy
 from londiste.migrate.databases import MigrateSettings, Pair, Side
 from londiste.migrate.rights import PUBLIC, Grant, Rights, restore
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from tests.fixtures.cluster import Database
 
 SCHEMA = """

@@ -10,7 +10,7 @@ import pytest
 
 from londiste.cascade.switching.steps.notes import NodeAddress, Ticket
 from londiste.cascade.switching.steps.roots import CloseRoot
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_branch, make_leaf, make_root, ret
 from tests.support.waiting import wait_for

@@ -23,7 +23,8 @@ from londiste.cascade.commands.create_node import NewNode, create_branch, create
 from londiste.cascade.model import NodeType
 from londiste.cli import cli
 from londiste.cli.errors import run as run_command
-from londiste.orchestration.steps import Connections, execute
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
 from tests.fixtures.cluster import Database, Server
 from tests.support.scenarios import oracles
 from tests.support.scenarios.processes import Done, Process, Processes

@@ -17,7 +17,8 @@ import psycopg
 
 from londiste.cascade.commands.create_node import NewNode, create_branch, create_leaf, create_root
 from londiste.cascade.model import NodeType
-from londiste.orchestration.steps import Connections, execute
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import execute
 from londiste.replication.commands import add_table
 from londiste.replication.model import TableOptions
 from tests.fixtures.cluster import Database, Server, create_database

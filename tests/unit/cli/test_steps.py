@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from londiste.errors import BadOption
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 
 
 @dataclass

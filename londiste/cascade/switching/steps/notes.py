@@ -12,7 +12,7 @@ from londiste.cascade.switching.operation_log import OperationKind
 from londiste.errors import (
     StateError,
 )
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from londiste.errors import (
     TransientError,
     UsageError,
 )
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 
 

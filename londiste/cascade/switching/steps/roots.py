@@ -16,7 +16,7 @@ from londiste.errors import (
     LockTimeout,
     StateError,
 )
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 
 #: One attempt to close a root, for which writers may wait behind it, and the pause after it.
 _TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.5

@@ -16,7 +16,7 @@ from londiste.errors import (
     StateError,
     TransientError,
 )
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 
 #: Seconds between looks.

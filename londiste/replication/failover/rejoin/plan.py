@@ -31,7 +31,8 @@ from londiste.cascade.switching.steps.roots import CloseRoot
 from londiste.daemon import crash
 from londiste.db.connection import Connection, limit_answers, session
 from londiste.errors import StateError, from_database
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication import sqlapi as tables
 from londiste.replication.commands.registry_sync import difference
 from londiste.replication.ddl import sqlapi as script_state

@@ -1,0 +1,209 @@
+"""Connections of one command: one for each database, with limits and locks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+import psycopg
+from psycopg import conninfo
+
+from londiste.db.advisory_lock import acquire_singleton_lock
+from londiste.db.connection import (
+    Connection,
+    belongs_to,
+    connect,
+    describe_dsn,
+    limit_answers,
+    masked,
+    server_pid,
+)
+from londiste.db.queries import query
+from londiste.errors import BadOption, NodeBusy, NodeUnreachable, from_database
+
+#: Seconds for which a session may stand still inside of a transaction, whose locks others wait for.
+_IDLE_SECONDS = 10
+
+
+class Connections:
+    """Connections to the databases that a plan works on, opened when they are first needed.
+
+    lock_timeout -- seconds that a statement may wait for a lock.
+    extra -- connection parameters that are added to the location of every other node.
+    answer_seconds -- a server that does not answer for so long is taken for unreachable; None: no
+        limit.
+
+    The server ends a session of ours that is left in a transaction: others may wait for its locks.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        lock_timeout: float = 10.0,
+        extra: str = "",
+        answer_seconds: float | None = None,
+    ) -> None:
+        self.lock_timeout = lock_timeout
+        self.answer_seconds = answer_seconds
+        self._name = name
+        self._extra = extra
+        self._names: dict[str, str] = {}
+        self._unless_busy = False
+        self._open: dict[str, Connection] = {}
+        self._alone: dict[str, tuple[str, str]] = {}
+        self._pids: dict[str, int] = {}
+        self._broken: set[str] = set()
+
+    def at(self, dsn: str) -> Connection:
+        """The connection for a connection string; in autocommit."""
+        conn = self._open.get(dsn)
+        if conn is None or conn.closed:
+            if conn is not None:
+                self._broken.add(dsn)
+            try:
+                conn = connect(
+                    dsn,
+                    name=self._name,
+                    autocommit=True,
+                    lock_timeout_ms=max(1, round(self.lock_timeout * 1000)),
+                    idle_timeout_ms=_IDLE_SECONDS * 1000,
+                    synchronous=True,
+                    answer_seconds=self.answer_seconds,
+                )
+            except NodeUnreachable as error:
+                name = self._names.get(dsn)
+                words = f"node {name} does not answer: " if name else ""
+                raise NodeUnreachable(
+                    words + error.message, detail=error.detail, hint=error.hint
+                ) from error
+            belongs_to(conn, self._names.get(dsn, ""))
+            limit_answers(conn, self.answer_seconds, unless_busy=self._unless_busy)
+            if dsn in self._pids:
+                # It may hold locks, and do late what it was told before it was given up.
+                _end_session(conn, self._pids[dsn], self._name)
+            self._pids[dsn] = server_pid(conn)
+            self._open[dsn] = conn
+            if dsn in self._alone:
+                self._be_alone(conn, dsn, *self._alone[dsn])
+        return conn
+
+    def call_them(self, names: Mapping[str, str]) -> None:
+        """The nodes behind connection strings: what is said of a session names its node."""
+        self._names.update(names)
+        for dsn, conn in self._open.items():
+            belongs_to(conn, self._names.get(dsn, ""))
+
+    def _where(self, dsn: str) -> str:
+        name = self._names.get(dsn)
+        return f"node {name} ({describe_dsn(dsn)})" if name else describe_dsn(dsn)
+
+    @contextlib.contextmanager
+    def answering(self, seconds: float) -> Iterator[None]:
+        """In the with block every server has so long to answer, and no longer than before."""
+        before = self.answer_seconds
+        self._limit(seconds if before is None else min(before, seconds))
+        try:
+            yield
+        finally:
+            self._limit(before)
+
+    @contextlib.contextmanager
+    def at_length(self) -> Iterator[None]:
+        """In the with block statements may take long: a server that is at work is waited for."""
+        self._limit(self.answer_seconds, unless_busy=True)
+        try:
+            yield
+        finally:
+            self._limit(self.answer_seconds)
+
+    def _limit(self, seconds: float | None, *, unless_busy: bool = False) -> None:
+        self.answer_seconds, self._unless_busy = seconds, unless_busy
+        for conn in self._open.values():
+            limit_answers(conn, seconds, unless_busy=unless_busy)
+
+    def alone(self, dsn: str, node: str, queue: str) -> None:
+        """No other command changes the cascade at this node as long as this one has its session.
+
+        Raises NodeBusy when one does already, TransientError when the node does not answer.  What
+        must not happen twice does not rely on it: the session may end before the command does.
+        """
+        conn = self.at(dsn)
+        if dsn not in self._alone:
+            self._be_alone(conn, dsn, node, queue)
+            self._alone[dsn] = node, queue
+
+    def kept(self, dsn: str) -> Connection | None:
+        """The session in which this command has been alone there since ``alone``, or None.
+
+        What is done in it is done while it is alone: a session that breaks does nothing more.
+        """
+        conn = self._open.get(dsn)
+        if conn is None or conn.closed or dsn not in self._alone or dsn in self._broken:
+            return None
+        return conn
+
+    def _be_alone(self, conn: Connection, dsn: str, node: str, queue: str) -> None:
+        # The session of a command that was killed ends even while it waits for a lock.
+        with contextlib.suppress(psycopg.Error):
+            conn.execute("set client_connection_check_interval = '1s'")
+        other = acquire_singleton_lock(conn, f"change of the cascade {queue}")
+        if other is not None and dsn in self._broken:
+            raise NodeUnreachable(
+                f"node {node}: the session of this command is lost, and its server keeps it",
+                detail=other,
+                hint="end it, if it does not by itself: pg_terminate_backend; then give the command"
+                " again",
+            )
+        if other is not None:
+            raise NodeBusy(
+                f"node {node}: another command is changing the cascade of queue {queue}",
+                detail=other,
+                hint="wait until it is done, and look at londiste status; a command whose machine"
+                " is gone ends when the server finds out, or with pg_terminate_backend",
+            )
+
+    def reach(self, location: str) -> str:
+        """The connection string for a stored location: with the extra parameters."""
+        return reach(location, self._extra)
+
+    @contextlib.contextmanager
+    def transaction(self, dsn: str) -> Iterator[Connection]:
+        """One transaction on one node; errors of the commit are ours too."""
+        conn = self.at(dsn)
+        try:
+            with conn.transaction():
+                yield conn
+        except psycopg.Error as error:
+            raise from_database(error, where=self._where(dsn)) from error
+
+    def close(self) -> None:
+        """Closes what was opened."""
+        for conn in self._open.values():
+            conn.close()
+        self._open.clear()
+
+    def __enter__(self) -> Connections:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _end_session(conn: Connection, pid: int, name: str) -> None:
+    """Ends a session of before that its server still has: its client has given it up."""
+    with contextlib.suppress(psycopg.Error):
+        conn.execute(query("end_own_session"), {"pid": pid, "name": name})
+
+
+def reach(location: str, extra: str) -> str:
+    """A stored location with ``remote_extra_connstr`` added.  Raises BadOption."""
+    if not extra:
+        return location
+    try:
+        return conninfo.make_conninfo(location, **conninfo.conninfo_to_dict(extra))
+    except psycopg.Error as error:
+        raise BadOption(
+            f"not a connection string: {masked(location)} with {masked(extra)}",
+            hint="remote_extra_connstr takes libpq parameters: user=… sslmode=…",
+        ) from error
