@@ -12,7 +12,7 @@ A subclass says queue, name and delivery, and has ``process_event`` or ``process
     Greeter("dbname=shop").run()        until it is stopped
     Greeter.main()                      as a program with its own command line
 
-Sessions, source and progress are made in ``parts.py``, the loop's body is ``runner.py``.
+Sessions, source and progress are made in ``factory.py``, the loop's body is ``runner.py``.
 """
 
 from __future__ import annotations

@@ -5,19 +5,24 @@ Registration and position are the only things here that change anything.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psycopg
 
 from londiste.consumer import filters, source
+from londiste.consumer.declaration import (
+    KEEPING,
+    POSITIONED,
+    ConsumerClass,
+    check,
+    local_file,
+    name_of,
+)
 from londiste.consumer.delivery import Delivery
 from londiste.consumer.event_loop import FailurePolicy
 from londiste.consumer.progress import (
@@ -40,9 +45,6 @@ from londiste.pgq.ext import KnownSource
 from londiste.pgq.position_check import KnownPosition
 from londiste.settings import ConsumerSettings
 
-if TYPE_CHECKING:
-    from londiste.consumer.consumer import Consumer
-
 log = logging.getLogger(__name__)
 
 #: Seconds between looks whether somebody has paused the consumer.
@@ -53,7 +55,7 @@ class Parts:
     """The pieces of one consumer.  Raises BadOption when settings and contract do not fit."""
 
     def __init__(
-        self, kind: type[Consumer], settings: ConsumerSettings, stopping: Callable[[], bool]
+        self, kind: ConsumerClass, settings: ConsumerSettings, stopping: Callable[[], bool]
     ) -> None:
         self.kind = kind
         self.settings = settings
@@ -62,7 +64,12 @@ class Parts:
         self.effects_dsn = settings.target_db or settings.db
         self._paused = False
         self._ask_again = 0.0
-        _check(kind, settings)
+        if self.delivery is Delivery.CASCADE_NODE and type(self) is Parts:
+            raise BadOption(
+                f"{name_of(kind)}: delivery {self.delivery.value!r} in a consumer without a node",
+                hint="make it a subclass of londiste.CascadedConsumer",
+            )
+        check(kind, settings)
 
     # -- for the loop ----------------------------------------------------------------------
 
@@ -76,7 +83,7 @@ class Parts:
             function=function,
             policy=FailurePolicy(settings.max_attempts, settings.retry_seconds),
             statistics=ConsumerStatistics(settings.stats_period, settings.keepalive_stats),
-            progress=self.progress() if self.delivery in _KEEPING else None,
+            progress=self.progress() if self.delivery in KEEPING else None,
             key=(settings.consumer, settings.subconsumer_name),
             stopping=self.stopping,
         )
@@ -131,7 +138,7 @@ class Parts:
         tick = source.position(conn, on.queue, on.consumer, on.dsn)
         if self.kind.listed_as is not ConsumerKind.CONSUMER:
             note_consumer_kind(conn, on.queue, on.consumer, self.kind.listed_as)
-        if self.delivery in _POSITIONED:
+        if self.delivery in POSITIONED:
             with self._stored() as stored:
                 self._prove(on, stored)
         if self.delivery is Delivery.LOCAL_FILE:
@@ -170,7 +177,7 @@ class Parts:
             with session(on.dsn, name="londiste consumer", autocommit=True) as conn:
                 tick = source.position(conn, on.queue, like, on.dsn)
         new = on.register(tick)
-        if self.delivery in _POSITIONED:
+        if self.delivery in POSITIONED:
             with self._stored() as stored:
                 if new or stored.tick() is None:
                     self._set(on, stored)
@@ -214,14 +221,14 @@ class Parts:
         on = self.source()
         self._compare(on, tick)
         on.register(tick)
-        if self.delivery in _POSITIONED:
+        if self.delivery in POSITIONED:
             with self._stored() as stored:
                 self._prove(on, stored)
         return tick
 
     def _noted(self, on: QueueSource) -> tuple[KnownPosition | None, str]:
         """By what the queue of the stored position is known again, and the place it is at now."""
-        if self.delivery not in _POSITIONED:
+        if self.delivery not in POSITIONED:
             return None, on.queue
         with self._stored() as stored:
             return _known(stored.known()), on.queue
@@ -265,7 +272,7 @@ class Parts:
         """Stores the queue's position, and the queue it belongs to."""
         tick = some(on.tick())
         stored.set(tick)
-        if self.delivery in _POSITIONED:
+        if self.delivery in POSITIONED:
             self._prove(on, stored)
         return tick
 
@@ -308,7 +315,7 @@ class Parts:
 
     def _file(self) -> FileProgress:
         settings = self.settings
-        return FileProgress(_path(settings), settings.queue_name, settings.consumer)
+        return FileProgress(local_file(settings), settings.queue_name, settings.consumer)
 
     @contextmanager
     def _stored(self) -> Iterator[TickProgress | FileProgress]:
@@ -328,7 +335,7 @@ class Parts:
 
     def _stored_place(self) -> str:
         if self.delivery is Delivery.LOCAL_FILE:
-            return str(_path(self.settings))
+            return str(local_file(self.settings))
         return describe_dsn(self.effects_dsn)
 
     def _follow_file(self, on: QueueSource, tick: int | None) -> None:
@@ -344,7 +351,7 @@ class Parts:
             on.register(stored)
         except StateError as error:
             raise PositionLost(
-                f"{_path(self.settings)} is at tick {stored}, which queue {on.queue} has not",
+                f"{local_file(self.settings)} is at tick {stored}, which queue {on.queue} has not",
                 detail=f"the queue has consumer {on.consumer} at tick {tick}; {error.message}",
                 hint="put back the file that belongs to this queue; or accept the queue's"
                 " position, leaving out or repeating what lies between: --reset",
@@ -367,92 +374,6 @@ class Parts:
         assert row is not None
         interval: timedelta = row[0]
         return interval
-
-
-_POSITIONED = {Delivery.EXACTLY_ONCE_ELSEWHERE, Delivery.LOCAL_FILE}
-_KEEPING = {
-    *_POSITIONED,
-    Delivery.EXACTLY_ONCE_ELSEWHERE_BY_BATCH,
-    Delivery.CASCADE_NODE,
-}
-
-
-def _check(kind: type[Consumer], settings: ConsumerSettings) -> None:
-    """Raises BadOption for what cannot keep its promise."""
-    delivery = kind.delivery
-    if not settings.consumer:
-        raise BadOption(
-            f"{kind.__name__} has no consumer name",
-            hint='write name = "…" in the class, or set consumer_name',
-        )
-    if delivery is Delivery.LOCAL_FILE:
-        _path(settings)
-    if delivery is Delivery.EXACTLY_ONCE_HERE and settings.target_db:
-        raise BadOption(
-            f"{kind.__name__}: delivery {delivery.value!r} and target_db",
-            detail="effects are written in the queue's database",
-            hint="leave target_db out, or choose EXACTLY_ONCE_ELSEWHERE",
-        )
-    if delivery is Delivery.CASCADE_NODE and kind.parts_class is Parts:
-        raise BadOption(
-            f"{kind.__name__}: delivery {delivery.value!r} in a consumer without a node",
-            hint="make it a subclass of londiste.CascadedConsumer",
-        )
-    if settings.subconsumer_name and delivery in _KEEPING:
-        raise BadOption(
-            f"{kind.__name__}: delivery {delivery.value!r} and subconsumer_name",
-            detail="processes that share a consumer finish batches in any order, and take over"
-            " each other's: one position cannot say what is done",
-            hint="choose EXACTLY_ONCE_HERE, AT_LEAST_ONCE or ONCE_PER_EVENT, or leave"
-            " subconsumer_name out",
-        )
-    if delivery is Delivery.ONCE_PER_EVENT and settings.subconsumer_timeout:
-        raise BadOption(
-            f"{kind.__name__}: delivery {delivery.value!r} and subconsumer_timeout",
-            detail="a process that takes over a batch does not see which events are marked",
-            hint="leave subconsumer_timeout out: a process that starts again gets its batch again",
-        )
-    if not delivery.may_retry and settings.max_attempts is not None:
-        raise BadOption(
-            f"{kind.__name__}: delivery {delivery.value!r} and max_attempts",
-            detail="events cannot be delivered again under it",
-            hint="handle failures in the function, or choose another delivery contract",
-        )
-    for name in ("process_event", "process_batch", "startup", "shutdown", "reload"):
-        _require_plain(getattr(kind, name), kind)
-    own_batches = "process_batch" in {name for base in kind.__mro__[:-2] for name in vars(base)}
-    if delivery is Delivery.ONCE_PER_EVENT and own_batches:
-        raise BadOption(
-            f"{kind.__name__}: delivery {delivery.value!r} and process_batch",
-            detail="only single events can be marked",
-            hint="write process_event instead",
-        )
-
-
-def _require_plain(method: Callable[..., object], kind: type[Consumer]) -> None:
-    """Raises BadOption for a function that only promises to work: nobody would wait for it."""
-    function = getattr(kind, "function", method)
-    for one in (method, function):
-        if (
-            inspect.iscoroutinefunction(one)
-            or inspect.isgeneratorfunction(one)
-            or inspect.isasyncgenfunction(one)
-        ):
-            raise BadOption(
-                f"{kind.__name__}: {one.__name__} is `async` or a generator",
-                detail="calling it does nothing by itself, and the events would be finished",
-                hint="write it without `async` and `yield`; asyncio.run() runs a coroutine to its"
-                " end",
-            )
-
-
-def _path(settings: ConsumerSettings) -> Path:
-    if settings.local_tracking_file is None:
-        raise BadOption(
-            "delivery by local file needs a file",
-            hint="set local_tracking_file in the file (-c FILE), or with --set",
-        )
-    return settings.local_tracking_file.expanduser()
 
 
 def _known(noted: KnownSource | None) -> KnownPosition | None:
