@@ -55,6 +55,7 @@ bench: $(VENV)/.embedded
 docs: $(VENV)/.made
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate_handlers.py
+	$(BIN)/python docs/generate_settings.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -159,7 +159,7 @@ def work(target: Cluster, carrier: Engine | None) -> None:
         "db": target.dsn("ours"),
         "queue_name": QUEUE,
         "job_name": "leaf",
-        "spark_from_events": 1 if carrier is not None else 0,
+        "parallel_apply_min_events": 1 if carrier is not None else 0,
         "engine": "local" if carrier is None else carrier.name,
     }
     settings = WorkerSettings(**values)

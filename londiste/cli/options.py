@@ -35,7 +35,9 @@ class Context:
         for item in overrides:
             key, equals, value = item.partition("=")
             if not equals or not key.strip():
-                raise BadOption(f"--set {item}: not KEY=VALUE", hint="write --set loop_delay=0.5")
+                raise BadOption(
+                    f"--set {item}: not KEY=VALUE", hint="write --set poll_interval=0.5"
+                )
             pairs[key.strip()] = value.strip()
         output.be_quiet(quiet)
         return cls(Path(config) if config else None, quiet, verbose, pairs)

@@ -10,7 +10,7 @@ def sites(settings: NodeSettings, *, bounded: bool = False) -> Connections:
     """Connections for a command, with the limits of the settings.
 
     bounded -- no statement of the command may take longer than locks may be waited for, and
-        ``answer_timeout``: a server that does not answer then is taken for unreachable.
+        ``response_timeout``: a server that does not answer then is taken for unreachable.
     """
     return Connections(
         name="londiste admin",
@@ -22,4 +22,4 @@ def sites(settings: NodeSettings, *, bounded: bool = False) -> Connections:
 
 def patience(settings: NodeSettings) -> float:
     """Seconds for the answer to one statement of a command about nodes."""
-    return settings.lock_timeout + settings.answer_timeout
+    return settings.lock_timeout + settings.response_timeout

@@ -46,7 +46,7 @@ def status(context: options.Context, compact: bool, watch: float | None, as_json
     def collect() -> Status:
         return dataclasses.replace(
             monitor.collect(settings.db, settings.queue_name, extra=settings.remote_extra_connstr),
-            large_from=settings.spark_from_events,
+            large_from=settings.parallel_apply_min_events,
             engine=settings.engine,
         )
 

@@ -62,7 +62,7 @@ def ticker(
                 retry=settings.retry_period,
                 maintenance=settings.maint_period,
                 statistics=settings.stats_period,
-                longest_pause=settings.exception_sleep,
+                longest_pause=settings.max_retry_delay,
                 lock_timeout=settings.lock_timeout,
                 lifetime=settings.connection_lifetime,
             ),

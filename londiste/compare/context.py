@@ -100,7 +100,7 @@ def meet(
     """Finds the root, and an engine for tables of this size."""
     info = require_subscriber(settings, conn)
     size = sum(catalog.require(conn, t.dest).total_bytes for t in chosen)
-    kind = settings.engine if size >= settings.spark_from_bytes else "local"
+    kind = settings.engine if size >= settings.spark_min_bytes else "local"
     carrier = engine.create(kind, settings.spark)
     try:
         yield Parties(

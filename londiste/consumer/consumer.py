@@ -103,7 +103,7 @@ class Consumer:
 
         db -- connection string of the queue's database.
         settings -- all settings, or a function that reads them, at the start and after SIGHUP.
-        given -- or single settings by their names: ``target_db=…``, ``loop_delay=0.1``.
+        given -- or single settings by their names: ``target_db=…``, ``poll_interval=0.1``.
 
         Raises BadOption for settings that do not fit each other or the class.
         """
@@ -174,8 +174,8 @@ class Consumer:
                 Loop(
                     self.work,
                     signals=signals,
-                    delay=self.settings.loop_delay,
-                    longest_pause=self.settings.exception_sleep,
+                    delay=self.settings.poll_interval,
+                    longest_pause=self.settings.max_retry_delay,
                     on_reload=self._reload,
                     files=self._files,
                     recover=self._recover,

@@ -149,7 +149,7 @@ class Parts:
         now = time.monotonic()
         if now < self._ask_again:
             return self._paused
-        self._ask_again = now + min(PAUSE_PERIOD, self.settings.loop_delay)
+        self._ask_again = now + min(PAUSE_PERIOD, self.settings.poll_interval)
         pause = self.asked_to_pause(on)
         if pause is not None and not self._paused:
             log.warning("paused%s", pause)

@@ -80,7 +80,7 @@ def choose(facts: ModeFacts) -> CopyMode:
         return CopyMode(RESUMABLE, "asked for")
     if facts.bytes < facts.threshold:
         return CopyMode(
-            SNAPSHOT, f"smaller than copy_resumable_from_bytes ({_size(facts.threshold)})"
+            SNAPSHOT, f"smaller than resumable_copy_min_bytes ({_size(facts.threshold)})"
         )
     if obstacle:
         return CopyMode(SNAPSHOT, obstacle)
@@ -91,7 +91,7 @@ def choose(facts: ModeFacts) -> CopyMode:
             f" the table would be read {facts.reads:.0f} times",
         )
     return CopyMode(
-        RESUMABLE, f"not smaller than copy_resumable_from_bytes ({_size(facts.threshold)})"
+        RESUMABLE, f"not smaller than resumable_copy_min_bytes ({_size(facts.threshold)})"
     )
 
 

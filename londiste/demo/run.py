@@ -320,7 +320,7 @@ class Demo:
         (self.home / f"{name}.toml").write_text(
             f'[londiste]\ndb = "{dsn}"\nqueue_name = "{QUEUE}"\njob_name = "{name}_worker"\n'
             f'engine = "{self.engine}"\nparallel_copies = 2\nloop_delay = 0.2\n'
-            "spark_from_bytes = 16777216\n\n"
+            "spark_min_bytes = 16777216\n\n"
             "[ticker]\nticker_period = 0.2\n",
             encoding="utf-8",
         )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from londiste.settings import DatabaseSettings
+from londiste.settings import CommaList, DatabaseSettings, SparkSettings
 
 
 def _a_directory(value: Path) -> Path:
@@ -35,7 +35,7 @@ class LakeSettings(DatabaseSettings):
     lake_path: Directory = Field(
         description="Directory of the lake, which all executors see under this name (required)."
     )
-    lake_tables: tuple[str, ...] = Field(description="The tables: schema.table, … (required).")
+    lake_tables: CommaList = Field(description="The tables: schema.table, … (required).")
     lake_mode: Literal["append", "state", "history"] = Field(
         "state",
         description="append: every change; state: the rows as they are; history: as they were.",
@@ -76,10 +76,10 @@ class LakeSettings(DatabaseSettings):
     unsupported_values: Literal["fail", "string", "null"] = Field(
         "fail", description="Values that the columns of Spark cannot hold: stop, text, or NULL."
     )
-    string_columns: tuple[str, ...] = Field(
+    string_columns: CommaList = Field(
         (), description="Columns that come as text: schema.table.column, …"
     )
-    skip_columns: tuple[str, ...] = Field(
+    skip_columns: CommaList = Field(
         (), description="Columns that the lake shall not have: schema.table.column, …"
     )
     unknown_columns: Literal["fail", "ignore"] = Field(
@@ -90,20 +90,15 @@ class LakeSettings(DatabaseSettings):
     passed_scripts: tuple[int, ...] = Field(
         (), description="Events of scripts that have changed no rows of these tables."
     )
-    exception_sleep: float = Field(
-        20.0, gt=0, description="Longest pause in seconds after an error; it starts at 0.1."
+    max_retry_delay: float = Field(
+        20.0,
+        gt=0,
+        description="Maximum delay in seconds before a retry after an error; delays start at 0.1.",
     )
-    spark: dict[str, str] = Field(
+    spark: SparkSettings = Field(
         default_factory=dict,
-        description="Settings of Spark: spark.master (local[*] if not set) and any spark.* key.",
+        description="Settings of Spark: spark.master (default: local[*]) and any spark.* key.",
     )
-
-    @field_validator("lake_tables", "string_columns", "skip_columns", mode="before")
-    @classmethod
-    def _comma_separated(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return tuple(word.strip() for word in re.split(r"[,\n]", value) if word.strip())
-        return value
 
     @field_validator("passed_scripts", mode="before")
     @classmethod

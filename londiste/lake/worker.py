@@ -102,7 +102,7 @@ class LakeWorker:
             self.step,
             signals=signals,
             delay=self.settings.lake_period,
-            longest_pause=self.settings.exception_sleep,
+            longest_pause=self.settings.max_retry_delay,
         ).run()
 
 

@@ -30,11 +30,11 @@ class MigrateSettings(WorkerSettings):
     sections: ClassVar[tuple[str, ...]] = ("migrate", "londiste")
 
     db: str = Field("", description="Not used: from_db and to_db name the databases.")
-    queue_name: str = Field("migrate", description="Name of the queue that the move makes.")
+    queue_name: str = Field("migrate", description="Name of the queue that the migration creates.")
     # Nothing but this package is needed for it.
     engine: Literal["spark", "local"] = Field(
         "local",
-        description="What carries copies, compare and large batches: spark, or this host.",
+        description="Engine for copies, compare and large batches: spark or local.",
     )
     from_db: str = Field("", description="Connection string of the old database (required).")
     to_db: str = Field("", description="Connection string of the new database (required).")
@@ -73,7 +73,7 @@ class Pair:
     @property
     def answer_seconds(self) -> float:
         """Seconds for the answer to one statement."""
-        return self.settings.lock_timeout + self.settings.answer_timeout
+        return self.settings.lock_timeout + self.settings.response_timeout
 
     def side(self, name: str) -> Side:
         """By the name of the node."""

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 from psycopg import sql
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from londiste import engine
 from londiste.consumer import Batch, Consumer, ConsumerSettings, Context, Events
@@ -32,34 +32,19 @@ from londiste.replication.parallel import slices
 from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.slices import Slice
 from londiste.replication.parallel.tasks import ATTEMPTS, FallBackToSerial, Tasks, spread
-from londiste.settings import spark_texts
+from londiste.settings import EngineFields
 
 log = logging.getLogger(__name__)
 
 
-class JobSettings(ConsumerSettings):
+class JobSettings(EngineFields, ConsumerSettings):
     """Settings of consumers whose large batches may be carried by several processes."""
 
     engine: Literal["process", "local", "spark"] = Field(
         "process",
-        description="What reads large batches: this process alone, processes of this host (local),"
-        " or spark.",
+        description="Engine for large batches: process (this process alone), local (processes of"
+        " this host) or spark.",
     )
-    spark: dict[str, str] = Field(
-        default_factory=dict,
-        description="Settings of Spark: spark.master (local[*] if not set) and any spark.* key.",
-    )
-    spark_from_events: int = Field(
-        1_000_000,
-        ge=0,
-        description="Batches of this many events are carried by a job of the engine; 0: none.",
-    )
-    parallel_apply: int = Field(2, ge=1, description="Tasks of such a job at a time.")
-
-    @field_validator("spark", mode="before")
-    @classmethod
-    def _as_text(cls, value: Any) -> Any:
-        return spark_texts(value)
 
     @property
     def target(self) -> str:
@@ -116,7 +101,7 @@ class Jobs:
     @property
     def wanted(self) -> bool:
         """Whether there is an engine, and batches for it."""
-        return self.settings.engine != "process" and self.settings.spark_from_events > 0
+        return self.settings.engine != "process" and self.settings.parallel_apply_min_events > 0
 
     def check(self) -> None:
         """Refuses a target without the place to stage rows.  Raises InstallError."""
@@ -154,10 +139,10 @@ class Jobs:
         Raises TransientError when another try may do.
         """
         settings = self.settings
-        if not self.wanted or not 0 < settings.spark_from_events <= batch.size_estimate:
+        if not self.wanted or not 0 < settings.parallel_apply_min_events <= batch.size_estimate:
             return False
         with session(settings.db, name="londiste job", autocommit=True) as source:
-            stretches = spread(source, batch, settings.spark_from_events)
+            stretches = spread(source, batch, settings.parallel_apply_min_events)
             text = "" if where is None else where.as_string(source)
         if not stretches:
             return False
@@ -172,13 +157,13 @@ class Jobs:
                     key,
                     batch,
                     events=count,
-                    threshold=settings.spark_from_events,
+                    threshold=settings.parallel_apply_min_events,
                     engine=settings.engine,
                 )
                 common = Common(key, attempt, settings.db, settings.target, batch, text)
                 if prepare is not None:
                     prepare(conn, common)
-            parts = slices.cut(stretches, settings.parallel_apply)
+            parts = slices.cut(stretches, settings.parallel_apply_tasks)
             log.info(
                 "batch %d: %d events, staged by %d tasks of engine %s",
                 *(batch.id, count, len(parts), settings.engine),
@@ -187,7 +172,12 @@ class Jobs:
             self._failed = {batch.id: failures + 1}
             items = [item(common, part) for part in parts]
             tasks = Tasks(
-                self._started, task, items, settings.parallel_apply, queue=key, attempt=attempt
+                self._started,
+                task,
+                items,
+                settings.parallel_apply_tasks,
+                queue=key,
+                attempt=attempt,
             )
             crash.point("large.begun")
             try:
@@ -207,7 +197,7 @@ class Jobs:
             key,
             batch,
             events=count,
-            threshold=settings.spark_from_events,
+            threshold=settings.parallel_apply_min_events,
             engine=settings.engine,
             way=way,
             reason=reason,

@@ -280,11 +280,11 @@ class Follower(Protocol):
 SETTINGS = {
     "queue_name": QUEUE,
     "engine": "local",
-    "loop_delay": 0.05,
-    "exception_sleep": 0.2,
-    "copy_resumable_from_bytes": 0,
+    "poll_interval": 0.05,
+    "max_retry_delay": 0.2,
+    "resumable_copy_min_bytes": 0,
     "copy_chunk_bytes": 16384,
-    "spark_from_events": 100,
+    "parallel_apply_min_events": 100,
 }
 
 

@@ -57,8 +57,8 @@ class WorkerThread:
             engine=self._engine,
             parallel=settings.parallel_copies,
             chunk_bytes=settings.copy_chunk_bytes,
-            delay=settings.loop_delay,
-            resumable_from=settings.copy_resumable_from_bytes,
+            delay=settings.poll_interval,
+            resumable_from=settings.resumable_copy_min_bytes,
         )
         work = CopyProcess(job, parallel=settings.parallel_copies, longest_pause=0.3)
         try:

@@ -65,7 +65,7 @@ class WithEngine(Sessions):
 
 def once(node: LineNode, carrier: Any, **keys: Any) -> None:
     """Lets the node's worker take all there is; raises its first error."""
-    values = {"engine": carrier.name, "spark_from_events": LARGE, **keys}
+    values = {"engine": carrier.name, "parallel_apply_min_events": LARGE, **keys}
     settings = WorkerSettings(
         db=node.database.dsn, queue_name=QUEUE, job_name=f"{node.name}_worker", **values
     )
@@ -125,7 +125,7 @@ def test_a_batch_that_only_looks_large_by_its_ticks_starts_nothing(line: Line) -
     root, leaf = a_pair(line, nothing)
     root.database.execute(SOME_CHANGES)
     line.tick()
-    once(leaf, nothing, spark_from_events=2000)  # a forced tick skips more ids
+    once(leaf, nothing, parallel_apply_min_events=2000)  # a forced tick skips more ids
     assert contents(leaf) == contents(root)
     assert leaf.database.execute("select * from londiste.large_batch") == []
 
@@ -170,7 +170,7 @@ def test_unique_values_handed_on_between_rows_are_no_obstacle(line: Line, carrie
         " id = 2; update tree set code = 'code 2' where id = 1; update fruit set price = 1; commit"
     )
     line.tick()
-    once(leaf, carrier, spark_from_events=2, parallel_apply=1)
+    once(leaf, carrier, parallel_apply_min_events=2, parallel_apply_tasks=1)
     assert contents(leaf) == contents(root)
     assert way(leaf)[0] == "part"
     assert "duplicate key" in way(leaf)[1]
@@ -315,7 +315,12 @@ def test_a_server_that_crashes_meanwhile_costs_time_and_nothing_else(
     on = {which: server}
     root = line.node("root", NodeType.ROOT, schema=SCHEMA, on=on.get("source"))
     leaf = line.node(
-        "leaf", NodeType.LEAF, root, schema=SCHEMA, on=on.get("target"), spark_from_events=LARGE
+        "leaf",
+        NodeType.LEAF,
+        root,
+        schema=SCHEMA,
+        on=on.get("target"),
+        parallel_apply_min_events=LARGE,
     )
     tables(line, root)
     line.tick()
@@ -348,7 +353,7 @@ def test_executors_of_their_own_stage_a_batch_also_when_one_is_killed(
 ) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
     leaf = line.node(
-        "leaf", NodeType.LEAF, root, schema=SCHEMA, engine="spark", spark_from_events=LARGE
+        "leaf", NodeType.LEAF, root, schema=SCHEMA, engine="spark", parallel_apply_min_events=LARGE
     )
     tables(line, root)
     line.tick()

@@ -49,7 +49,7 @@ def waiting(line: Line, engine: str) -> tuple[LineNode, LineNode, int]:
     line.tick()
     line.once(leaf)
     tables(line, leaf)
-    line.configure(leaf, engine=engine, spark_from_events=LARGE)
+    line.configure(leaf, engine=engine, parallel_apply_min_events=LARGE)
     root.database.execute(SOME_CHANGES)
     return root, leaf, line.tick()
 

@@ -22,7 +22,7 @@ def test_workers_share_jobs_and_failed_ones_are_dead_letters_after_three_attempt
     db = jobs.db
     jobs.run("londiste queue create")
     jobs.run("python")
-    quick = ("--set", "loop_delay=0.1", "--set", "retry_seconds=0")
+    quick = ("--set", "poll_interval=0.1", "--set", "retry_seconds=0")
     # Both find no table at the same moment.
     with db.connect() as first, first.transaction(force_rollback=True):
         first.execute("create table public.job_results ()")

@@ -46,7 +46,7 @@ def run(
     carrier = engine.by_size(
         settings.engine,
         settings.spark,
-        settings.spark_from_bytes,
+        settings.spark_min_bytes,
         ahead=0 if explain else settings.parallel_copies,
     )
     job = CopyJob(
@@ -58,15 +58,15 @@ def run(
         parallel=settings.parallel_copies,
         chunk_bytes=settings.copy_chunk_bytes,
         lock_timeout_ms=round(settings.lock_timeout * 1000),
-        delay=settings.loop_delay,
-        builds=Builds(settings.copy_index_jobs, settings.copy_index_memory),
-        resumable_from=settings.copy_resumable_from_bytes,
+        delay=settings.poll_interval,
+        builds=Builds(settings.index_jobs, settings.copy_index_memory),
+        resumable_from=settings.resumable_copy_min_bytes,
     )
     work = CopyProcess(
         job,
         wanted=wanted,
         parallel=settings.parallel_copies,
-        longest_pause=settings.exception_sleep,
+        longest_pause=settings.max_retry_delay,
         limits=Limits(settings.copy_max_source_sessions, settings.copy_max_replica_lag),
     )
     if explain:

@@ -111,7 +111,7 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
                 node,
                 f"{name} is followed and cannot be added",
                 why,
-                "correct that, it is tried again by itself; or name it in follow_skip_tables",
+                "correct that, it is tried again by itself; or name it in auto_add_exclude",
                 queue,
             )
         )

@@ -74,7 +74,7 @@ def plan(
         raise BadOption(
             f"node {node.name} follows {', '.join(again)}",
             detail="its worker would add what is removed at once; nothing was removed",
-            hint="name it in follow_skip_tables of the node's settings, reload the worker (-r),"
+            hint="name it in auto_add_exclude of the node's settings, reload the worker (-r),"
             " then remove it",
         )
     for name in picked.chosen:

@@ -35,13 +35,13 @@ _LOCK = 1.0
 
 def follows(settings: NodeSettings, name: TableName) -> bool:
     """Whether a node with these settings keeps a table as soon as it knows of it."""
-    return matches(name, settings.follow_tables) and not matches(name, settings.follow_skip_tables)
+    return matches(name, settings.auto_add_tables) and not matches(name, settings.auto_add_exclude)
 
 
 def options(settings: NodeSettings) -> TableOptions:
     """How such a table is added."""
     return TableOptions(
-        create=settings.follow_create == "columns", create_full=settings.follow_create == "full"
+        create=settings.auto_add_create == "columns", create_full=settings.auto_add_create == "full"
     )
 
 
@@ -64,7 +64,7 @@ class AutoAdd:
 
         known -- the tables of this node; the same object again when nothing has changed.
         """
-        if not self._settings.follow_tables:
+        if not self._settings.auto_add_tables:
             if self._noted is None:
                 self._note(conn)
             return False

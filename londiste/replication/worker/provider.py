@@ -177,7 +177,7 @@ def open_source(
         queue=state.queue,
         node=state.provider,
         # Who pauses this worker, or leads it to another node, does not wait for ever.
-        answer_seconds=settings.lock_timeout + settings.answer_timeout,
+        answer_seconds=settings.lock_timeout + settings.response_timeout,
     )
     try:
         connections.be_the_one_reader(conn, state)

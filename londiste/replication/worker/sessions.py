@@ -124,8 +124,8 @@ class Sessions:
         return LargeBatches(
             self.carrier,
             settings.engine,
-            settings.spark_from_events,
-            settings.parallel_apply,
+            settings.parallel_apply_min_events,
+            settings.parallel_apply_tasks,
             state.queue,
             state.name,
             connections.with_extra(state.provider_location, settings.remote_extra_connstr),

@@ -101,7 +101,7 @@ class Worker:
         self.read = read
         self.settings = read()
         self.signals = signals
-        self.copies = Copies(copy_argv, longest_pause=self.settings.exception_sleep, main=copy_main)
+        self.copies = Copies(copy_argv, longest_pause=self.settings.max_retry_delay, main=copy_main)
         self.statistics = WorkerStatistics(self.settings.stats_period)
         self._sessions = sessions(self.settings)
         self._follower = AutoAdd(self.settings)
@@ -115,8 +115,8 @@ class Worker:
         self._loop = Loop(
             self.unit,
             signals=signals,
-            delay=self.settings.loop_delay,
-            longest_pause=self.settings.exception_sleep,
+            delay=self.settings.poll_interval,
+            longest_pause=self.settings.max_retry_delay,
             on_reload=self._reload,
             files=self._sessions.files,
             recover=self._recover,
@@ -225,7 +225,7 @@ class Worker:
         self._sessions.close_engine()
         self._steps.lock_timeout = new.execute_lock_timeout
         self.statistics.period = new.stats_period
-        self._loop.longest_pause = new.exception_sleep
+        self._loop.longest_pause = new.max_retry_delay
         # The next unit makes it anew, with the new settings.
         self._sessions.close_source()
 
@@ -276,7 +276,7 @@ class Worker:
         )
 
     def _unit(self) -> bool:
-        self._loop.delay = self.settings.loop_delay
+        self._loop.delay = self.settings.poll_interval
         target = self._sessions.node()
         if self._sessions.news is not None:
             self._sessions.news.begin()
@@ -334,7 +334,7 @@ class Worker:
         tables.root_check_seqs(node, state.queue)
         # Keys of tables that leaves merge into this queue, or that it restored as a branch.
         self._keys.look_after(node, known)
-        self._loop.delay = max(self.settings.loop_delay, 1.0)
+        self._loop.delay = max(self.settings.poll_interval, 1.0)
         return False
 
     def _look(self, target: Connection) -> tuple[tables.Look, Opened | None, bool]:
@@ -539,7 +539,7 @@ class Worker:
         self._busy_copying = outlook.copying or left_over
         self.copies.look_after(self._busy_copying)
         if self._busy_copying:
-            self._loop.delay = min(self.settings.loop_delay, COPY_DELAY)
+            self._loop.delay = min(self.settings.poll_interval, COPY_DELAY)
 
     def _left_over(self, state: WorkerState) -> bool:
         """Whether a copy process died after its last table was ok and before it had cleaned up."""

@@ -69,13 +69,13 @@ def lake_settings(settings: DispatchBase, tables: list[TableName]) -> LakeSettin
         "lake_tables": ",".join(map(str, tables)),
         "lake_mode": "append",
         "lake_start": "latest",
-        "lake_period": settings.loop_delay,
+        "lake_period": settings.poll_interval,
         "lake_retention": settings.files_retention,
         # Programs may read the folders as they are: a file that is there stays.
         "lake_compact_files": 0,
-        "lake_tasks": settings.parallel_apply,
+        "lake_tasks": settings.parallel_apply_tasks,
         "string_columns": settings.string_columns,
-        "exception_sleep": settings.exception_sleep,
+        "max_retry_delay": settings.max_retry_delay,
         "spark": settings.spark,
     }
     return load(LakeSettings, None, given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, create_model, field_validator, model_validator
@@ -10,6 +9,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 from londiste.handlers import registry
 from londiste.handlers.dispatch import Dispatch
 from londiste.lake.settings import Directory
+from londiste.settings import CommaList
 from londiste.tools.dispatch.rules import text
 from londiste.tools.parallel_batches import JobSettings
 
@@ -42,7 +42,7 @@ class DispatchBase(JobSettings):
         ge=0,
         description="With target_path: seconds for which files that were replaced can be read.",
     )
-    string_columns: tuple[str, ...] = Field(
+    string_columns: CommaList = Field(
         (),
         description="With target_path: columns that come as text: schema.table.column, …",
     )
@@ -67,13 +67,6 @@ class DispatchBase(JobSettings):
     def _some_handler(cls, value: str) -> str:
         if not value.strip():
             raise ValueError("the handler needs a name")
-        return value
-
-    @field_validator("string_columns", mode="before")
-    @classmethod
-    def _columns(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return tuple(word.strip() for word in re.split(r"[,\n]", value) if word.strip())
         return value
 
     @property

@@ -30,7 +30,7 @@ comment on column londiste.large_batch.from_tick is 'Tick before the batch';
 comment on column londiste.large_batch.to_tick is 'Tick at its end';
 comment on column londiste.large_batch.events is 'Number of its events';
 comment on column londiste.large_batch.threshold is
-    'Setting spark_from_events of the worker: batches from this size on are large';
+    'Setting parallel_apply_min_events of the worker: batches from this size on are large';
 comment on column londiste.large_batch.engine is 'Setting engine of the worker';
 comment on column londiste.large_batch.way is
     'job: the engine has read and staged it; part: some tables went the ordinary way;'

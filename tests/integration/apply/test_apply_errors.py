@@ -24,9 +24,9 @@ REPLICA = "set session_replication_role = replica; "
 @pytest.fixture(params=["folded", "job"])
 def nodes(request: pytest.FixtureRequest, line: Line) -> tuple[LineNode, LineNode]:
     """A root with 30 rows and a leaf that has them, too; of batches of two events a job is made."""
-    large = {"spark_from_events": 2} if request.param == "job" else {}
+    large = {"parallel_apply_min_events": 2} if request.param == "job" else {}
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, exception_sleep=600.0, **large)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, max_retry_delay=600.0, **large)
     line.add(root, "t", "other")
     line.tick()
     line.once(leaf)

@@ -55,7 +55,7 @@ def seen(line: Line, node: LineNode) -> str:
 @pytest.mark.parametrize(("way", "kind"), CASES)
 def test_no_error_shows_an_original_value(line: Line, way: str, kind: str) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    large = {"spark_from_events": 1} if way == "job" else {}
+    large = {"parallel_apply_min_events": 1} if way == "job" else {}
     leaf = line.node("leaf", NodeType.LEAF, root, schema=LEAF, obfuscator_key=KEY, **large)
     options: dict[str, Any] = {"form": way} if way in {"statement", "row"} else {}
     if way.endswith("triga"):

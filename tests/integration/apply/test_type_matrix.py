@@ -42,7 +42,7 @@ def hostile(shapes: Shapes, seed: int) -> psycopg.Connection[tuple[object, ...]]
 def test_every_type_in_every_place_arrives_as_it_was(
     shapes_on: Callable[..., Shapes], source: int, here: int
 ) -> None:
-    shapes = shapes_on(source, here, spark_from_events=300)
+    shapes = shapes_on(source, here, parallel_apply_min_events=300)
     for setting in HERE:
         name = shapes.leaf.database.name
         shapes.leaf.database.execute(f"alter database {name} set {setting}")

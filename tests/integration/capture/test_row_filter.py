@@ -30,7 +30,7 @@ def wanted(root: LineNode, where: str = WHERE) -> list[Any]:
 @pytest.fixture
 def nodes(line: Line) -> tuple[LineNode, LineNode]:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, spark_from_events=2500)
+    leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, parallel_apply_min_events=2500)
     line.add(root, "t", form="row")
     root.database.execute(
         "insert into t select i, (array['eu', 'us', null])[i % 3 + 1], i, '{}' "

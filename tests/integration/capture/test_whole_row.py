@@ -58,7 +58,7 @@ def change(root: LineNode, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("way", ["worker", "job"])
 def test_random_changes_keep_every_duplicate(line: Line, root: LineNode, way: str) -> None:
-    leaf = leaf_of(line, root, **({"spark_from_events": 2} if way == "job" else {}))
+    leaf = leaf_of(line, root, **({"parallel_apply_min_events": 2} if way == "job" else {}))
     line.tick()
     line.once(leaf)
     done = line.run(leaf, "add-table", "w", "--expect-sync")

@@ -34,7 +34,7 @@ class Storing(CascadedConsumer):
 
 def prepared(node: Node) -> Any:
     node.db.execute("create table effects (data text)")
-    return Storing(node.dsn, loop_delay=0.05)
+    return Storing(node.dsn, poll_interval=0.05)
 
 
 def send(root: Node, *data: str) -> None:
@@ -95,7 +95,7 @@ def test_the_node_pauses_it(nodes_of: Nodes) -> None:
 
 
 def prepared_again(node: Node) -> Storing:
-    return Storing(node.dsn, loop_delay=0.05)
+    return Storing(node.dsn, poll_interval=0.05)
 
 
 def test_a_position_that_does_not_fit_is_seen_and_mended(nodes_of: Nodes) -> None:
@@ -183,7 +183,7 @@ def test_a_program_that_is_started_behind_its_move_goes_on_where_the_node_is(
     root, branch, leaf, _ = moved_while_it_did_not_run(nodes_of)
     send(root, "c")
     follow(root, branch)
-    consumer = Storing(leaf.dsn, loop_delay=0.05)
+    consumer = Storing(leaf.dsn, poll_interval=0.05)
     assert consumer.run_once() == 1
     assert effects(leaf) == ["a", "b", "c"]
 
@@ -192,7 +192,7 @@ def test_a_consumer_waits_for_a_provider_that_is_behind_it(
     nodes_of: Nodes, caplog: pytest.LogCaptureFixture
 ) -> None:
     root, branch, leaf, _ = moved_while_it_did_not_run(nodes_of)
-    consumer = Storing(leaf.dsn, loop_delay=0.05)
+    consumer = Storing(leaf.dsn, poll_interval=0.05)
     try:
         assert not consumer.work()
         assert "paused: node branch has not come to tick" in caplog.text

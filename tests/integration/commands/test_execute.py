@@ -501,7 +501,7 @@ def test_a_batch_of_joined_ticks_is_taken_tick_by_tick_where_a_script_is_in_it(
 
 
 def test_a_script_in_a_batch_for_the_engine_is_met_by_the_worker(tree: Tree) -> None:
-    tree.line.configure(tree.leaf, spark_from_events=10)
+    tree.line.configure(tree.leaf, parallel_apply_min_events=10)
     root = tree.root.database
     for number in range(40):
         root.execute("insert into t values (%s, 'x')", number)

@@ -68,7 +68,7 @@ def test_no_original_value_comes_to_the_leaf(line: Line, mode: str) -> None:
         root,
         schema=LEAF,
         obfuscator_key="k3y-of-test",
-        spark_from_events=400,
+        parallel_apply_min_events=400,
     )
     line.add(root, "t", form="row")
     root.database.execute(WRITES.format(1, 300))

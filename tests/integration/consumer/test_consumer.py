@@ -90,7 +90,7 @@ def make(
     cls = type(kind.__name__, (kind,), {"delivery": delivery})
     if delivery is Delivery.LOCAL_FILE:
         given.setdefault("local_tracking_file", tmp_path / "position")
-    return cls(db.dsn, loop_delay=0.05, exception_sleep=0.1, **given)
+    return cls(db.dsn, poll_interval=0.05, max_retry_delay=0.1, **given)
 
 
 @pytest.mark.parametrize("delivery", ALL)
@@ -649,7 +649,7 @@ class Meddling(Storing):
 
 def meddling(db: Database, delivery: Delivery, what: Callable[[Any], object]) -> Any:
     cls = type("Meddling", (Meddling,), {"delivery": delivery, "meddle": staticmethod(what)})
-    consumer = cls(db.dsn, loop_delay=0.05, exception_sleep=0.1)
+    consumer = cls(db.dsn, poll_interval=0.05, max_retry_delay=0.1)
     consumer.register()
     send(db, "a", "b")
     return consumer

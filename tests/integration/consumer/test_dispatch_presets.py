@@ -66,7 +66,7 @@ class Ends:
                 "target_db": self.target.dsn,
                 "handler": "daily_field",
                 "part_field": "at",
-                "spark_from_events": 30,
+                "parallel_apply_min_events": 30,
                 **given,
             },
         )

@@ -77,7 +77,7 @@ def way(target: Database) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_large_batch_is_moved_by_a_job(engine: str, ends: tuple[Database, Database]) -> None:
     source, target = ends
-    moving = mover(source, target, engine=engine, spark_from_events=100)
+    moving = mover(source, target, engine=engine, parallel_apply_min_events=100)
     moving.register()
     many(source)
     send(source, ODD)
@@ -94,7 +94,7 @@ def test_what_a_setting_leaves_out_the_tasks_leave_out(ends: tuple[Database, Dat
         source,
         target,
         engine="local",
-        spark_from_events=100,
+        parallel_apply_min_events=100,
         consumer_filter="ev_type like '%7' -- or not",
     )
     moving.register()
@@ -109,7 +109,7 @@ def test_a_target_queue_that_takes_no_more_stops_the_job_and_nothing_arrives(
 ) -> None:
     source, target = ends
     target.execute(f"select pgq.set_queue_config('{TARGET}', 'per_tx_limit', '50')")
-    moving = mover(source, target, engine="local", spark_from_events=100)
+    moving = mover(source, target, engine="local", parallel_apply_min_events=100)
     moving.register()
     many(source)
     with pytest.raises(Exception, match="50"):
@@ -122,7 +122,7 @@ def test_a_large_batch_is_split_by_a_job(engine: str, ends: tuple[Database, Data
     source, target = ends
     queues.create_queue(target.connect(), "other")
     splitting = splitter(
-        source, target, engine=engine, spark_from_events=100, default_queue="other"
+        source, target, engine=engine, parallel_apply_min_events=100, default_queue="other"
     )
     many(source)
     send(source, ("t", "lost"), ("t", "named", "other"))
@@ -136,7 +136,7 @@ def test_an_event_that_does_not_fit_is_named_though_a_job_met_it(
     ends: tuple[Database, Database],
 ) -> None:
     source, target = ends
-    splitting = splitter(source, target, engine="local", spark_from_events=100)
+    splitting = splitter(source, target, engine="local", parallel_apply_min_events=100)
     conn = source.connect(autocommit=False)
     for number in range(150):
         queue = "nowhere" if number == 120 else TARGET
@@ -151,7 +151,7 @@ def test_an_event_that_does_not_fit_is_named_though_a_job_met_it(
 
 
 def _program(source: Database, target: Database, engine: str) -> list[str]:
-    settings = {"loop_delay": "0.1", "engine": engine, "spark_from_events": "100"}
+    settings = {"poll_interval": "0.1", "engine": engine, "parallel_apply_min_events": "100"}
     return [
         *(sys.executable, "-m", "londiste", "queue", "mover", "--once"),
         *("--queue", SOURCE, "--consumer", "mover", "--db", source.dsn),
@@ -202,7 +202,7 @@ def test_a_mover_that_reads_alone_needs_no_place_to_stage(
 ) -> None:
     source, target = ends
     target.execute("drop schema londiste cascade")
-    moving = mover(source, target, spark_from_events=100)
+    moving = mover(source, target, parallel_apply_min_events=100)
     moving.register()
     many(source)
     moving.run_once()

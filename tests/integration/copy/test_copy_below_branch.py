@@ -39,7 +39,7 @@ def test_a_resumable_copy_below_a_branch_takes_a_snapshot_when_events_are_not_wh
     line.add(branch, "public.a", expect_sync=False)
     line.start(branch)
     ok(line, branch)
-    keys = {"copy_chunk_bytes": 1 << 16, "copy_resumable_from_bytes": 0}
+    keys = {"copy_chunk_bytes": 1 << 16, "resumable_copy_min_bytes": 0}
     leaf = line.node("leaf", NodeType.LEAF, branch, schema=SCHEMA, **keys)
     line.wait_position(branch, line.tick())
     line.once(leaf)

@@ -49,7 +49,7 @@ def order(line: Line, leaf: LineNode, *args: str) -> None:
 def test_a_paused_copy_that_is_killed_goes_on_from_elsewhere_after_many_rotations(
     line: Line,
 ) -> None:
-    keys = {"copy_chunk_bytes": 1 << 16, "copy_resumable_from_bytes": 0}
+    keys = {"copy_chunk_bytes": 1 << 16, "resumable_copy_min_bytes": 0}
     root, leaf = pair(line, **keys)
     order(line, leaf, "throttle", "--bytes-per-second", "200k", "--tasks", "1")
     worker = line.start(leaf)

@@ -84,7 +84,7 @@ def test_rows_that_move_between_the_chunks_arrive_once(nodes: Nodes) -> None:
     assert engine.specs[0].snapshot == ""
     assert choice(nodes) == (
         "resumable",
-        "not smaller than copy_resumable_from_bytes (0 B)",
+        "not smaller than resumable_copy_min_bytes (0 B)",
     )
 
 

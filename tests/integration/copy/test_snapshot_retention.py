@@ -48,7 +48,7 @@ class Writer(threading.Thread):
 
 def test_nothing_of_a_resumable_copy_on_the_source_is_older_than_a_chunk(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema=SCHEMA)
-    keys = {"copy_chunk_bytes": 1 << 17, "copy_resumable_from_bytes": 0}
+    keys = {"copy_chunk_bytes": 1 << 17, "resumable_copy_min_bytes": 0}
     leaf = line.node("leaf", NodeType.LEAF, root, schema=SCHEMA, **keys)
     root.database.execute(
         "insert into a select i, repeat('v', 90) from generate_series(1, 20000) i; analyze a"

@@ -111,7 +111,7 @@ def test_a_worker_that_is_registered_again_behind_its_back_says_so_while_nothing
 ) -> None:
     root, leaf = pair(line)
     # What it has not seen yet would be left out, and the quiet queue would not tell.
-    line.configure(leaf, loop_delay=0.1)
+    line.configure(leaf, poll_interval=0.1)
     worker = line.start(leaf)
     write(line, root, 2)
     line.wait_position(leaf, line.tick())

@@ -46,8 +46,8 @@ class Merge:
                     "queue_name": part,
                     "job_name": f"{part}_{kind}",
                     "engine": "local",
-                    "loop_delay": 0.1,
-                    "exception_sleep": 0.3,
+                    "poll_interval": 0.1,
+                    "max_retry_delay": 0.3,
                     "copy_chunk_bytes": 1 << 14,
                 }
                 config = directory / f"{part}_{kind}.toml"

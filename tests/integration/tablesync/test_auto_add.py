@@ -14,9 +14,9 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
         "leaf",
         NodeType.LEAF,
         root,
-        follow_tables=["*", "sales.*"],
-        follow_skip_tables=["*_log"],
-        follow_create="columns",
+        auto_add_tables=["*", "sales.*"],
+        auto_add_exclude=["*_log"],
+        auto_add_create="columns",
     )
     root.database.execute(
         "create schema sales; create type mood as enum ('good');"
@@ -49,7 +49,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
     answer = command(leaf, "check", "--json")
     (found,) = [f for f in answer.json["findings"] if f["kind"] == "not-followed"]
     assert found["what"] == "node leaf: public.odd is followed and cannot be added"
-    assert "mood" in found["why"] and "follow_skip_tables" in found["do"]
+    assert "mood" in found["why"] and "auto_add_exclude" in found["do"]
     missing = line.run(leaf, "missing")
     assert "public.odd" in missing.out and "public.a_log" in missing.out
     # Nobody hears of it again when its worker dies.
@@ -61,7 +61,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
     sequences = "select seq_name from londiste.seq_info where local"
     refused = line.run(leaf, "remove-table", "a")
     assert refused.code == 2
-    assert "follow_skip_tables" in refused.err
+    assert "auto_add_exclude" in refused.err
     line.wait_position(leaf, line.tick())
     assert leaf.database.execute("select * from a order by id") == [
         (1, "there"),
@@ -76,7 +76,7 @@ def test_tables_added_on_the_root_appear_where_they_are_followed(
 
 def test_sequences_are_followed_where_they_exist(line: Line) -> None:
     root = line.node("root", NodeType.ROOT, schema="create sequence s; create sequence only_here")
-    leaf = line.node("leaf", NodeType.LEAF, root, schema="create sequence s", follow_tables=["*"])
+    leaf = line.node("leaf", NodeType.LEAF, root, schema="create sequence s", auto_add_tables=["*"])
     done = line.run(root, "add-seq", "s", "only_here")
     assert done.code == 0, str(done)
     line.start(leaf)

@@ -121,7 +121,7 @@ def killed(
     print(f"LONDISTE_SEED={seed}")
     chance = random.Random(seed)
     root = line.node("root", NodeType.ROOT, schema=handled_tables.ROOT)
-    jobs = {"spark_from_events": large} if large else {}
+    jobs = {"parallel_apply_min_events": large} if large else {}
     leaf = line.node(
         "leaf", NodeType.LEAF, root, schema=handled_tables.LEAF, obfuscator_key="k", **jobs
     )

@@ -51,7 +51,7 @@ def test_a_batch_of_any_size_becomes_visible_at_once_and_costs_no_memory(
         root,
         schema=SCHEMA,
         engine=engine,
-        spark_from_events=count // 2 if way else 0,
+        parallel_apply_min_events=count // 2 if way else 0,
     )
     line.add(root, "gain", "loss")
     line.tick()

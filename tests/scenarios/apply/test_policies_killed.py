@@ -70,7 +70,7 @@ def test_what_policies_decide_is_done_and_counted_once(
     line.tick()
     alone, killed = {}, {}
     for way in ways:
-        keys = {"spark_from_events": 5} if way == "jobs" else {}
+        keys = {"parallel_apply_min_events": 5} if way == "jobs" else {}
         alone[way] = leaf(line, command, root, f"{way}_alone", **keys)
         killed[way] = leaf(line, command, root, way, **keys)
     ordinary = alone["ordinary"]

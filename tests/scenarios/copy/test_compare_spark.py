@@ -77,7 +77,7 @@ def filled(
     line: Line, master: str, old: Server | None = None, new: Server | None = None
 ) -> LineNode:
     """A leaf in step with its root, which compares on Spark."""
-    settings = {"engine": "spark", "spark_from_bytes": 0}
+    settings = {"engine": "spark", "spark_min_bytes": 0}
     root = line.node("root", NodeType.ROOT, on=old, schema=SCHEMA)
     leaf = line.node("leaf", NodeType.LEAF, root, on=new, schema=SCHEMA, **settings)
     with leaf.config.open("a") as file:

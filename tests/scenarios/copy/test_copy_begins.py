@@ -13,7 +13,7 @@ ROWS = f"; insert into {TABLE} select i, 'v' from generate_series(1, 100) i"
 def test_a_worker_that_would_sleep_for_an_hour_begins_the_copy_of_a_new_table(
     cascade: Cascade, cluster16: Server
 ) -> None:
-    cascade.settings["loop_delay"] = "3600"
+    cascade.settings["poll_interval"] = "3600"
     root = cascade.root(on=cluster16, schema=SCHEMA + ROWS)
     leaf = cascade.leaf(provider=root, schema=SCHEMA)
     cascade.start_ticker()

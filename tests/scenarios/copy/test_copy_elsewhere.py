@@ -32,7 +32,7 @@ def test_a_killed_copy_goes_on_from_another_machine_after_a_long_time(
     cascade: Cascade, cluster16: Server
 ) -> None:
     cascade.settings["copy_chunk_bytes"] = str(256 * 1024)
-    cascade.settings["copy_resumable_from_bytes"] = "0"
+    cascade.settings["resumable_copy_min_bytes"] = "0"
     root = cascade.root(
         on=cluster16, schema=writers.SCHEMA + writers.DATA + writers.BULK + writers.BULK_ROWS
     )

@@ -49,7 +49,7 @@ def test_a_copy_whose_sessions_are_ended_again_and_again_arrives_whole(
 ) -> None:
     cascade.engine = engine
     cascade.settings["copy_chunk_bytes"] = str(512 * 1024)
-    cascade.settings["copy_resumable_from_bytes"] = "0" if way == "resumable" else str(1 << 40)
+    cascade.settings["resumable_copy_min_bytes"] = "0" if way == "resumable" else str(1 << 40)
     root = cascade.root(
         on=cluster16, schema=writers.SCHEMA + writers.DATA + writers.BULK + writers.BULK_ROWS
     )

@@ -195,7 +195,7 @@ def test_a_job_of_spark_for_a_large_batch_killed_at(
 
 def _kill_large(cascade: Cascade, cluster16: Server, point: str) -> None:
     """One task of the job, or the worker, is killed; other batches are small."""
-    cascade.settings |= {"spark_from_events": "200", "spark_from_bytes": "100000000"}
+    cascade.settings |= {"parallel_apply_min_events": "200", "spark_min_bytes": "100000000"}
     root, leaf = _nodes(cascade, cluster16)
     cascade.start_ticker()
     with writers.quick_and_slow(root.database) as (writer, slow):
@@ -241,7 +241,7 @@ def test_a_copy_killed_at(point: str, cascade: Cascade, cluster16: Server) -> No
     ],
 )
 def test_a_resumable_copy_killed_at(point: str, cascade: Cascade, cluster16: Server) -> None:
-    cascade.settings["copy_resumable_from_bytes"] = "0"
+    cascade.settings["resumable_copy_min_bytes"] = "0"
     _kill_copy(cascade, cluster16, point)
     if point in {*RESUMABLE, "copy.mid-chunk", "copy.all-chunks"}:
         assert "chunks are here" in cascade.processes.everything_said()

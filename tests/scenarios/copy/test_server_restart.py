@@ -87,7 +87,7 @@ def test_a_copy_resumes_after_a_crash_of_the(
 def test_a_resumable_copy_goes_on_after_a_crash_of_the(
     which: str, cascade: Cascade, new_cluster: Callable[..., Cluster]
 ) -> None:
-    cascade.settings["copy_resumable_from_bytes"] = "0"
+    cascade.settings["resumable_copy_min_bytes"] = "0"
     _crash_in_copy(cascade, Crashing(cascade, new_cluster), which)
     assert "chunks are here" in cascade.processes.everything_said()
 

@@ -66,7 +66,7 @@ class Killing:
         cascade.engine = "spark"
         cascade.settings |= {
             "copy_chunk_bytes": str(512 * 1024),
-            "copy_resumable_from_bytes": "0" if way == "resumable" else str(1 << 40),
+            "resumable_copy_min_bytes": "0" if way == "resumable" else str(1 << 40),
             '"spark.master"': quoted(master),
             '"spark.executor.memory"': quoted("512m"),
         }

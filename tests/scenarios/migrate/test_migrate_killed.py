@@ -123,8 +123,8 @@ class Killed:
         keys = {
             "from_db": quoted(self.databases["old"].dsn),
             "to_db": quoted(self.databases["new"].dsn),
-            "loop_delay": "0.1",
-            "exception_sleep": "0.3",
+            "poll_interval": "0.1",
+            "max_retry_delay": "0.3",
         }
         self.config = self.directory / "move.toml"
         self.config.write_text(

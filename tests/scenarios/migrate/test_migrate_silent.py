@@ -40,8 +40,8 @@ class Silent:
         keys = {
             "from_db": quoted(self._place("old")),
             "to_db": quoted(self._place("new")),
-            "loop_delay": "0.1",
-            "exception_sleep": "0.3",
+            "poll_interval": "0.1",
+            "max_retry_delay": "0.3",
         }
         self.config = self.directory / "move.toml"
         self.config.write_text(

@@ -47,7 +47,7 @@ def start(
     processes: Processes, db: Database, delivery: Delivery, tmp_path: Path, **keys: object
 ) -> Process:
     argv = [sys.executable, "-m", "tests.support.programs.consumer_program", "--db", db.dsn]
-    for key, value in {"loop_delay": 0.05, **keys}.items():
+    for key, value in {"poll_interval": 0.05, **keys}.items():
         argv += ["--set", f"{key}={value}"]
     name = str(keys.get("subconsumer_name", "consumer"))
     environment = {"DELIVERY": delivery.name, "SIDE_EFFECTS": str(tmp_path / f"{name}.effects")}
@@ -126,7 +126,7 @@ def test_several_producers_and_consumers_lose_and_repeat_nothing(
 
     def consume(number: int) -> None:
         try:
-            kind(db.dsn, subconsumer_name=f"s{number}", notify=notify, loop_delay=0.05).run(
+            kind(db.dsn, subconsumer_name=f"s{number}", notify=notify, poll_interval=0.05).run(
                 stops[number]
             )
         except BaseException as error:
@@ -302,7 +302,7 @@ def test_a_second_signal_breaks_the_batch_off(
 
 def test_a_lost_connection_is_made_anew(db: Database, processes: Processes, tmp_path: Path) -> None:
     register(db)
-    process = start(processes, db, Delivery.EXACTLY_ONCE_HERE, tmp_path, exception_sleep=0.2)
+    process = start(processes, db, Delivery.EXACTLY_ONCE_HERE, tmp_path, max_retry_delay=0.2)
     with Ticker(db), londiste.Producer(db.dsn, QUEUE) as producer:
         for text in "abc":
             producer.send("t", text)

@@ -103,7 +103,7 @@ class Crowd:
         self.path = path
 
     def start(self, name: str, place: str = "", how: str = "") -> Process:
-        keys = {"loop_delay": "0.1", "subconsumer_name": name}
+        keys = {"poll_interval": "0.1", "subconsumer_name": name}
         if self.delivery is Delivery.ONCE_PER_EVENT:
             # Its marks are its own: nobody takes its batch over.
             keys["target_db"] = self.db.dsn

@@ -49,7 +49,7 @@ handler = dispatch
 table_mode = ignore
 engine = {engine}
 spark.master = local[2,4]
-spark_from_events = 100
+parallel_apply_min_events = 100
 
 [table public.versions]
 table_mode = part

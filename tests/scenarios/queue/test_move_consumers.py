@@ -83,7 +83,7 @@ def run_consumers(processes: Processes, database: Database, where: str) -> list[
                     "--db",
                     database.dsn,
                 ),
-                *("--set", f"consumer_name={name}", "--set", "loop_delay=0.05"),
+                *("--set", f"consumer_name={name}", "--set", "poll_interval=0.05"),
             ],
             {"PYTHONPATH": str(PAGE.parents[2])},
         )

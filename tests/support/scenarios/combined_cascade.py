@@ -97,8 +97,8 @@ class Combined:
             "queue_name": queue,
             "job_name": f"{queue}_{place}",
             "engine": "local",
-            "loop_delay": 0.1,
-            "exception_sleep": 0.5,
+            "poll_interval": 0.1,
+            "max_retry_delay": 0.5,
             "local_wm_publish_period": 1,
             "global_wm_publish_period": 1,
         }

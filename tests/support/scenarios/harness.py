@@ -80,11 +80,11 @@ class Cascade:
             "queue_name": quoted(QUEUE),
             "job_name": quoted(f"{node.name}_worker"),
             "engine": quoted(self.engine),
-            "loop_delay": "0.1",
-            "exception_sleep": "0.5",
+            "poll_interval": "0.1",
+            "max_retry_delay": "0.5",
             "parallel_copies": "2",
             # Where Spark is asked for, small tables shall be copied by it too.
-            "spark_from_bytes": "0",
+            "spark_min_bytes": "0",
             "local_wm_publish_period": "1",
             "global_wm_publish_period": "1",
             **self.settings,
@@ -154,7 +154,7 @@ class Cascade:
             keys = {"maint_period": "0.5", **keys}
         config = self.directory / "ticker.toml"
         dsns = ", ".join(quoted(n.database.dsn) for n in nodes or self.nodes.values())
-        wanted = {"ticker_period": "0.1", "exception_sleep": "0.5", **keys}
+        wanted = {"ticker_period": "0.1", "max_retry_delay": "0.5", **keys}
         lines = [f"{key} = {value}" for key, value in wanted.items()]
         config.write_text(f"[ticker]\ndatabases = [{dsns}]\n" + "\n".join(lines) + "\n")
         config.chmod(0o600)

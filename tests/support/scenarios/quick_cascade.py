@@ -96,8 +96,8 @@ class QuickCascade:
             "queue_name": quoted(QUEUE),
             "job_name": quoted(f"{name}_worker"),
             "engine": quoted("local"),
-            "loop_delay": "0.1",
-            "exception_sleep": "0.3",
+            "poll_interval": "0.1",
+            "max_retry_delay": "0.3",
             "local_wm_publish_period": "1",
             "global_wm_publish_period": "1",
         }

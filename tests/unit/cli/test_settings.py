@@ -26,11 +26,11 @@ def write(path: Path, text: str) -> Path:
 
 def test_the_later_source_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\nqueue_name="q"\nloop_delay=3\n')
-    assert load(WorkerSettings, file).loop_delay == 3
+    assert load(WorkerSettings, file).poll_interval == 3
     assert load(WorkerSettings, file).parallel_copies == 2
     monkeypatch.setenv("LONDISTE_LOOP_DELAY", "4")
-    assert load(WorkerSettings, file).loop_delay == 4
-    assert load(WorkerSettings, file, {"loop_delay": "5"}).loop_delay == 5
+    assert load(WorkerSettings, file).poll_interval == 4
+    assert load(WorkerSettings, file, {"poll_interval": "5"}).poll_interval == 5
 
 
 def test_the_job_is_named_after_the_file(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from londiste.errors import BadOption
 from londiste.orchestration import steps as plan
-from londiste.orchestration.connections import Connections
+from londiste.orchestration.connections import Connections, reach
 
 
 @dataclass
@@ -80,7 +80,7 @@ def test_explaining_runs_nothing() -> None:
 
 
 def test_extra_parameters_are_added_to_a_location() -> None:
-    assert plan.reach("host=a dbname=b", "") == "host=a dbname=b"
-    assert set(plan.reach("host=a dbname=b", "user=u").split()) == {"host=a", "dbname=b", "user=u"}
+    assert reach("host=a dbname=b", "") == "host=a dbname=b"
+    assert set(reach("host=a dbname=b", "user=u").split()) == {"host=a", "dbname=b", "user=u"}
     with pytest.raises(BadOption):
-        plan.reach("host=a", "nonsense")
+        reach("host=a", "nonsense")

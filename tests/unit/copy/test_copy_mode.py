@@ -26,14 +26,14 @@ FACTS = ModeFacts("public.a", "auto", 20 * GB, 10 * GB, key=("id",))
 
 
 def test_a_large_table_is_copied_so_that_it_can_be_resumed() -> None:
-    reason = "not smaller than copy_resumable_from_bytes (10 GB)"
+    reason = "not smaller than resumable_copy_min_bytes (10 GB)"
     assert choose(FACTS) == CopyMode("resumable", reason)
     assert choose(replace(FACTS, bytes=10 * GB)).mode == "resumable"
 
 
 def test_a_small_table_is_copied_in_one_snapshot() -> None:
     assert choose(replace(FACTS, bytes=10 * GB - 1)) == CopyMode(
-        "snapshot", "smaller than copy_resumable_from_bytes (10 GB)"
+        "snapshot", "smaller than resumable_copy_min_bytes (10 GB)"
     )
 
 

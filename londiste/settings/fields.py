@@ -1,0 +1,168 @@
+"""What several kinds of settings share: types of values, and groups of fields."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, BeforeValidator, Field, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+ENV_PREFIX = "LONDISTE_"
+
+
+def _split(pattern: str) -> BeforeValidator:
+    """Cuts a text of a file or option into the values of a list."""
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, str):
+            return tuple(word.strip() for word in re.split(pattern, value) if word.strip())
+        return () if value is None else value
+
+    return BeforeValidator(cut)
+
+
+def spark_texts(value: Any) -> Any:
+    """Settings of Spark as texts, as Spark wants them."""
+    if isinstance(value, dict):
+        return {
+            k: ("true" if v is True else "false" if v is False else str(v))
+            for k, v in value.items()
+        }
+    return value
+
+
+#: Values between commas or line ends; a value may contain blanks.
+CommaList = Annotated[tuple[str, ...], _split(r"[,\n]")]
+#: Values between commas or white space.
+WordList = Annotated[tuple[str, ...], _split(r"[\s,]+")]
+#: One value a line.
+LineList = Annotated[tuple[str, ...], _split(r"\n")]
+SparkSettings = Annotated[dict[str, str], BeforeValidator(spark_texts)]
+
+
+class Settings(BaseSettings):
+    """What every kind shares."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", env_prefix=ENV_PREFIX, validate_default=False
+    )
+    sections: ClassVar[tuple[str, ...]] = ("londiste",)
+
+    logfile: Path | None = Field(None, description="Log file, in addition to the terminal.")
+    log_config: Path | None = Field(
+        None, description="Configuration of Python's logging: TOML, JSON or INI."
+    )
+    syslog: bool = Field(False, description="Log to syslog in addition.")
+    syslog_ident: str = Field("", description="Program name in syslog (default: job_name).")
+    syslog_facility: str = Field("daemon", description="Facility in syslog.")
+    syslog_address: str = Field("/dev/log", description="Socket of syslog, or HOST:PORT for UDP.")
+    pidfile: Path | None = Field(None, description="File with the process id of a daemon.")
+    lock_timeout: float = Field(
+        10.0, ge=0, description="Seconds to wait for a lock on the source or the target."
+    )
+    execute_lock_timeout: float = Field(
+        2.0,
+        gt=0,
+        description="Seconds that a statement of a script waits for its locks; after that it gives"
+        " way to other sessions and is retried.",
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # load() has merged everything in its order already.
+        return (init_settings,)
+
+
+class QueueFields(BaseModel):
+    """A queue, and the names of a program that reads it."""
+
+    queue_name: str = Field(description="Name of the queue (required).")
+    job_name: str = Field("", description="Name of this job (default: the name of the file).")
+    consumer_name: str = Field("", description="Name of the consumer (default: job_name).")
+
+    @field_validator(
+        "queue_name",
+        "job_name",
+        "consumer_name",
+        "node_name",
+        "subconsumer_name",
+        check_fields=False,
+    )
+    @classmethod
+    def _plain_name(cls, value: str) -> str:
+        if re.search(r"[\x00-\x1f\x7f]", value):
+            raise ValueError("control characters in a name")
+        return value
+
+    @field_validator("job_name", "consumer_name")
+    @classmethod
+    def _job_name(cls, value: str) -> str:
+        # What copies its tables is named after it, with .copy. and the table's name.
+        if ".copy." in value:
+            raise ValueError(".copy. in a name: consumers that copy tables have it in theirs")
+        return value
+
+    @field_validator("queue_name")
+    @classmethod
+    def _some_name(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("the queue needs a name")
+        return value
+
+    @property
+    def consumer(self) -> str:
+        """Name of the consumer on the queue."""
+        return self.consumer_name or self.job_name
+
+
+class LoopFields(BaseModel):
+    """The loop of a daemon."""
+
+    poll_interval: float = Field(
+        1.0, gt=0, description="Poll interval in seconds when no notification arrives."
+    )
+    max_retry_delay: float = Field(
+        20.0,
+        gt=0,
+        description="Maximum delay in seconds before a retry after an error; delays start at 0.1.",
+    )
+    stats_period: float = Field(30.0, gt=0, description="Seconds between lines of statistics.")
+
+
+class BatchFields(BaseModel):
+    """How ticks become batches."""
+
+    pgq_batch_collect_events: int | None = Field(
+        None, ge=1, description="Join ticks until a batch has this many events."
+    )
+    pgq_batch_collect_interval: str | None = Field(
+        None, description="Join ticks until a batch spans this interval (PostgreSQL interval)."
+    )
+    pgq_keep_lag: str | None = Field(
+        None, description="Apply with this delay (PostgreSQL interval, for example 1 hour)."
+    )
+
+
+class EngineFields(BaseModel):
+    """Jobs of an engine; ``engine`` itself has other values in each kind."""
+
+    spark: SparkSettings = Field(
+        default_factory=dict,
+        description="Settings of Spark: spark.master (default: local[*]) and any spark.* key.",
+    )
+    parallel_apply_min_events: int = Field(
+        1_000_000,
+        ge=0,
+        description="Batches of at least this many events are applied by a parallel job"
+        " (0 = never).",
+    )
+    parallel_apply_tasks: int = Field(2, ge=1, description="Parallel tasks per large batch.")

@@ -1,0 +1,243 @@
+"""The kinds of settings: one class for each kind of program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+import psycopg
+from psycopg import conninfo
+from pydantic import Field, model_validator
+
+from londiste.settings.fields import (
+    BatchFields,
+    CommaList,
+    EngineFields,
+    LineList,
+    LoopFields,
+    QueueFields,
+    Settings,
+    WordList,
+)
+
+
+def _as_itself(dsn: str) -> str:
+    """The connection string of sessions that write every table as themselves."""
+    setting = "-c londiste.run_as_owner=off"
+    try:
+        options = str(conninfo.conninfo_to_dict(dsn).get("options") or "")
+    except psycopg.Error:
+        # Whoever connects says what is wrong with it.
+        return dsn
+    if setting in options:
+        return dsn
+    return conninfo.make_conninfo(dsn, options=f"{options} {setting}".strip())
+
+
+class DatabaseSettings(Settings):
+    """For commands that need one database and no node."""
+
+    db: str = Field(description="Connection string of the database (required).")
+
+
+class NodeSettings(QueueFields, DatabaseSettings):
+    """For commands about one node: a queue in a database."""
+
+    node_name: str = Field("", description="Name of this node, for create-*.")
+    public_node_location: str = Field(
+        "", description="Connection string by which other nodes reach this node, for create-*."
+    )
+    initial_provider_location: str = Field(
+        "", description="Connection string of the provider, for create-*."
+    )
+    remote_extra_connstr: str = Field(
+        "", description="Parameters added to the location of every other node: user=, sslmode=, …"
+    )
+    response_timeout: float = Field(
+        20.0,
+        gt=0,
+        description="Seconds, in addition to lock_timeout, after which a silent server counts as"
+        " unreachable: in a command that changes nodes, and as provider of a worker.",
+    )
+    run_as_owner: bool = Field(
+        True,
+        description="Write each table as its owner, as far as the role of db may become that role;"
+        " false: triggers and functions of tables run with the rights of the worker.",
+    )
+    handler_modules: WordList = Field((), description="Python modules with your own handlers.")
+    obfuscator_key: str = Field(
+        "", repr=False, description="Key of the hashes of handler obfuscate; the same on all nodes."
+    )
+
+    register_only_tables: CommaList = Field(
+        (), description="Patterns: register only these tables of the queue on this node."
+    )
+    register_skip_tables: CommaList = Field(
+        (), description="Patterns: do not register these tables of the queue on this node."
+    )
+    register_only_seqs: CommaList = Field(
+        (), description="Patterns: register only these sequences of the queue on this node."
+    )
+    register_skip_seqs: CommaList = Field(
+        (), description="Patterns: do not register these sequences of the queue on this node."
+    )
+
+    auto_add_tables: CommaList = Field(
+        (), description="Patterns: add these tables automatically once they are registered."
+    )
+    auto_add_exclude: CommaList = Field(
+        (), description="Patterns: tables that auto_add_tables does not add."
+    )
+    auto_add_create: Literal["no", "columns", "full"] = Field(
+        "no",
+        description="Create missing tables that are added automatically: as add-table --create"
+        " (columns) or --create-full (full).",
+    )
+
+    @model_validator(mode="after")
+    def _role(self) -> Self:
+        # Every session on the node has to know it, also those of tasks in other processes.
+        if not self.run_as_owner:
+            self.__dict__["db"] = _as_itself(self.db)
+        return self
+
+
+class WorkerSettings(LoopFields, BatchFields, EngineFields, NodeSettings):
+    """The worker, its copies, and compare."""
+
+    engine: Literal["spark", "local"] = Field(
+        "spark", description="Engine for copies, compare and large batches: spark or local."
+    )
+    spark_min_bytes: int = Field(
+        64 * 1024 * 1024,
+        ge=0,
+        description="Tables below this size in bytes are copied and compared without Spark.",
+    )
+    parallel_copies: int = Field(
+        2, ge=1, description="Parallel tables, and parallel chunks of a table."
+    )
+    copy_chunk_bytes: int = Field(
+        128 * 1024 * 1024, ge=8192, description="Size of one chunk of a copied table, in bytes."
+    )
+    index_jobs: int = Field(2, ge=1, description="Parallel index builds after a copy.")
+    copy_index_memory: int = Field(
+        512 * 1024 * 1024,
+        ge=1024 * 1024,
+        # More the server does not take for maintenance_work_mem.
+        le=(2**31 - 1) * 1024,
+        description="Memory in bytes for sorting, for all parallel index builds together.",
+    )
+    copy_max_source_sessions: int = Field(
+        0,
+        ge=0,
+        description="Throttle copies while more sessions are active on the provider (0 = never).",
+    )
+    copy_max_replica_lag: float = Field(
+        0.0,
+        ge=0,
+        description="Throttle copies while a standby lags by more seconds (0 = never).",
+    )
+    resumable_copy_min_bytes: int = Field(
+        10 * 1024 * 1024 * 1024,
+        ge=0,
+        description="Tables of at least this size in bytes are copied resumably.",
+    )
+    read_ahead_bytes: int = Field(
+        48 * 1024 * 1024,
+        ge=0,
+        description="Memory in bytes for the next batch, which is read while this one is applied"
+        " (0 = no read-ahead).",
+    )
+    conflict_log_rows: int = Field(
+        10_000, ge=0, description="Rows per table that the conflict log keeps, newest first."
+    )
+    global_wm_publish_period: float = Field(
+        300.0, gt=0, description="Seconds between global watermarks, on the root."
+    )
+    local_wm_publish_period: float = Field(
+        300.0, gt=0, description="Seconds between reports of the watermark to the provider."
+    )
+
+
+class ConsumerSettings(LoopFields, BatchFields, QueueFields, DatabaseSettings):
+    """A consumer of one queue; subclass it for settings of your own."""
+
+    sections: ClassVar[tuple[str, ...]] = ("consumer",)
+
+    subconsumer_name: str = Field(
+        "",
+        description="Name of this process among those that share the consumer (empty: no sharing).",
+    )
+    subconsumer_timeout: str | None = Field(
+        None,
+        description="Take over the batch of a sharing process that is silent for this interval.",
+    )
+    target_db: str | None = Field(
+        None, description="Connection string of the database of the effects (default: db)."
+    )
+    local_tracking_file: Path | None = Field(
+        None, description="File with the position, for delivery by local file."
+    )
+    table_filter: CommaList = Field(
+        (), description="Process only events of these tables, which triggers write into ev_extra1."
+    )
+    event_types: CommaList = Field((), description="Process only events of these types.")
+    consumer_filter: str = Field(
+        "", description="Process only events that match this SQL condition over ev_type, ev_data, …"
+    )
+    max_attempts: int | None = Field(
+        None, ge=1, description="Deliveries after which a failing event becomes a dead letter."
+    )
+    retry_seconds: int = Field(
+        60, ge=0, description="Seconds after which a failed event is delivered again."
+    )
+    notify: bool = Field(True, description="Use LISTEN/NOTIFY in addition to polling.")
+    stop_timeout: float = Field(
+        60.0,
+        gt=0,
+        description="Seconds to finish the batch after a stop; after that it is broken off.",
+    )
+    pgq_lazy_fetch: int = Field(5000, ge=0, description="Events fetched at a time (0 = all).")
+    keepalive_stats: float = Field(
+        300.0, gt=0, description="Seconds between lines of statistics while the queue is idle."
+    )
+
+
+class TickerSettings(Settings):
+    """The ticker, for one or several databases."""
+
+    sections: ClassVar[tuple[str, ...]] = ("ticker", "pgqd")
+
+    db: str | None = Field(None, description="Connection string, for one database.")
+    databases: LineList = Field(
+        (), description="Connection strings of several databases, one per line."
+    )
+    discover: bool = Field(
+        False, description="Include all other databases of these servers that have a queue."
+    )
+    base_connstr: str | None = Field(
+        None, description="Connection string without dbname: all databases of this server."
+    )
+    initial_database: str = Field(
+        "template1", description="Database in which base_connstr lists the databases."
+    )
+    database_list: WordList = Field(
+        (), description="Names of databases: only these, at base_connstr."
+    )
+    check_period: float = Field(
+        60.0, gt=0, description="Seconds between checks for created or dropped databases."
+    )
+    connection_lifetime: float = Field(
+        3600.0, gt=0, description="Seconds until a connection is replaced by a new one."
+    )
+    ticker_period: float = Field(
+        1.0, gt=0, description="Maximum seconds between two checks of the queues."
+    )
+    retry_period: float = Field(30.0, gt=0, description="Seconds between moves of retry events.")
+    maint_period: float = Field(120.0, gt=0, description="Seconds between rotations and vacuums.")
+    stats_period: float = Field(30.0, gt=0, description="Seconds between lines of statistics.")
+    max_retry_delay: float = Field(
+        20.0,
+        gt=0,
+        description="Maximum delay in seconds before a retry after an error; delays start at 0.1.",
+    )

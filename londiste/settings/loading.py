@@ -1,0 +1,241 @@
+"""Reads settings: file, environment and command line become one frozen object."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from londiste import configfile
+from londiste.errors import BadOption
+from londiste.settings.earlier import INSTEAD, OTHER_NAMES, RENAMED, WITHOUT_EFFECT
+from londiste.settings.fields import ENV_PREFIX, Settings
+from londiste.settings.kinds import (
+    ConsumerSettings,
+    DatabaseSettings,
+    NodeSettings,
+    TickerSettings,
+    WorkerSettings,
+)
+
+log = logging.getLogger(__name__)
+
+#: Sections of single tables begin with it, where a kind has the setting ``tables``.
+TABLE_SECTION = "table "
+
+S = TypeVar("S", bound=Settings)
+
+
+def load(
+    kind: type[S],
+    file: Path | None,
+    given: Mapping[str, Any] | None = None,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+) -> S:
+    """Reads the settings of one kind.
+
+    file -- TOML, or INI when the name ends in ``.ini``; None for environment and options only.
+    given -- from the command line; wins over everything.
+    defaults -- from the program, in place of those of the kind.
+
+    Raises BadOption, with file and line where there is one, for an unknown key, a missing
+    required one, or a value that does not fit.
+    """
+    found = {key: _Value(value, "the program") for key, value in (defaults or {}).items()}
+    if file is not None:
+        for key, value in _read(kind, file):
+            found[key] = value
+    for key in (*OTHER_NAMES, *kind.model_fields):
+        variable = ENV_PREFIX + key.upper()
+        name = _present(key, variable) if variable in os.environ else key
+        if name in kind.model_fields and name not in {"spark", "tables"} and variable in os.environ:
+            found[name] = _Value(os.environ[variable], variable)
+    for key, value in (given or {}).items():
+        key = _present(key, "--set")
+        if key.startswith("spark.") and "spark" in kind.model_fields:
+            _add_spark(found, key, str(value), "--set")
+        elif key in kind.model_fields:
+            found[key] = _Value(value, f"--set {key}")
+        elif not _known_elsewhere(key):
+            raise _unknown(key, kind, "--set")
+    if "job_name" in kind.model_fields and "job_name" not in found and file is not None:
+        found["job_name"] = _Value(file.stem, str(file))
+    try:
+        return kind(**{key: value.value for key, value in found.items()})
+    except ValidationError as error:
+        raise _bad_value(error, kind, found, file) from None
+
+
+def annotated(kind: type[Settings]) -> str:
+    """A TOML file with every setting of a kind: its description, and its default commented out."""
+    lines = [f"[{kind.sections[0]}]"]
+    for key, field in kind.model_fields.items():
+        lines.append(f"# {field.description}")
+        if key == "spark":
+            lines += ['#"spark.master" = "local[*]"', ""]
+            continue
+        if key == "tables":
+            # In sections of their own.
+            lines.append("")
+            continue
+        if field.is_required():
+            lines.append(f'{key} = ""')
+        else:
+            default = field.get_default(call_default_factory=True)
+            lines.append(f"#{key} = {_toml(default)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+class _Value:
+    """A value and where it came from."""
+
+    def __init__(self, value: Any, source: str) -> None:
+        self.value = value
+        self.source = source
+
+
+def _read(kind: type[Settings], file: Path) -> Iterator[tuple[str, _Value]]:
+    text, sections = configfile.read(file)
+    known = {name for cls in (*_kinds(), kind) for name in cls.sections} | {"spark"}
+    for section in sections:
+        if section and section not in known and not _of_a_table(kind, section):
+            raise BadOption(
+                f"{file}:{configfile.line(text, section, None)}: unknown section [{section}]",
+                hint=f"the sections are {', '.join(sorted(known))}",
+            )
+    spark: dict[str, str] = {}
+    tables: dict[str, dict[str, Any]] = {}
+    yield from _of_the_node(kind, file, text, sections)
+    for section, keys in sections.items():
+        if section not in known and _of_a_table(kind, section):
+            tables[section.removeprefix(TABLE_SECTION).strip()] = dict(keys)
+            continue
+        own = not section or section in kind.sections
+        for key, value in keys.items():
+            where = f"{file}:{configfile.line(text, section, key)}"
+            key = _present(key, where)
+            if section == "spark" or key.startswith("spark."):
+                name = key if key.startswith("spark.") else f"spark.{key}"
+                spark[name] = "true" if value is True else "false" if value is False else str(value)
+                continue
+            if key in kind.model_fields and (own or key in {"db", "lock_timeout"}):
+                configfile.refuse_readable_password(file, key, value, where)
+                yield key, _Value(value, where)
+            elif not own:
+                continue
+            elif key in WITHOUT_EFFECT:
+                instead = f"; use {INSTEAD[key]}" if key in INSTEAD else ""
+                log.warning("%s: setting %s has no effect in this version%s", where, key, instead)
+            elif _known_elsewhere(key):
+                continue
+            else:
+                raise _unknown(key, kind, where)
+    if "base_connstr" in kind.model_fields and "pgqd" in sections:
+        # A file of pgqd means all databases of the local server when it says nothing else.
+        given = {key for key, value in sections["pgqd"].items() if value is not None}
+        if not {"databases", "db", "base_connstr"} & given:
+            yield "base_connstr", _Value("", str(file))
+    if spark and "spark" in kind.model_fields:
+        yield "spark", _Value(spark, str(file))
+    if tables:
+        yield "tables", _Value(tables, str(file))
+
+
+def _of_the_node(
+    kind: type[Settings], file: Path, text: str, sections: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, _Value]]:
+    """What a program beside the worker takes over from [londiste], unless its own section has it.
+
+    The log is the worker's own file.  The pid file is one beside the worker's: -s of one must not
+    stop the other, and both may run.
+    """
+    if "londiste" in kind.sections:
+        return
+    section = kind.sections[0]
+    for key in ("logfile", "pidfile"):
+        value = sections.get("londiste", {}).get(key)
+        if not value or key not in kind.model_fields:
+            continue
+        if key == "pidfile":
+            path = Path(str(value))
+            value = str(path.with_name(f"{path.stem}.{section}{path.suffix}"))
+        yield key, _Value(value, f"{file}:{configfile.line(text, 'londiste', key)}")
+
+
+def _present(key: str, where: str) -> str:
+    """The present name of a setting; says so where Londiste 4 had another one."""
+    if key in RENAMED:
+        log.warning("%s: setting %s is now called %s", where, key, RENAMED[key])
+    return OTHER_NAMES.get(key, key)
+
+
+def _of_a_table(kind: type[Settings], section: str) -> bool:
+    """Whether a section has the settings of one table."""
+    return section.startswith(TABLE_SECTION) and "tables" in kind.model_fields
+
+
+def _kinds() -> list[type[Settings]]:
+    return [DatabaseSettings, NodeSettings, WorkerSettings, TickerSettings, ConsumerSettings]
+
+
+def _known_elsewhere(key: str) -> bool:
+    return (
+        key in WITHOUT_EFFECT
+        or any(key in kind.model_fields for kind in _kinds())
+        or key.startswith("spark.")
+    )
+
+
+def _unknown(key: str, kind: type[Settings], where: str) -> BadOption:
+    close = difflib.get_close_matches(key, list(kind.model_fields), n=1)
+    return BadOption(
+        f"{where}: unknown setting {key}",
+        hint=f"did you mean {close[0]}?" if close else "londiste config lists the settings",
+    )
+
+
+def _add_spark(found: dict[str, _Value], key: str, value: str, source: str) -> None:
+    before = found["spark"].value if "spark" in found else {}
+    found["spark"] = _Value({**before, key: value}, source)
+
+
+def _bad_value(
+    error: ValidationError, kind: type[Settings], found: Mapping[str, _Value], file: Path | None
+) -> BadOption:
+    problem = error.errors(include_url=False, include_input=False)[0]
+    key = str(problem["loc"][0]) if problem["loc"] else "?"
+    description = kind.model_fields[key].description if key in kind.model_fields else ""
+    if problem["type"] == "missing":
+        where = f"{file}: " if file else ""
+        return BadOption(
+            f"{where}setting {key} is missing",
+            detail=description or "",
+            hint=f"set {key} in the file (-c FILE), as {ENV_PREFIX}{key.upper()},"
+            f" or with --set {key}=…",
+        )
+    source = found[key].source if key in found else "setting"
+    text = str(problem["msg"])
+    return BadOption(
+        f"{source}: {key}: {text[0].lower()}{text[1:]}",
+        detail=description or "",
+        hint=f"correct the value of {key}",
+    )
+
+
+def _toml(value: Any) -> str:
+    if value is None:
+        return '""'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
