@@ -22,65 +22,81 @@ SETUP = "Set-up"
 QUEUES = "Queues"
 
 COMMANDS: dict[str, Entry] = {
-    "install": Entry("install", "Bring the SQL into a database, or up to date.", SETUP),
-    "uninstall": Entry("install", "Remove the SQL from a database.", SETUP),
-    "config": Entry("config", "Print an annotated configuration file.", SETUP),
+    "install": Entry("setup.install", "Bring the SQL into a database, or up to date.", SETUP),
+    "uninstall": Entry("setup.install", "Remove the SQL from a database.", SETUP),
+    "config": Entry("setup.config", "Print an annotated configuration file.", SETUP),
     "migrate": Entry("migrate", "Move a whole database to another server.", SETUP),
-    "demo": Entry("demo", "Show two databases coming into step, servers included.", SETUP),
-    "completion": Entry("completion", "Print the completion script for a shell.", SETUP),
-    "create-root": Entry("node", "Make this database the root of a queue.", NODES),
-    "create-branch": Entry("node", "Make it a branch: it applies and passes on.", NODES),
-    "create-leaf": Entry("node", "Make it a leaf: it applies.", NODES),
-    "pause": Entry("node", "Stop the node's worker after its batch.", NODES),
-    "resume": Entry("node", "Let it go on.", NODES),
-    "change-provider": Entry("cascade", "Let a node read from another one.", NODES),
-    "switchover": Entry("cascade", "Make another node the root.", NODES),
-    "takeover": Entry("cascade", "Put a branch in the place of another node.", NODES),
-    "resurrect": Entry("resurrect", "Bring a lost root back as a branch.", NODES),
-    "drop-node": Entry("cascade", "Take a node out of the cascade.", NODES),
-    "rename-node": Entry("cascade", "Give a node another name.", NODES),
-    "tag-dead": Entry("cascade", "Tell all nodes that one is lost.", NODES),
-    "tag-alive": Entry("cascade", "Take that back.", NODES),
-    "sync-watermark": Entry("watermark", "Keep what a group of nodes needs on its branch.", NODES),
-    "members": Entry("node", "List the nodes of the queue.", NODES),
-    "node-info": Entry("node", "Show this node.", NODES),
-    "status": Entry("status", "Show the tree of nodes with tables and lag.", NODES),
-    "wait-root": Entry("node", "Wait until this node has what the root has now.", NODES),
-    "wait-provider": Entry("node", "Wait until this node has what its provider has now.", NODES),
-    "add-table": Entry("table", "Replicate tables.", TABLES),
-    "remove-table": Entry("table", "Stop replicating tables.", TABLES),
-    "change-form": Entry("table", "Capture tables by row or by statement.", TABLES),
-    "change-handler": Entry("handlers", "Give tables another handler.", TABLES),
-    "change-policy": Entry(
-        "events", "Say what becomes of events that do not fit the rows here.", TABLES
+    "demo": Entry("setup.demo", "Show two databases coming into step, servers included.", SETUP),
+    "completion": Entry("setup.completion", "Print the completion script for a shell.", SETUP),
+    "create-root": Entry("nodes.create_node", "Make this database the root of a queue.", NODES),
+    "create-branch": Entry(
+        "nodes.create_node", "Make it a branch: it applies and passes on.", NODES
     ),
-    "show-handlers": Entry("handlers", "List the handlers and their options.", TABLES),
-    "tables": Entry("table", "List the replicated tables and their states.", TABLES),
-    "missing": Entry("table", "List what could be replicated and is not.", TABLES),
-    "resync": Entry("table", "Copy tables again.", TABLES),
-    "wait-sync": Entry("table", "Wait until every table is in step.", TABLES),
-    "add-seq": Entry("sequence", "Replicate sequences.", TABLES),
-    "remove-seq": Entry("sequence", "Stop replicating sequences.", TABLES),
-    "seqs": Entry("sequence", "List the replicated sequences.", TABLES),
-    "fkeys": Entry("fkeys", "Show foreign keys that are off, and mend them.", TABLES),
-    "columns": Entry("columns", "Show columns that differ from the provider's; add them.", TABLES),
-    "triggers": Entry("triggers", "Show what fires on replicated tables; mend ours.", TABLES),
+    "create-leaf": Entry("nodes.create_node", "Make it a leaf: it applies.", NODES),
+    "pause": Entry("nodes.create_node", "Stop the node's worker after its batch.", NODES),
+    "resume": Entry("nodes.create_node", "Let it go on.", NODES),
+    "change-provider": Entry("cascade.switchover", "Let a node read from another one.", NODES),
+    "switchover": Entry("cascade.switchover", "Make another node the root.", NODES),
+    "takeover": Entry("cascade.switchover", "Put a branch in the place of another node.", NODES),
+    "resurrect": Entry("cascade.resurrect", "Bring a lost root back as a branch.", NODES),
+    "drop-node": Entry("cascade.switchover", "Take a node out of the cascade.", NODES),
+    "rename-node": Entry("cascade.switchover", "Give a node another name.", NODES),
+    "tag-dead": Entry("cascade.switchover", "Tell all nodes that one is lost.", NODES),
+    "tag-alive": Entry("cascade.switchover", "Take that back.", NODES),
+    "sync-watermark": Entry(
+        "nodes.sync_watermark", "Keep what a group of nodes needs on its branch.", NODES
+    ),
+    "members": Entry("nodes.create_node", "List the nodes of the queue.", NODES),
+    "node-info": Entry("nodes.create_node", "Show this node.", NODES),
+    "status": Entry("nodes.status", "Show the tree of nodes with tables and lag.", NODES),
+    "wait-root": Entry(
+        "nodes.create_node", "Wait until this node has what the root has now.", NODES
+    ),
+    "wait-provider": Entry(
+        "nodes.create_node", "Wait until this node has what its provider has now.", NODES
+    ),
+    "add-table": Entry("tables.add_table", "Replicate tables.", TABLES),
+    "remove-table": Entry("tables.add_table", "Stop replicating tables.", TABLES),
+    "change-form": Entry("tables.add_table", "Capture tables by row or by statement.", TABLES),
+    "change-handler": Entry("tables.change_handler", "Give tables another handler.", TABLES),
+    "change-policy": Entry(
+        "inspect.events", "Say what becomes of events that do not fit the rows here.", TABLES
+    ),
+    "show-handlers": Entry("tables.change_handler", "List the handlers and their options.", TABLES),
+    "tables": Entry("tables.add_table", "List the replicated tables and their states.", TABLES),
+    "missing": Entry("tables.add_table", "List what could be replicated and is not.", TABLES),
+    "resync": Entry("tables.add_table", "Copy tables again.", TABLES),
+    "wait-sync": Entry("tables.add_table", "Wait until every table is in step.", TABLES),
+    "add-seq": Entry("tables.sequences", "Replicate sequences.", TABLES),
+    "remove-seq": Entry("tables.sequences", "Stop replicating sequences.", TABLES),
+    "seqs": Entry("tables.sequences", "List the replicated sequences.", TABLES),
+    "fkeys": Entry("tables.fkeys", "Show foreign keys that are off, and mend them.", TABLES),
+    "columns": Entry(
+        "tables.columns", "Show columns that differ from the provider's; add them.", TABLES
+    ),
+    "triggers": Entry(
+        "tables.triggers", "Show what fires on replicated tables; mend ours.", TABLES
+    ),
     "execute": Entry("execute", "Change the structure of all nodes by scripts.", TABLES),
     "queue": Entry("queue", "Queues without replication: create, consume, look, repair.", QUEUES),
-    "ticker": Entry("ticker", "Cut queues into ticks and clean them.", DAEMONS),
-    "tick": Entry("ticker", "Make a tick now.", DAEMONS),
-    "worker": Entry("worker", "Apply the provider's batches to this node.", DAEMONS),
-    "dispatch": Entry("dispatch", "Write a queue's rows into tables and partitions.", DAEMONS),
+    "ticker": Entry("daemons.ticker", "Cut queues into ticks and clean them.", DAEMONS),
+    "tick": Entry("daemons.ticker", "Make a tick now.", DAEMONS),
+    "worker": Entry("daemons.worker", "Apply the provider's batches to this node.", DAEMONS),
+    "dispatch": Entry(
+        "daemons.dispatch", "Write a queue's rows into tables and partitions.", DAEMONS
+    ),
     "copy": Entry(
         "copy", "Copy tables (the worker does it by itself); watch and steer it.", DAEMONS
     ),
     "lake": Entry("lake", "Keep copies of tables in Parquet files, and compare them.", DAEMONS),
-    "check": Entry("check", "Check how the tables of this node are captured.", CHECKS),
-    "compare": Entry("compare", "Compare tables with the provider's at one tick.", CHECKS),
-    "repair": Entry("repair", "Make rows that differ those of the root, by a plan.", CHECKS),
-    "events": Entry("events", "Events that cannot be applied: look, and decide.", CHECKS),
-    "batch": Entry("batch", "Show the next batch of a consumer.", CHECKS),
-    "debug": Entry("debug", "For tests and developers.", CHECKS),
+    "check": Entry("inspect.check", "Check how the tables of this node are captured.", CHECKS),
+    "compare": Entry("inspect.compare", "Compare tables with the provider's at one tick.", CHECKS),
+    "repair": Entry(
+        "inspect.repair", "Make rows that differ those of the root, by a plan.", CHECKS
+    ),
+    "events": Entry("inspect.events", "Events that cannot be applied: look, and decide.", CHECKS),
+    "batch": Entry("inspect.batch", "Show the next batch of a consumer.", CHECKS),
+    "debug": Entry("inspect.debug", "For tests and developers.", CHECKS),
 }
 
 

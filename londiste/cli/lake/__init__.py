@@ -12,9 +12,9 @@ LOOKING = "Looking and checking"
 COMMANDS: dict[str, Entry] = {
     "run": Entry("run", "Keep the tables until stopped.", KEEPING),
     "once": Entry("run", "Take what is there now, then end.", KEEPING),
-    "resync": Entry("maintenance", "Read the rows of tables anew.", KEEPING),
-    "compact": Entry("maintenance", "Join the small files of tables.", KEEPING),
-    "vacuum": Entry("maintenance", "Forget old versions and their files.", KEEPING),
+    "resync": Entry("compact", "Read the rows of tables anew.", KEEPING),
+    "compact": Entry("compact", "Join the small files of tables.", KEEPING),
+    "vacuum": Entry("compact", "Forget old versions and their files.", KEEPING),
     "status": Entry("status", "Show where the tables stand.", LOOKING),
     "files": Entry("status", "List the files that a table is made of.", LOOKING),
     "compare": Entry("compare", "Compare tables with those of the database.", LOOKING),

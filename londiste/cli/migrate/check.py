@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from londiste.cli import options, output
-from londiste.cli.compare import announce, row
 from londiste.cli.errors import EXIT_DIFFERENT
+from londiste.cli.inspect.compare import announce, row
 from londiste.cli.migrate import common
 from londiste.compare import compare as run
 from londiste.compare import context as parties

@@ -17,10 +17,10 @@ UPKEEP = "Upkeep"
 PROGRAMS = "Programs"
 
 COMMANDS: dict[str, Entry] = {
-    "create": Entry("queues", "Create queues.", QUEUES),
-    "drop": Entry("queues", "Drop queues with their events.", QUEUES),
-    "config": Entry("queues", "Show or set the parameters of queues.", QUEUES),
-    "list": Entry("queues", "List the queues of the database.", QUEUES),
+    "create": Entry("create", "Create queues.", QUEUES),
+    "drop": Entry("create", "Drop queues with their events.", QUEUES),
+    "config": Entry("create", "Show or set the parameters of queues.", QUEUES),
+    "list": Entry("create", "List the queues of the database.", QUEUES),
     "status": Entry("status", "Show queues and consumers, and what is wrong.", QUEUES),
     "ticks": Entry("tick", "List the newest ticks of a queue.", QUEUES),
     "consumers": Entry("consumers", "List consumers and their positions.", CONSUMERS),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import execute_changes, opened
+from londiste.cli.queue.common import execute_changes, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin

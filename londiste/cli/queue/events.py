@@ -10,7 +10,7 @@ import click
 from psycopg import sql
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import execute_changes, opened
+from londiste.cli.queue.common import execute_changes, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, batches, browse

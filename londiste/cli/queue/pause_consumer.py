@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from londiste.cli import options
-from londiste.cli.queue.changes import execute_changes, opened
+from londiste.cli.queue.common import execute_changes, opened
 from londiste.db.connection import Connection
 from londiste.pgq import admin, pause
 from londiste.pgq.admin import QueueChange

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import opened
+from londiste.cli.queue.common import opened
 from londiste.db.connection import describe_dsn
 from londiste.errors import BadOption
 from londiste.pgq import rebase as rebasing

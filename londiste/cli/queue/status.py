@@ -9,7 +9,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.errors import report
-from londiste.cli.queue.changes import opened
+from londiste.cli.queue.common import opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, LondisteError
 from londiste.monitor.queues import collect

@@ -7,9 +7,9 @@ import psycopg
 from psycopg.rows import dict_row
 
 from londiste.cli import options, output
-from londiste.cli.install import install as _install
-from londiste.cli.queue.changes import opened
-from londiste.cli.ticker import tick
+from londiste.cli.daemons.ticker import tick
+from londiste.cli.queue.common import opened
+from londiste.cli.setup.install import install as _install
 from londiste.db.connection import whereabouts
 from londiste.db.queries import query
 from londiste.errors import from_database

@@ -20,8 +20,8 @@ from typing import Any
 import click
 
 # Imported here so that no child has to.
-import londiste.cli.cascade
-import londiste.cli.worker
+import londiste.cli.cascade.switchover
+import londiste.cli.daemons.worker
 import londiste.replication.worker.worker  # noqa: F401
 from londiste.cli import cli
 from londiste.cli.consumer_cli import command

@@ -178,7 +178,7 @@ def test_the_printed_file_is_read_back_as_the_defaults(tmp_path: Path) -> None:
 
 
 def test_a_file_of_pgqd_means_all_databases_of_the_local_server(tmp_path: Path) -> None:
-    from londiste.cli.ticker import places
+    from londiste.cli.daemons.ticker import places
 
     def of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         file = tmp_path / "pgqd.ini"

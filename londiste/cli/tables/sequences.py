@@ -10,7 +10,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan
 from londiste.cli.sites import sites
-from londiste.cli.table import already
+from londiste.cli.tables.add_table import already
 from londiste.db.connection import session
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import sequences

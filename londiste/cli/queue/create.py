@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.changes import execute_changes, opened
+from londiste.cli.queue.common import execute_changes, opened
 from londiste.errors import BadOption
 from londiste.pgq import admin, queues
 from londiste.pgq import config as parameters

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from londiste.cli import options, output
-from londiste.cli.compare import announce, row
 from londiste.cli.errors import EXIT_DIFFERENT
+from londiste.cli.inspect.compare import announce, row
 from londiste.compare import compare
 from londiste.compare import context as parties
 from londiste.compare import repair as repairs
