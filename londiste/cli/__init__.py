@@ -1,6 +1,11 @@
 """The command line: a table of commands, each imported only when it is used.
 
 ``--help`` is printed from the table, so it loads neither Spark nor a database driver.
+
+A command has a module of its name, in the package of its heading (``nodes``, ``cascade``,
+``tables``, ``daemons``, ``inspect``, ``setup``) or of its group (``queue``, ``copy``, …). What
+commands of one package share is in its ``common``. To add a command: a line here, a click command
+of that name in its module, and a section ``### `NAME …` `` in docs/reference/commands.md.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ QUEUES = "Queues"
 
 COMMANDS: dict[str, Entry] = {
     "install": Entry("setup.install", "Bring the SQL into a database, or up to date.", SETUP),
-    "uninstall": Entry("setup.install", "Remove the SQL from a database.", SETUP),
+    "uninstall": Entry("setup.uninstall", "Remove the SQL from a database.", SETUP),
     "config": Entry("setup.config", "Print an annotated configuration file.", SETUP),
     "migrate": Entry("migrate", "Move a whole database to another server.", SETUP),
     "demo": Entry("setup.demo", "Show two databases coming into step, servers included.", SETUP),
@@ -33,40 +38,38 @@ COMMANDS: dict[str, Entry] = {
         "nodes.create_node", "Make it a branch: it applies and passes on.", NODES
     ),
     "create-leaf": Entry("nodes.create_node", "Make it a leaf: it applies.", NODES),
-    "pause": Entry("nodes.create_node", "Stop the node's worker after its batch.", NODES),
-    "resume": Entry("nodes.create_node", "Let it go on.", NODES),
-    "change-provider": Entry("cascade.switchover", "Let a node read from another one.", NODES),
+    "pause": Entry("nodes.pause", "Stop the node's worker after its batch.", NODES),
+    "resume": Entry("nodes.pause", "Let it go on.", NODES),
+    "change-provider": Entry("cascade.change_provider", "Let a node read from another one.", NODES),
     "switchover": Entry("cascade.switchover", "Make another node the root.", NODES),
-    "takeover": Entry("cascade.switchover", "Put a branch in the place of another node.", NODES),
+    "takeover": Entry("cascade.takeover", "Put a branch in the place of another node.", NODES),
     "resurrect": Entry("cascade.resurrect", "Bring a lost root back as a branch.", NODES),
-    "drop-node": Entry("cascade.switchover", "Take a node out of the cascade.", NODES),
-    "rename-node": Entry("cascade.switchover", "Give a node another name.", NODES),
-    "tag-dead": Entry("cascade.switchover", "Tell all nodes that one is lost.", NODES),
-    "tag-alive": Entry("cascade.switchover", "Take that back.", NODES),
+    "drop-node": Entry("cascade.drop_node", "Take a node out of the cascade.", NODES),
+    "rename-node": Entry("cascade.rename_node", "Give a node another name.", NODES),
+    "tag-dead": Entry("cascade.tag_dead", "Tell all nodes that one is lost.", NODES),
+    "tag-alive": Entry("cascade.tag_dead", "Take that back.", NODES),
     "sync-watermark": Entry(
         "nodes.sync_watermark", "Keep what a group of nodes needs on its branch.", NODES
     ),
-    "members": Entry("nodes.create_node", "List the nodes of the queue.", NODES),
-    "node-info": Entry("nodes.create_node", "Show this node.", NODES),
+    "members": Entry("nodes.members", "List the nodes of the queue.", NODES),
+    "node-info": Entry("nodes.node_info", "Show this node.", NODES),
     "status": Entry("nodes.status", "Show the tree of nodes with tables and lag.", NODES),
-    "wait-root": Entry(
-        "nodes.create_node", "Wait until this node has what the root has now.", NODES
-    ),
+    "wait-root": Entry("nodes.wait", "Wait until this node has what the root has now.", NODES),
     "wait-provider": Entry(
-        "nodes.create_node", "Wait until this node has what its provider has now.", NODES
+        "nodes.wait", "Wait until this node has what its provider has now.", NODES
     ),
     "add-table": Entry("tables.add_table", "Replicate tables.", TABLES),
-    "remove-table": Entry("tables.add_table", "Stop replicating tables.", TABLES),
-    "change-form": Entry("tables.add_table", "Capture tables by row or by statement.", TABLES),
+    "remove-table": Entry("tables.remove_table", "Stop replicating tables.", TABLES),
+    "change-form": Entry("tables.change_form", "Capture tables by row or by statement.", TABLES),
     "change-handler": Entry("tables.change_handler", "Give tables another handler.", TABLES),
     "change-policy": Entry(
-        "inspect.events", "Say what becomes of events that do not fit the rows here.", TABLES
+        "tables.change_policy", "Say what becomes of events that do not fit the rows here.", TABLES
     ),
-    "show-handlers": Entry("tables.change_handler", "List the handlers and their options.", TABLES),
-    "tables": Entry("tables.add_table", "List the replicated tables and their states.", TABLES),
-    "missing": Entry("tables.add_table", "List what could be replicated and is not.", TABLES),
-    "resync": Entry("tables.add_table", "Copy tables again.", TABLES),
-    "wait-sync": Entry("tables.add_table", "Wait until every table is in step.", TABLES),
+    "show-handlers": Entry("tables.show_handlers", "List the handlers and their options.", TABLES),
+    "tables": Entry("tables.tables", "List the replicated tables and their states.", TABLES),
+    "missing": Entry("tables.missing", "List what could be replicated and is not.", TABLES),
+    "resync": Entry("tables.resync", "Copy tables again.", TABLES),
+    "wait-sync": Entry("tables.wait_sync", "Wait until every table is in step.", TABLES),
     "add-seq": Entry("tables.sequences", "Replicate sequences.", TABLES),
     "remove-seq": Entry("tables.sequences", "Stop replicating sequences.", TABLES),
     "seqs": Entry("tables.sequences", "List the replicated sequences.", TABLES),
@@ -80,7 +83,7 @@ COMMANDS: dict[str, Entry] = {
     "execute": Entry("execute", "Change the structure of all nodes by scripts.", TABLES),
     "queue": Entry("queue", "Queues without replication: create, consume, look, repair.", QUEUES),
     "ticker": Entry("daemons.ticker", "Cut queues into ticks and clean them.", DAEMONS),
-    "tick": Entry("daemons.ticker", "Make a tick now.", DAEMONS),
+    "tick": Entry("daemons.tick", "Make a tick now.", DAEMONS),
     "worker": Entry("daemons.worker", "Apply the provider's batches to this node.", DAEMONS),
     "dispatch": Entry(
         "daemons.dispatch", "Write a queue's rows into tables and partitions.", DAEMONS

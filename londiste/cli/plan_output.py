@@ -1,33 +1,67 @@
-"""How every command that works in steps ends: explained, or done and reported."""
+"""How commands that work in steps begin and end: connections; explained, or done and reported."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from londiste.cli import output
+from londiste.db.connection import Connection
 from londiste.orchestration import steps as plan
-from londiste.orchestration.connections import Connections
-from londiste.orchestration.steps import Step
+from londiste.orchestration.steps import Connections, Step
+from londiste.settings import NodeSettings
+
+if TYPE_CHECKING:
+    from londiste.pgq.admin import QueueChange
+
+
+def sites(settings: NodeSettings, *, bounded: bool = False) -> Connections:
+    """Connections for a command that works on several nodes, with the limits of the settings.
+
+    bounded -- no statement of the command may take longer than locks may be waited for, and
+        ``answer_timeout``: a server that does not answer then is taken for unreachable.
+    """
+    return Connections(
+        name="londiste admin",
+        lock_timeout=settings.lock_timeout,
+        extra=settings.remote_extra_connstr,
+        answer_seconds=settings.lock_timeout + settings.answer_timeout if bounded else None,
+    )
 
 
 def execute_plan(
-    steps: Sequence[Step], sites: Connections, *, explain: bool, json_wanted: bool = False
+    steps: Sequence[Step], where: Connections, *, explain: bool, json_wanted: bool = False
 ) -> int:
     """Prints what is left to do, or does it; the number of steps that were done."""
     if explain:
-        output.steps(plan.remaining(steps, sites), json_wanted=json_wanted)
+        output.steps(plan.remaining(steps, where), json_wanted=json_wanted)
         return 0
     with reported(json_wanted) as report:
-        return plan.execute(steps, sites, report)
+        return plan.execute(steps, where, report)
+
+
+def execute_changes(
+    conn: Connection, changes: Sequence[QueueChange], *, explain: bool, json_wanted: bool
+) -> None:
+    """Prints the changes of queues, or makes all of them or none.  ``conn`` is in autocommit."""
+    if explain:
+        output.steps(changes, json_wanted=json_wanted)
+        return
+    with conn.transaction():
+        for change in changes:
+            change.act(conn)
+    with reported(json_wanted) as report:
+        for change in changes:
+            report(change)
 
 
 @contextlib.contextmanager
-def reported(json_wanted: bool) -> Iterator[Callable[[Step], None]]:
+def reported(json_wanted: bool) -> Iterator[Callable[[output.Describes], None]]:
     """What is to be told of each step that is done; at the end all of them are the JSON answer."""
     done: list[str] = []
 
-    def report(step: Step) -> None:
+    def report(step: output.Describes) -> None:
         done.append(step.describe())
         output.message(step.describe())
 

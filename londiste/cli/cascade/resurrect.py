@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from londiste.cascade.switching.cluster_state import look
 from londiste.cli import options, output
-from londiste.cli.sites import sites
+from londiste.cli.cascade.common import cluster_state
+from londiste.cli.plan_output import sites
 from londiste.errors import StateError
 from londiste.orchestration import steps as plan
 from londiste.orchestration.connections import Connections
@@ -50,7 +50,7 @@ def resurrect(
     settings = context.settings(NodeSettings)
     choice = RejoinOption(undo, resync, scripts_undone)
     with sites(settings, bounded=True) as where:
-        scene = look(where, settings.db, settings.queue_name, settings.remote_extra_connstr)
+        scene = cluster_state(where, settings)
         name = node or scene.topology.local
         found = returning.prepare(where, scene, name, file=file, warn=output.warning)
         if found is None:

@@ -15,8 +15,8 @@ STEERING = "Watching and steering"
 COMMANDS: dict[str, Entry] = {
     "run": Entry("run", "Copy tables; the worker starts this by itself.", COPYING),
     "status": Entry("status", "Show how far the copies are, or what they took.", STEERING),
-    "pause": Entry("throttle", "Let no chunk begin any more.", STEERING),
-    "resume": Entry("throttle", "Let the copies go on.", STEERING),
+    "pause": Entry("pause", "Let no chunk begin any more.", STEERING),
+    "resume": Entry("pause", "Let the copies go on.", STEERING),
     "throttle": Entry("throttle", "Limit bytes per second, or tasks.", STEERING),
 }
 

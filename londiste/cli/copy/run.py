@@ -8,8 +8,8 @@ import click
 
 from londiste import engine
 from londiste.cli import options, output
+from londiste.cli.copy.common import summary
 from londiste.cli.copy.progress_display import shown
-from londiste.cli.copy.status import summary
 from londiste.copy import step_timings
 from londiste.copy.load_throttle import Limits
 from londiste.copy.process import CopyProcess

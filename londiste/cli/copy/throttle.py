@@ -1,4 +1,4 @@
-"""``londiste copy pause|resume|throttle``: orders to the copies that run, and to those to come."""
+"""``londiste copy throttle``: limits for the copies that run, and for those to come."""
 
 from __future__ import annotations
 
@@ -7,50 +7,13 @@ import re
 import click
 
 from londiste.cli import options, output
-from londiste.cli.copy.status import orders
+from londiste.cli.copy.common import orders
 from londiste.copy.sqlapi import control
-from londiste.copy.sqlapi.attempts import copy_choices, copy_progress
 from londiste.db.connection import session
 from londiste.errors import BadOption
 from londiste.settings import NodeSettings
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
-
-
-@click.command()
-@options.pass_context
-@click.option("--now", is_flag=True, help="Roll running chunks back instead of finishing them.")
-def pause(context: options.Context, now: bool) -> None:
-    """Let no chunk begin any more, until resume.
-
-    Chunks that run are finished. The rows that are there stay. A table that is copied in one
-    snapshot keeps that snapshot on the source meanwhile.
-    """
-    settings = context.settings(NodeSettings)
-    with session(settings.db, name="londiste copy pause", autocommit=True) as conn:
-        if control.copy_pause(conn, settings.queue_name, break_off=now):
-            output.message("the copies are paused; go on: londiste copy resume")
-            choices = copy_choices(conn, settings.queue_name)
-            for running in copy_progress(conn, settings.queue_name):
-                choice = choices.get(running.table)
-                if choice is not None and choice.mode == "snapshot":
-                    output.warning(
-                        f"{running.table} is copied in one snapshot, which stays open on the source"
-                    )
-        else:
-            output.message("the copies were paused already")
-
-
-@click.command()
-@options.pass_context
-def resume(context: options.Context) -> None:
-    """Let the copies go on."""
-    settings = context.settings(NodeSettings)
-    with session(settings.db, name="londiste copy resume", autocommit=True) as conn:
-        if control.copy_resume(conn, settings.queue_name):
-            output.message("the copies go on")
-        else:
-            output.message("the copies were not paused")
 
 
 @click.command()

@@ -14,7 +14,7 @@ DECIDING = "Looking and deciding"
 
 COMMANDS: dict[str, Entry] = {
     "run": Entry("run", "Run scripts here and on all nodes below, once, in order.", RUNNING),
-    "status": Entry("decide", "Show how scripts fare on every node.", DECIDING),
+    "status": Entry("status", "Show how scripts fare on every node.", DECIDING),
     "retry": Entry("decide", "Let a script that failed here be tried again.", DECIDING),
     "skip": Entry("decide", "Do not run a script on this node.", DECIDING),
     "mark-done": Entry("decide", "Take a script as done here: by hand.", DECIDING),

@@ -1,32 +1,16 @@
-"""``londiste execute status|retry|skip|mark-done``: what became of scripts, and what shall."""
+"""``londiste execute retry``, ``skip``, ``mark-done``: what happens with a script that failed."""
 
 from __future__ import annotations
-
-import dataclasses
 
 import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
 from londiste.db.connection import session
-from londiste.replication.ddl import report
 from londiste.replication.ddl import sqlapi as state
 from londiste.settings import NodeSettings
 
 _name = click.argument("name", metavar="FILE")
-
-
-@click.command()
-@options.pass_context
-@click.option("--failed", is_flag=True, help="Only those that wait for a person.")
-@options.json_output
-def status(context: options.Context, failed: bool, as_json: bool) -> None:
-    """Show how scripts fare on every node: done, pending, running, failed, skipped, marked."""
-    settings = context.settings(NodeSettings)
-    found = report.status(settings.db, settings.queue_name, extra=settings.remote_extra_connstr)
-    rows = [dataclasses.asdict(row) for row in found if not failed or row.state == "failed"]
-    columns = ["script", "node", "state", "since", "statement", "error"]
-    output.show(columns, rows, json_wanted=as_json)
 
 
 @click.command()

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from londiste.cli import options, output
-from londiste.cli.sites import sites
+from londiste.cli.plan_output import sites
 from londiste.errors import BadOption
 from londiste.replication.ddl import publish
 from londiste.replication.ddl import report as survey

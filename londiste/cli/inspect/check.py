@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from londiste.cli import options, output
-from londiste.cli.sites import sites as open_sites
+from londiste.cli.plan_output import sites as open_sites
 from londiste.monitor import exposure, partitions
 from londiste.monitor.captures import collect, rules
 from londiste.monitor.nodes import collect as node_facts

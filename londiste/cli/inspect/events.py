@@ -1,4 +1,4 @@
-"""``londiste events``, ``londiste change-policy``: events that cannot be applied to this node."""
+"""``londiste events``: events that cannot be applied to this node."""
 
 from __future__ import annotations
 
@@ -16,14 +16,11 @@ import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
-from londiste.cli.plan_output import execute_plan
-from londiste.cli.sites import sites
 from londiste.db.connection import Connection, session
 from londiste.errors import BadOption, StateError, UsageError
 from londiste.monitor import apply_errors
 from londiste.monitor.apply_errors import Halted
 from londiste.replication.apply import errors
-from londiste.replication.commands import change_policy as policies
 from londiste.settings import NodeSettings
 
 _ADDRESS = re.compile(r"(\d{1,19})(?::(\d{1,10}))?")
@@ -231,30 +228,6 @@ def conflicts(context: options.Context, rows: bool, limit: int, as_json: bool) -
         found = errors.get_conflicts(conn, settings.queue_name)
     columns = [f.name for f in dataclasses.fields(errors.Conflict)]
     output.show(columns, [dataclasses.asdict(one) for one in found], json_wanted=as_json)
-
-
-@click.command("change-policy")
-@options.pass_context
-@click.argument("names", nargs=-1, metavar="TABLE... {halt|keep|overwrite|log}")
-@options.explain
-@options.json_output
-def change_policy(
-    context: options.Context, names: Sequence[str], explain: bool, as_json: bool
-) -> None:
-    """Say what becomes of events that do not fit the rows of tables of this node.
-
-    halt: replication stops in front of them, until a person decides. keep: the rows here win. log:
-    the same, and the rows of the events are kept (londiste events conflicts --rows). overwrite: the
-    events win. TABLE may hold * and ?.
-    """
-    settings = context.settings(NodeSettings)
-    with sites(settings) as where:
-        plan = policies.plan(
-            where, settings.db, settings.queue_name, names[:-1], names[-1] if names else ""
-        )
-        for name in plan.already:
-            output.message(f"{name}: already processed, it has that policy")
-        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
 
 
 def _node(settings: NodeSettings) -> AbstractContextManager[Connection]:

@@ -11,7 +11,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.cli.inspect.compare import announce, row
+from londiste.cli.inspect.common import announce, row
 from londiste.compare import compare
 from londiste.compare import context as parties
 from londiste.compare import repair as repairs

@@ -12,11 +12,11 @@ LOOKING = "Looking and checking"
 COMMANDS: dict[str, Entry] = {
     "run": Entry("run", "Keep the tables until stopped.", KEEPING),
     "once": Entry("run", "Take what is there now, then end.", KEEPING),
-    "resync": Entry("compact", "Read the rows of tables anew.", KEEPING),
+    "resync": Entry("resync", "Read the rows of tables anew.", KEEPING),
     "compact": Entry("compact", "Join the small files of tables.", KEEPING),
-    "vacuum": Entry("compact", "Forget old versions and their files.", KEEPING),
+    "vacuum": Entry("vacuum", "Forget old versions and their files.", KEEPING),
     "status": Entry("status", "Show where the tables stand.", LOOKING),
-    "files": Entry("status", "List the files that a table is made of.", LOOKING),
+    "files": Entry("files", "List the files that a table is made of.", LOOKING),
     "compare": Entry("compare", "Compare tables with those of the database.", LOOKING),
 }
 

@@ -1,7 +1,7 @@
 """``londiste migrate``: a whole database moves to another server.
 
-To add a command: a line here, a click command of that name in a module of this package, and a
-section ``### `migrate NAME …` `` in docs/reference/commands.md.
+To add a command: a line here, a click command of that name in a module of this package that has the
+name too, and a section ``### `migrate NAME …` `` in docs/reference/commands.md.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ DOING = "Doing"
 
 COMMANDS: dict[str, Entry] = {
     "check": Entry("check", "Say what speaks against a move, and what will be left out.", LOOKING),
-    "status": Entry("check", "Show how far the move is, and what to do next.", LOOKING),
-    "verify": Entry("check", "Compare rows, structure and sequences of both databases.", LOOKING),
+    "status": Entry("status", "Show how far the move is, and what to do next.", LOOKING),
+    "verify": Entry("verify", "Compare rows, structure and sequences of both databases.", LOOKING),
     "run": Entry("run", "The whole move in one command, up to the switch or with it.", DOING),
     "start": Entry("start", "Set everything up, copy, and keep both in step.", DOING),
     "switch": Entry("switch", "Let the new database take the writes.", DOING),

@@ -1,4 +1,4 @@
-"""What all commands of a move share: its two databases."""
+"""What the commands of a move share: its two databases, and what is found about them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Any, TypeVar
 
 import click
 
-from londiste.cli import options
+from londiste.cli import options, output
+from londiste.migrate import collect, schema_copy, setup
+from londiste.migrate.checks import findings
 from londiste.migrate.databases import MigrateSettings, Pair, pair
+from londiste.monitor.queues.model import Finding
+from londiste.orchestration.steps import Connections
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,3 +60,39 @@ def the_pair(context: options.Context, source: str | None, target: str | None) -
 def verbose(context: options.Context) -> list[str]:
     """How much the daemons of a command say: warnings, unless more is asked for."""
     return ["-v"] * context.verbose or ["-q"]
+
+
+def examine(
+    sites: Connections, pair: Pair, asked: Asked
+) -> tuple[list[Finding], schema_copy.MakeStructure]:
+    """What speaks against the move, and how its structure would be made."""
+    setup.require_two(sites, pair)
+    begun = setup.node(sites, pair.new, pair.queue) is not None
+    conn = sites.at(pair.new.dsn)
+    old = collect.collect(sites.at(pair.old.dsn), pair.old.dsn)
+    new = collect.collect(conn, pair.new.dsn)
+    chosen, dumper = schema_copy.choose(asked.way, old, new, begun=begun, program=asked.pg_dump)
+    held = [] if begun else schema_copy.rows_in_the_way(conn, old)
+    found = findings(old, new, chosen, held=held, begun=begun)
+    roles = bool((old.named_roles - new.roles) - {old.user}) or not new.superuser
+    return found, schema_copy.MakeStructure(pair, chosen, dumper, roles, output.warning)
+
+
+def rows(found: list[Finding]) -> list[dict[str, str]]:
+    """Findings for ``--json``."""
+    return [
+        {
+            "severity": one.severity.word,
+            "kind": one.kind,
+            "what": one.what,
+            "why": one.why,
+            "do": one.do,
+        }
+        for one in found
+    ]
+
+
+def say(found: list[Finding]) -> None:
+    """Findings for people."""
+    for one in found:
+        click.echo(f"{one.severity.word}: {one.what}\n  why: {one.why}\n  do:  {one.do}")

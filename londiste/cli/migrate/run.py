@@ -7,9 +7,9 @@ import click
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
 from londiste.cli.migrate import common
-from londiste.cli.migrate.check import compare
 from londiste.cli.migrate.start import READY, begin, stay
 from londiste.cli.migrate.switch import carry
+from londiste.cli.migrate.verify import compare
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.process import process
 from londiste.migrate import daemons, switching

@@ -10,7 +10,6 @@ import psycopg
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
 from londiste.cli.migrate import common
-from londiste.cli.migrate.check import examine, say
 from londiste.daemon.logging import LogTarget
 from londiste.daemon.pidfile import control
 from londiste.daemon.process import process
@@ -107,7 +106,7 @@ def _add_later(sites: Connections, pair: Pair, explain: bool, as_json: bool) -> 
 def _set_up(
     sites: Connections, pair: Pair, asked: common.Asked, explain: bool, as_json: bool
 ) -> None:
-    found, structure = examine(sites, pair, asked)
+    found, structure = common.examine(sites, pair, asked)
     forbidding = refusals(found)
     if explain:
         steps: list[output.Describes] = [
@@ -117,7 +116,7 @@ def _set_up(
         output.steps(steps, json_wanted=as_json)
         return
     if forbidding:
-        say(forbidding)
+        common.say(forbidding)
         raise StateError(
             f"the move cannot begin: {forbidding[0].what}",
             detail=f"{len(forbidding)} critical findings; nothing is changed",

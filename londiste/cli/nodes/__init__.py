@@ -1,0 +1,1 @@
+"""Commands about nodes: create, pause, show, wait."""

@@ -7,8 +7,7 @@ import click
 from londiste.cascade import watermark
 from londiste.cascade.switching.cluster_state import look
 from londiste.cli import options, output
-from londiste.cli.plan_output import execute_plan
-from londiste.cli.sites import sites
+from londiste.cli.plan_output import execute_plan, sites
 from londiste.errors import BadOption
 from londiste.settings import NodeSettings
 

@@ -1,13 +1,14 @@
-"""How the commands that change a queue end: explained, or done in one transaction, and reported."""
+"""What the commands about queues share: the database, and a batch that is open."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from londiste.cli import options, output
+from londiste.cli import options
 from londiste.db.connection import Connection, session
-from londiste.pgq.admin import QueueChange
+from londiste.errors import StateError
+from londiste.pgq import batches
+from londiste.pgq.types import Batch
 from londiste.settings import DatabaseSettings
 
 
@@ -17,17 +18,15 @@ def opened(ctx: options.Context, db: str | None) -> AbstractContextManager[Conne
     return session(settings.db, name="londiste queue", autocommit=True, synchronous=True)
 
 
-def execute_changes(
-    conn: Connection, changes: Sequence[QueueChange], *, explain: bool, as_json: bool
-) -> None:
-    """Prints the changes, or makes all of them or none.  ``conn`` is in autocommit."""
-    if explain:
-        output.steps(changes, json_wanted=as_json)
-        return
-    with conn.transaction():
-        for change in changes:
-            change.act(conn)
-    for change in changes:
-        output.message(change.text)
-    if as_json:
-        output.as_json({"done": [change.text for change in changes]})
+def open_batch(conn: Connection, batch_id: int, queue: str | None = None) -> Batch:
+    """An open batch by number; StateError when it is not open, or of another queue."""
+    batch = batches.get_batch_info(conn, batch_id)
+    if batch is None or queue not in (None, batch.queue):
+        raise StateError(
+            f"no batch {batch_id} is open" + (f" on queue {queue}" if queue else ""),
+            detail="" if batch is None else f"it is one of queue {batch.queue}",
+            hint=f"londiste queue consumers {queue or ''} shows the open batches".replace(
+                "  ", " "
+            ),
+        )
+    return batch

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.common import execute_changes, opened
+from londiste.cli.plan_output import execute_changes
+from londiste.cli.queue.common import opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, dead_letters
@@ -127,7 +128,7 @@ def retry(
             dead_letters.failed_event_retry,
             dead_letters.failed_event_retry_all,
         )
-        execute_changes(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
 
 
 @dead.command()
@@ -162,7 +163,7 @@ def drop(
             dead_letters.failed_event_delete,
             dead_letters.failed_event_delete_all,
         )
-        execute_changes(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
 
 
 def _changes(

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.queue.common import execute_changes, opened
+from londiste.cli.plan_output import execute_changes
+from londiste.cli.queue.common import opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin
@@ -78,7 +79,7 @@ def cancel(
             )
             for event in dict.fromkeys(event_ids)
         ]
-        execute_changes(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
 
 
 def _cancel(conn: Connection, queue: str, event: int) -> None:

@@ -1,21 +1,19 @@
-"""Events: look at them without consuming them; ask for some again."""
+"""``queue events``: look at events without consuming them."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 
 import click
 from psycopg import sql
 
 from londiste.cli import options, output
-from londiste.cli.queue.common import execute_changes, opened
+from londiste.cli.queue.common import open_batch, opened
 from londiste.db.connection import Connection
 from londiste.errors import BadOption, StateError
 from londiste.pgq import admin, batches, browse
-from londiste.pgq.admin import QueueChange
-from londiste.pgq.types import Batch, Event
+from londiste.pgq.types import Event
 
 COLUMNS = ["id", "time", "txid", "retry", "type", "data", "extra1", "extra2", "extra3", "extra4"]
 
@@ -117,103 +115,3 @@ def condition(
     if contains is not None:
         parts.append(sql.SQL("pg_catalog.strpos(ev_data, {}) > 0").format(sql.Literal(contains)))
     return sql.SQL(" and ").join(parts).as_string(None) if parts else None
-
-
-def open_batch(conn: Connection, batch_id: int, queue: str | None = None) -> Batch:
-    """An open batch by number; StateError when it is not open, or of another queue."""
-    batch = batches.get_batch_info(conn, batch_id)
-    if batch is None or queue not in (None, batch.queue):
-        raise StateError(
-            f"no batch {batch_id} is open" + (f" on queue {queue}" if queue else ""),
-            detail="" if batch is None else f"it is one of queue {batch.queue}",
-            hint=f"londiste queue consumers {queue or ''} shows the open batches".replace(
-                "  ", " "
-            ),
-        )
-    return batch
-
-
-@click.command()
-@click.argument("batch_id", type=int, metavar="BATCH")
-@options.database
-@options.json_output
-@options.pass_context
-def batch(ctx: options.Context, batch_id: int, db: str | None, as_json: bool) -> None:
-    """Show an open batch: whose it is, between which ticks, how many events at most."""
-    with opened(ctx, db) as conn:
-        found = open_batch(conn, batch_id)
-    answer = {
-        "batch": found.id,
-        "queue": found.queue,
-        "consumer": found.consumer,
-        "prev_tick": found.prev_tick_id,
-        "tick": found.tick_id,
-        "from": found.prev_tick_time,
-        "to": found.tick_time,
-        "events": found.size_estimate,
-    }
-    output.show(list(answer), [answer], json_wanted=as_json)
-
-
-@click.group()
-def retry() -> None:
-    """Events that are delivered again later."""
-
-
-@retry.command("list")
-@click.argument("name", required=False, metavar="[QUEUE]")
-@click.option("--consumer", metavar="NAME", help="Only those of this consumer.")
-@click.option("--limit", default=20, show_default=True, help="Most to print; 0: no limit.")
-@options.database
-@options.json_output
-@options.pass_context
-def retry_list(
-    ctx: options.Context,
-    name: str | None,
-    consumer: str | None,
-    limit: int,
-    db: str | None,
-    as_json: bool,
-) -> None:
-    """List the events that wait to be delivered again, those due first at the top."""
-    with opened(ctx, db) as conn:
-        if name is not None:
-            admin.find_queue(conn, name)
-        rows = browse.retries(conn, name, consumer, limit=limit)
-    columns = ["queue", "consumer", "id", "after", "retry", "type", "data", "extra1"]
-    output.show(columns, rows, json_wanted=as_json)
-
-
-@retry.command("event")
-@click.argument("batch_id", type=int, metavar="BATCH")
-@click.argument("event_ids", type=int, nargs=-1, required=True, metavar="EVENT...")
-@click.option("--seconds", default=60, show_default=True, help="Not before so many seconds.")
-@options.database
-@options.explain
-@options.json_output
-@options.pass_context
-def retry_event(
-    ctx: options.Context,
-    batch_id: int,
-    event_ids: Sequence[int],
-    seconds: int,
-    db: str | None,
-    explain: bool,
-    as_json: bool,
-) -> None:
-    """Have events of an open batch delivered again: all of them or none."""
-    if seconds < 0:
-        raise BadOption(f"--seconds {seconds}: less than nothing", hint="0 is at once")
-    with opened(ctx, db) as conn:
-        found = open_batch(conn, batch_id)
-        changes = [
-            QueueChange(
-                f"deliver event {one} of batch {batch_id} again to {found.consumer}"
-                f" in {seconds} seconds",
-                functools.partial(
-                    batches.event_retry, batch_id=batch_id, event_id=one, after=seconds
-                ),
-            )
-            for one in dict.fromkeys(event_ids)
-        ]
-        execute_changes(conn, changes, explain=explain, as_json=as_json)

@@ -8,7 +8,8 @@ from functools import partial
 import click
 
 from londiste.cli import options
-from londiste.cli.queue.common import execute_changes, opened
+from londiste.cli.plan_output import execute_changes
+from londiste.cli.queue.common import opened
 from londiste.db.connection import Connection
 from londiste.pgq import admin, pause
 from londiste.pgq.admin import QueueChange
@@ -50,7 +51,7 @@ def pause_consumer(
                     partial(_pause, queue=queue_name, name=name, reason=reason),
                 )
             )
-        execute_changes(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
 
 
 @click.command("resume-consumer")
@@ -79,7 +80,7 @@ def resume_consumer(
                     partial(_resume, queue=queue_name, name=name),
                 )
             )
-        execute_changes(conn, changes, explain=explain, as_json=as_json)
+        execute_changes(conn, changes, explain=explain, json_wanted=as_json)
 
 
 def _pause(conn: Connection, *, queue: str, name: str, reason: str | None) -> None:

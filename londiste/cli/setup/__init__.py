@@ -1,0 +1,1 @@
+"""Commands that set a database up, and help with the first steps."""

@@ -1,4 +1,4 @@
-"""``londiste install`` and ``londiste uninstall``."""
+"""``londiste install``: the SQL of a database, new or brought up to date."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import Any
 import click
 
 from londiste.cli import options, output
-from londiste.db.connection import Connection, connect
+from londiste.cli.setup.common import connection
 from londiste.errors import BadOption
 from londiste.install import adopt as adopting
-from londiste.install import apply, remove
+from londiste.install import apply
 from londiste.install.plan import Action, PlanStep
 from londiste.install.script import script
-from londiste.settings import DatabaseSettings
 
 
 @click.command()
@@ -60,7 +59,7 @@ def install(
     if as_sql:
         click.echo(script(components), nl=False)
         return
-    with _connection(ctx, db) as conn:
+    with connection(ctx, db) as conn:
         plans = apply.plan_for(conn, components, after=after)
         if not dry_run:
             steps = apply.install(conn, components, after=after)
@@ -94,7 +93,7 @@ def install(
 
 def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -> None:
     """Takes over the extensions that are there, or says what would be."""
-    with _connection(ctx, db) as conn:
+    with connection(ctx, db) as conn:
         extensions = adopting.found(conn)
         grants = adopting.grants(conn, extensions)
         steps = [] if explain else adopting.adopt(conn)
@@ -121,45 +120,6 @@ def _adopt(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -
         output.message("roles that consume here need, as an administrator:")
         for statement in grants:
             output.message(f"  {statement};")
-
-
-@click.command()
-@click.argument("components", nargs=-1, metavar="[COMPONENT]...")
-@options.database
-@options.explain
-@click.option("--force", is_flag=True, help="Although consumers, nodes or positions are lost.")
-@options.json_output
-@options.pass_context
-def uninstall(
-    ctx: options.Context,
-    components: Sequence[str],
-    db: str | None,
-    explain: bool,
-    force: bool,
-    as_json: bool,
-) -> None:
-    """Remove the SQL from a database.
-
-    Schemas with all queues and events in them, and the triggers that write to them.  Roles stay.
-    """
-    with _connection(ctx, db) as conn:
-        if explain:
-            steps = remove.plan(conn, components)
-            for line in remove.blockers(conn, steps):
-                output.message(f"{line}: needs --force")
-        else:
-            steps = remove.uninstall(conn, components, force=force)
-    if as_json or explain:
-        output.steps(steps, json_wanted=as_json)
-    elif not steps:
-        output.message("nothing of londiste is installed here")
-    for step in steps if not (as_json or explain) else []:
-        output.message(f"done: {step.describe()}")
-
-
-def _connection(ctx: options.Context, db: str | None) -> Connection:
-    settings = ctx.settings(DatabaseSettings, db=db)
-    return connect(settings.db, name="londiste install", autocommit=True)
 
 
 def _print_steps(steps: Sequence[PlanStep]) -> None:

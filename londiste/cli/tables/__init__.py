@@ -1,0 +1,1 @@
+"""Commands about replicated tables and sequences."""

@@ -8,8 +8,7 @@ import click
 
 from londiste.cli import options, output
 from londiste.cli.errors import EXIT_DIFFERENT
-from londiste.cli.plan_output import execute_plan
-from londiste.cli.sites import sites
+from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.names import TableName
 from londiste.replication.commands import columns as comparing
 from londiste.settings import NodeSettings

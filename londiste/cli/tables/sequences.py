@@ -1,4 +1,4 @@
-"""Commands about replicated sequences."""
+"""``londiste add-seq``, ``remove-seq`` and ``seqs``: replicated sequences."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ import click
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cli import options, output
-from londiste.cli.plan_output import execute_plan
-from londiste.cli.sites import sites
-from londiste.cli.tables.add_table import already
+from londiste.cli.plan_output import execute_plan, sites
+from londiste.cli.tables.common import all_of_them, already
 from londiste.db.connection import session
 from londiste.replication import sqlapi as registered
 from londiste.replication.commands import sequences
 from londiste.replication.registration_filter import RegistrationFilter
 from londiste.settings import NodeSettings
 
-_all = click.option("--all", "every", is_flag=True, help="All of them.")
 _sequences = click.argument("names", nargs=-1, metavar="SEQUENCE...")
 
 
 @click.command("add-seq")
 @options.pass_context
 @_sequences
-@_all
+@all_of_them
 @click.option("--skip-non-existing", is_flag=True, help="Skip sequences that are missing here.")
 @click.option("--create", is_flag=True, help="Create missing ones as the provider has them.")
 @options.explain
@@ -58,7 +56,7 @@ def add_seq(
 @click.command("remove-seq")
 @options.pass_context
 @_sequences
-@_all
+@all_of_them
 @click.option("--force", is_flag=True, help="Pass over names that nobody knows.")
 @options.explain
 @options.json_output

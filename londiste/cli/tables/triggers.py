@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import click
 
 from londiste.cli import options, output
-from londiste.cli.plan_output import execute_plan
-from londiste.cli.sites import sites
+from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.replication.commands import triggers as firing

@@ -20,7 +20,8 @@ from typing import Any
 import click
 
 # Imported here so that no child has to.
-import londiste.cli.cascade.switchover
+import londiste.cli.cascade.change_provider
+import londiste.cli.cascade.takeover
 import londiste.cli.daemons.worker
 import londiste.replication.worker.worker  # noqa: F401
 from londiste.cli import cli

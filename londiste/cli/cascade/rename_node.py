@@ -1,0 +1,24 @@
+"""``londiste rename-node``: another name for a node, on all nodes."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cascade.switching import drop_node as leaving
+from londiste.cli import options
+from londiste.cli.cascade.common import cluster_state, finish, output_options
+from londiste.cli.plan_output import sites
+from londiste.settings import NodeSettings
+
+
+@click.command("rename-node")
+@options.pass_context
+@click.argument("old")
+@click.argument("new")
+@output_options
+def rename_node(context: options.Context, old: str, new: str, explain: bool, as_json: bool) -> None:
+    """Give a node another name, on all nodes."""
+    settings = context.settings(NodeSettings)
+    with sites(settings, bounded=True) as where:
+        steps = leaving.rename(where, cluster_state(where, settings), old, new)
+        finish(steps, where, explain, as_json, f"node {old} is {new} now", f"it is {new} already")

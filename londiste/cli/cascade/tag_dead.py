@@ -1,0 +1,48 @@
+"""``londiste tag-dead`` and ``tag-alive``: nodes that are lost, for which no other node waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from londiste.cascade.switching import drop_node as leaving
+from londiste.cli import options
+from londiste.cli.cascade.common import cluster_state, finish, output_options, tell_silent
+from londiste.cli.plan_output import sites
+from londiste.settings import NodeSettings
+
+
+@click.command("tag-dead")
+@options.pass_context
+@click.argument("names", nargs=-1, required=True, metavar="NODE...")
+@output_options
+def tag_dead(
+    context: options.Context, names: tuple[str, ...], explain: bool, as_json: bool
+) -> None:
+    """Tell all nodes that others are lost, so that nobody waits for them."""
+    _tag(context, names, explain, as_json, dead=True)
+
+
+@click.command("tag-alive")
+@options.pass_context
+@click.argument("names", nargs=-1, required=True, metavar="NODE...")
+@output_options
+def tag_alive(
+    context: options.Context, names: tuple[str, ...], explain: bool, as_json: bool
+) -> None:
+    """Take tag-dead back."""
+    _tag(context, names, explain, as_json, dead=False)
+
+
+def _tag(
+    context: options.Context, names: Sequence[str], explain: bool, as_json: bool, *, dead: bool
+) -> None:
+    settings = context.settings(NodeSettings)
+    with sites(settings, bounded=True) as where:
+        scene = cluster_state(where, settings)
+        steps = leaving.tag(where, scene, list(names), dead=dead)
+        tell_silent(scene, names, "does not hear of it")
+        word = "dead" if dead else "alive"
+        named = ", ".join(names)
+        finish(steps, where, explain, as_json, f"{named}: {word}", f"{named}: {word} already")

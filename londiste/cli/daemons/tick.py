@@ -1,0 +1,40 @@
+"""``londiste tick``, also ``londiste queue tick``: a tick now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from londiste.cli import options, output
+from londiste.db.connection import session
+from londiste.pgq import queues
+from londiste.settings import DatabaseSettings
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[QUEUE]...")
+@options.database
+@options.json_output
+@options.pass_context
+def tick(ctx: options.Context, names: Sequence[str], db: str | None, as_json: bool) -> None:
+    """Make a tick now.
+
+    In the named queues, or in every queue that makes its own ticks.
+    """
+    settings = ctx.settings(DatabaseSettings, db=db)
+    made: list[dict[str, object]] = []
+    with session(settings.db, name="londiste tick", autocommit=True, synchronous=True) as conn:
+        wanted = names or [
+            queue.queue_name
+            for queue in queues.get_queue_info(conn)
+            if not queue.queue_external_ticker and not queue.queue_ticker_paused
+        ]
+        for name in wanted:
+            queues.force_tick(conn, name)
+            number = queues.ticker(conn, name)
+            if number is None:
+                # The ticker that runs was woken, and was quicker: its tick is the newest.
+                number = queues.get_queue_info(conn, name)[0].last_tick_id
+            made.append({"queue": name, "tick": number})
+    output.show(["queue", "tick"], made, json_wanted=as_json)

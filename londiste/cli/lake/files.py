@@ -1,0 +1,40 @@
+"""``londiste lake files``: the files that a table consists of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.lake.common import lake_options, settings_of
+from londiste.errors import StateError
+from londiste.lake.compare import chosen
+from londiste.lake.versions import Store
+
+
+@click.command()
+@click.argument("table")
+@lake_options
+@click.option("--tick", type=int, metavar="TICK", help="Of the last version up to this tick.")
+@options.json_output
+@options.pass_context
+def files(
+    ctx: options.Context, /, table: str, tick: int | None, as_json: bool, **given: Any
+) -> None:
+    """List the files that a table of the lake is made of, for any program that reads Parquet.
+
+    They stay for lake_retention, whatever happens to the table meanwhile.
+    """
+    settings = settings_of(ctx, given)
+    (name,) = chosen(settings, [table])
+    store = Store.of(settings.lake_path, name)
+    version = store.newest() if tick is None else store.at(tick)
+    if version is None or version.position is None:
+        raise StateError(f"table {name} is not in the lake yet", hint="londiste lake once")
+    paths = store.paths(version.files)
+    if as_json:
+        output.as_json({"tick": version.tick, "version": version.number, "files": paths})
+        return
+    for path in paths:
+        click.echo(path)

@@ -1,0 +1,31 @@
+"""``londiste lake vacuum``: old versions and their files are deleted."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.lake.common import lake_options, settings_of
+from londiste.lake import source
+from londiste.lake.table import LakeTable
+
+
+@click.command()
+@lake_options
+@options.json_output
+@options.pass_context
+def vacuum(ctx: options.Context, /, as_json: bool, **given: Any) -> None:
+    """Forget versions older than lake_retention, and the files that only they have.
+
+    The process that keeps a lake does it by itself.
+    """
+    settings = settings_of(ctx, given)
+    rows = []
+    for table in source.tables(settings):
+        with closing(LakeTable(settings, table)) as kept:
+            versions, files = kept.vacuum()
+        rows.append({"table": str(table), "versions": versions, "files": files})
+    output.show(["table", "versions", "files"], rows, json_wanted=as_json)

@@ -1,0 +1,99 @@
+"""``londiste migrate verify``: whether both databases are equal."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.errors import EXIT_DIFFERENT
+from londiste.cli.inspect.common import announce, row
+from londiste.cli.migrate import common
+from londiste.compare import compare as run
+from londiste.compare import context as parties
+from londiste.errors import StateError
+from londiste.migrate import daemons, drift, phase
+from londiste.migrate.databases import NEW, OLD
+from londiste.monitor.queues.model import Severity
+
+
+@click.command()
+@options.pass_context
+@common.databases
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds to wait for the worker.")
+@options.json_output
+def verify(
+    context: options.Context,
+    source: str | None,
+    target: str | None,
+    timeout: float,
+    as_json: bool,
+) -> int:
+    """Compare rows, structure and sequences of both databases.
+
+    Rows at one tick, while writes go on, without a lock on any table. The exit code is 3 when
+    rows differ, when one side lacks a column, key, index, constraint, trigger or sequence of the
+    other, or when a sequence is behind.
+    """
+    return EXIT_DIFFERENT if compare(context, source, target, timeout, as_json) else 0
+
+
+def compare(
+    context: options.Context,
+    source: str | None,
+    target: str | None,
+    timeout: float,
+    as_json: bool = False,
+) -> list[str]:
+    """Compares both databases and prints the result; what differs, in words."""
+    pair = common.the_pair(context, source, target)
+    with pair.sites() as sites:
+        seen = phase.look(sites, pair)
+        if seen.phase not in (phase.Phase.IN_STEP, phase.Phase.SWITCHED):
+            raise StateError(
+                f"the move stands at: {seen.phase.value}; there is nothing to compare yet",
+                detail=f"{seen.in_step} of {seen.tables} tables are in step",
+                hint=seen.next,
+            )
+        below = pair.side(OLD if seen.root == NEW else NEW)
+        conn = {side.name: sites.at(side.dsn) for side in (pair.old, pair.new)}
+        above = pair.other(below).name
+        found = drift.differences(
+            drift.look(conn[above]), drift.look(conn[below.name]), (above, below.name)
+        )
+    if not as_json:
+        common.say(found)
+    with daemons.at_work(pair, verbose=common.verbose(context)):
+        result = run.compare_tables(
+            pair.worker_settings(below),
+            parties.Asked(timeout=timeout),
+            say=output.message,
+            done=announce,
+        )
+        with pair.sites() as sites:
+            late = drift.wait_for_sequences(
+                sites.at(pair.other(below).dsn),
+                sites.at(below.dsn),
+                pair.queue,
+                timeout=timeout,
+                name=below.name,
+            )
+    stopping = [one.what for one in (*found, *late) if one.severity is Severity.CRITICAL]
+    if as_json:
+        output.as_json(
+            {
+                "equal": result.equal and not stopping,
+                "tick": result.tick_id,
+                "tables": [row(one) for one in result.tables],
+                "findings": common.rows([*found, *late]),
+            }
+        )
+    else:
+        common.say(late)
+        output.table(
+            ["table", "equal", f"rows on {seen.root}", f"rows on {below.name}"],
+            [[r.table, r.equal, r.rows_root, r.rows_node] for r in result.tables],
+        )
+    different = [r.table for r in result.tables if not r.equal]
+    if different:
+        output.message(f"{len(different)} tables differ; look for who writes on {below.name}")
+    return [*different, *stopping]

@@ -1,0 +1,28 @@
+"""What the commands about nodes share."""
+
+from __future__ import annotations
+
+from londiste.cascade import sqlapi as nodes
+from londiste.errors import UnknownNode
+from londiste.orchestration.steps import Connections
+from londiste.settings import NodeSettings
+
+
+def dsn_of(where: Connections, settings: NodeSettings, name: str | None) -> str:
+    """The connection string of a node, by name; of the local one without."""
+    if name is None:
+        return settings.db
+    local = where.at(settings.db)
+    info = nodes.get_node_info(local, settings.queue_name)
+    if info.name == name:
+        return settings.db
+    members = nodes.get_queue_locations(local, settings.queue_name)
+    for member in members:
+        if member.name == name:
+            dsn = where.reach(member.location)
+            where.call_them({dsn: name})
+            return dsn
+    raise UnknownNode(
+        f"queue {settings.queue_name} has no node {name}",
+        hint=f"the nodes are {', '.join(m.name for m in members)}",
+    )

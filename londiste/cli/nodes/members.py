@@ -1,0 +1,27 @@
+"""``londiste members``: the nodes of the queue."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cli import options, output
+from londiste.cli.plan_output import sites
+from londiste.db.connection import masked
+from londiste.settings import NodeSettings
+
+
+@click.command()
+@options.pass_context
+@options.json_output
+def members(context: options.Context, as_json: bool) -> None:
+    """List the nodes of the queue that this node knows."""
+    settings = context.settings(NodeSettings)
+    with sites(settings, bounded=True) as where:
+        conn = where.at(settings.db)
+        nodes.get_node_info(conn, settings.queue_name)
+        known = nodes.get_queue_locations(conn, settings.queue_name)
+    rows = [
+        {"node_name": m.name, "dead": m.dead, "node_location": masked(m.location)} for m in known
+    ]
+    output.show(["node_name", "dead", "node_location"], rows, json_wanted=as_json)

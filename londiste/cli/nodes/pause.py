@@ -1,0 +1,94 @@
+"""``londiste pause`` and ``resume``: the worker of a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.commands import pause as pausing
+from londiste.cascade.switching import operation_log
+from londiste.cli import options, output
+from londiste.cli.nodes.common import dsn_of
+from londiste.cli.plan_output import sites
+from londiste.settings import NodeSettings
+
+
+def _pausing(function: Any) -> Any:
+    for decorate in (
+        options.pass_context,
+        click.option("--node", metavar="NAME", help="Another node of the queue."),
+        click.option("--consumer", metavar="NAME", help="A cascaded consumer of the node."),
+        click.option(
+            "--timeout",
+            default=60.0,
+            show_default=True,
+            help="Seconds to wait for the answer; 0 does not wait.",
+        ),
+        options.explain,
+        options.json_output,
+    )[::-1]:
+        function = decorate(function)
+    return function
+
+
+@click.command()
+@_pausing
+def pause(
+    context: options.Context,
+    node: str | None,
+    consumer: str | None,
+    timeout: float,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Stop the worker of a node after its batch.
+
+    Waits until the worker says that it stands still.
+    """
+    _set_paused(context, node, consumer, timeout, explain, as_json, paused=True)
+
+
+@click.command()
+@_pausing
+def resume(
+    context: options.Context,
+    node: str | None,
+    consumer: str | None,
+    timeout: float,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Let a paused worker go on."""
+    _set_paused(context, node, consumer, timeout, explain, as_json, paused=False)
+
+
+def _set_paused(
+    context: options.Context,
+    node: str | None,
+    consumer: str | None,
+    timeout: float,
+    explain: bool,
+    as_json: bool,
+    *,
+    paused: bool,
+) -> None:
+    settings = context.settings(NodeSettings)
+    queue = settings.queue_name
+    with sites(settings, bounded=True) as where:
+        conn = where.at(dsn_of(where, settings, node))
+        info = nodes.get_node_info(conn, queue)
+        who = consumer or info.worker
+        word = "pause" if paused else "resume"
+        if explain:
+            lines = [f"{info.name}: {word} {who}, wait up to {timeout:g} s for its answer"]
+            output.lines(lines, json_wanted=as_json)
+            return
+        if not paused and who == info.worker:
+            operation_log.refuse_resume(conn, queue, info.name)
+        changed = pausing.set_paused(conn, queue, who, paused, timeout=timeout)
+        state = "paused" if paused else "resumed"
+        if as_json:
+            output.as_json({"node": info.name, "consumer": who, "paused": paused})
+        output.message(f"{who} of node {info.name} is {'' if changed else 'already '}{state}")

@@ -1,0 +1,66 @@
+"""``queue config``: the parameters of queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.plan_output import execute_changes
+from londiste.cli.queue.common import opened
+from londiste.errors import BadOption
+from londiste.pgq import admin
+from londiste.pgq import config as parameters
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[QUEUE]")
+@click.argument("assigned", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--all", "every", is_flag=True, help="All queues; so does the name *.")
+@options.database
+@options.explain
+@options.json_output
+@options.pass_context
+def config(
+    ctx: options.Context,
+    name: str | None,
+    assigned: Sequence[str],
+    every: bool,
+    db: str | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Show the parameters of a queue, or set some: all of them or none.
+
+    Without QUEUE those of all queues are shown.  The value null takes a limit away.
+    """
+    words = list(assigned)
+    if name is not None and every:
+        words.insert(0, name)
+        name = None
+    if name is not None and "=" in name and not every:
+        raise BadOption(
+            f"no queue is named before {name}",
+            hint=f"londiste queue config QUEUE {name}, or --all for every queue",
+        )
+    values = parameters.assignments(words)
+    with opened(ctx, db) as conn:
+        names = admin.find_queues(conn, [name or "*"], every=every)
+        if values:
+            changes = [change for one in names for change in admin.configuring(one, values)]
+            execute_changes(conn, changes, explain=explain, json_wanted=as_json)
+            return
+        known = parameters.read(conn)
+    if as_json:
+        output.as_json([{"queue": one, **known[one]} for one in names])
+    elif len(names) == 1 and name not in (None, "*"):
+        output.table(
+            ["parameter", "value", "meaning"],
+            [[key, text, parameters.PARAMETERS[key].help] for key, text in known[names[0]].items()],
+        )
+    else:
+        output.table(
+            ["queue", "parameter", "value"],
+            [[one, key, text] for one in names for key, text in known[one].items()],
+        )

@@ -1,0 +1,35 @@
+"""``queue list``: the queues of a database."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.queue.common import opened
+from londiste.pgq import queues
+from londiste.pgq.types import QueueInfo
+
+
+@click.command("list")
+@options.database
+@options.json_output
+@options.pass_context
+def list_(ctx: options.Context, db: str | None, as_json: bool) -> None:
+    """List the queues of the database."""
+    with opened(ctx, db) as conn:
+        consumers = [each.queue_name for each in queues.get_consumer_info(conn)]
+        rows = [_row(q, consumers.count(q.queue_name)) for q in queues.get_queue_info(conn)]
+    columns = ["queue", "consumers", "last_tick", "ticker_lag", "ev_per_sec", "ev_new"]
+    output.show(columns, rows, json_wanted=as_json)
+
+
+def _row(queue: QueueInfo, consumers: int) -> dict[str, object]:
+    """A line of the list of queues."""
+    return {
+        "queue": queue.queue_name,
+        "consumers": consumers,
+        "last_tick": queue.last_tick_id,
+        "ticker_lag": queue.ticker_lag,
+        "ev_per_sec": None if queue.ev_per_sec is None else round(queue.ev_per_sec, 1),
+        "ev_new": queue.ev_new,
+    }

@@ -1,0 +1,64 @@
+"""``queue maint`` and ``schedule``: maintenance by hand, and ticks and maintenance by pg_cron."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.queue.common import opened
+from londiste.pgq import queues
+from londiste.ticker import cron, retry, rotate
+
+
+@click.command()
+@options.database
+@options.explain
+@options.json_output
+@options.pass_context
+def maint(ctx: options.Context, db: str | None, explain: bool, as_json: bool) -> None:
+    """Do the maintenance that is due now: retries, rotation, vacuum.
+
+    What the ticker does every maint_period; each operation in a transaction of its own.
+    """
+    with opened(ctx, db) as conn:
+        due = queues.maint_operations(conn)
+        if explain:
+            texts = [
+                "pgq.maint_retry_events",
+                *(f"{name} {arg or ''}".strip() for name, arg in due),
+            ]
+            output.lines(texts, json_wanted=as_json)
+            return
+        retries = retry.run_once(conn)
+        operations = rotate.run_once(conn)
+    if as_json:
+        output.as_json({"retries": retries, "maintenance": operations})
+    else:
+        output.message(f"{retries} retries, {operations} maintenance operations")
+
+
+@click.command()
+@click.option("--period", default=1, show_default=True, help="Seconds between ticks, up to 59.")
+@click.option(
+    "--database", metavar="NAME", help="Where the queues are, if pg_cron is in another database."
+)
+@click.option("--remove", is_flag=True, help="Print what takes the jobs away again.")
+def schedule(period: int, database: str | None, remove: bool) -> None:
+    """Print SQL that has pg_cron tick and clean the queues, instead of a daemon.
+
+    Needs pg_cron 1.5 or later.  Nothing is changed here: run it with psql, in the database of
+    pg_cron, as a member of pgq_admin.
+    """
+    if remove:
+        for line in cron.removal(database):
+            click.echo(line)
+        return
+    lines = cron.statements(period, database)
+    click.echo(
+        "-- Ticks, retries and rotation by pg_cron (1.5 or later), instead of londiste ticker."
+    )
+    click.echo(
+        "-- pg_cron notes every run in cron.job_run_details: cron.log_run = off, or clean it."
+    )
+    for line in lines:
+        click.echo(line)

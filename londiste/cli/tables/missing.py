@@ -1,0 +1,72 @@
+"""``londiste missing``: what could be replicated and is not."""
+
+from __future__ import annotations
+
+import click
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cascade.model import NodeType
+from londiste.cli import options, output
+from londiste.cli.plan_output import sites
+from londiste.db.connection import session
+from londiste.db.queries import query
+from londiste.monitor.nodes import collect, rules
+from londiste.replication import sqlapi as registered
+from londiste.settings import NodeSettings
+
+
+@click.command()
+@options.pass_context
+@click.option("--all-nodes", is_flag=True, help="On all nodes, and what to run there.")
+@options.json_output
+def missing(context: options.Context, all_nodes: bool, as_json: bool) -> int:
+    """List tables and sequences that could be replicated here and are not.
+
+    On the root with those that cannot be, and why.
+    With --all-nodes those that a node does not keep although its provider does, or keeps although
+    its provider does not; the exit code is 1 then if there are any.
+    """
+    settings = context.settings(NodeSettings)
+    if all_nodes:
+        return _missing_everywhere(settings, as_json)
+    with session(settings.db, name="londiste missing", autocommit=True) as conn:
+        node = nodes.get_node_info(conn, settings.queue_name)
+        found = registered.local_show_missing(conn, settings.queue_name)
+        rows = [{"kind": m.kind, "name": m.name} for m in found]
+        if node.type is NodeType.ROOT:
+            rows += [
+                {"kind": kind, "name": name, "why": _LEFT_OUT[reason]}
+                for kind, name, reason in conn.execute(
+                    query("left_out"), [settings.queue_name]
+                ).fetchall()
+            ]
+    words = {"r": "table", "S": "sequence"}
+    shown = [{**row, "kind": words.get(row["kind"], row["kind"])} for row in rows]
+    output.show(["kind", "name", "why"], shown, json_wanted=as_json)
+    return 0
+
+
+_LEFT_OUT = {
+    "schema": "cannot be replicated: the name of its schema has a dot, and in a queue the first"
+    " dot ends the schema; alter schema … rename to …",
+    "unlogged": "cannot be replicated: unlogged, a crash empties it; alter table … set logged",
+}
+
+
+def _missing_everywhere(settings: NodeSettings, as_json: bool) -> int:
+    kinds = {"not-kept", "not-above", "unknown-above", "sequence-not-kept"}
+    rows = []
+    with sites(settings) as where:
+        every, silent = collect.everywhere(where, settings.db, settings.queue_name)
+    by_name = {node.name: node for node, _ in every}
+    for node, provider in every:
+        if node.type != "root":
+            rows += [
+                {"node": node.name, "what": one.what.partition(": ")[2], "do": one.do}
+                for one in rules.findings(node, by_name.get(provider), settings.queue_name)
+                if one.kind in kinds
+            ]
+    for name, why in silent:
+        output.warning(f"node {name} was not looked at: {why}")
+    output.show(["node", "what", "do"], rows, json_wanted=as_json)
+    return 1 if rows or silent else 0

@@ -1,0 +1,66 @@
+"""``londiste resync``: tables are copied again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from londiste.cli import options, output
+from londiste.cli.plan_output import execute_plan, sites
+from londiste.cli.tables.common import all_of_them, already, copy_node_of, progress, table_names
+from londiste.replication.commands import resync as resyncing
+from londiste.replication.model import COPY_MODES
+from londiste.replication.tablesync import wait
+from londiste.settings import NodeSettings
+
+
+@click.command()
+@options.pass_context
+@table_names
+@all_of_them
+@click.option(
+    "--copy-mode",
+    type=click.Choice(COPY_MODES),
+    help="From now on: in one snapshot, resumable, or by rule (auto).",
+)
+@click.option("--find-copy-node", is_flag=True, help="Copy from the nearest node that has it.")
+@click.option("--copy-node", metavar="NODE", help="Copy from this node, further up.")
+@click.option("--wait-sync", is_flag=True, help="Then wait until every table is in step.")
+@click.option("--timeout", type=float, help="Seconds for --wait-sync; no limit without.")
+@options.explain
+@options.json_output
+def resync(
+    context: options.Context,
+    names: Sequence[str],
+    every: bool,
+    copy_mode: str | None,
+    find_copy_node: bool,
+    copy_node: str | None,
+    wait_sync: bool,
+    timeout: float | None,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    """Copy tables again, while replication goes on."""
+    settings = context.settings(NodeSettings)
+    with sites(settings) as where:
+        plan = resyncing.plan(
+            where,
+            settings.db,
+            settings.queue_name,
+            names,
+            every=every,
+            copy_mode=copy_mode or "",
+            copy_node=copy_node_of(find_copy_node, copy_node),
+        )
+        already(plan, "waiting for its copy")
+        execute_plan(plan.steps, where, explain=explain, json_wanted=as_json)
+        if wait_sync and not explain:
+            wait.wait_sync(
+                where.at(settings.db),
+                settings.queue_name,
+                timeout=timeout,
+                progress=progress,
+                trouble=output.warning,
+            )

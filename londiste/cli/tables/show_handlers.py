@@ -1,0 +1,53 @@
+"""``londiste show-handlers``: the handlers and their options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from londiste.cli import options, output
+from londiste.handlers import registry
+from londiste.settings import NodeSettings
+
+
+@click.command("show-handlers")
+@options.pass_context
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@options.json_output
+def show_handlers(context: options.Context, names: Sequence[str], as_json: bool) -> None:
+    """List the handlers, or describe some with their options.
+
+    Those of your own are found with the setting handler_modules.
+    """
+    if context.config is not None or context.overrides:
+        # Their modules are known from the settings.
+        context.settings(NodeSettings)
+    found = [registry.find(name) for name in names or registry.names()]
+    described: list[dict[str, Any]] = [
+        {
+            "handler": kind.NAME,
+            "aliases": list(kind.ALIASES),
+            "does": " ".join((kind.__doc__ or "").split()),
+            "options": [
+                {"name": o.name, "takes": o.kind, "default": o.default, "help": o.help}
+                for o in registry.options(kind)
+            ],
+        }
+        for kind in found
+    ]
+    if as_json:
+        output.as_json(described)
+        return
+    if not names:
+        output.table(["handler", "does"], [[d["handler"], d["does"]] for d in described])
+        return
+    for number, one in enumerate(described):
+        if number:
+            click.echo()
+        also = f" (also {', '.join(one['aliases'])})" if one["aliases"] else ""
+        click.echo(f"{one['handler']}{also}: {one['does']}")
+        for o in one["options"]:
+            rest = "must be given" if o["default"] is None else f"default {o['default'] or 'none'}"
+            click.echo(f"  {o['name']} = {o['takes']} ({rest}): {o['help']}")

@@ -1,0 +1,75 @@
+"""``londiste tables``: the replicated tables and their states."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cli import options, output
+from londiste.db.connection import Connection, session
+from londiste.replication import sqlapi as registered
+from londiste.replication.commands import change_form as forms
+from londiste.replication.model import ReplicatedTable
+from londiste.settings import NodeSettings
+
+if TYPE_CHECKING:
+    from londiste.copy.sqlapi.attempts import CopyChoice
+
+
+@click.command()
+@options.pass_context
+@click.option("--names-only", is_flag=True, help="Only the names.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Also how they are captured and copied, and why."
+)
+@options.json_output
+def tables(context: options.Context, names_only: bool, verbose: bool, as_json: bool) -> None:
+    """List the replicated tables of this node and their states."""
+    settings = context.settings(NodeSettings)
+    with session(settings.db, name="londiste tables", autocommit=True) as conn:
+        nodes.get_node_info(conn, settings.queue_name)
+        found = [t for t in registered.get_table_list(conn, settings.queue_name) if t.local]
+        captured = forms.capturing(conn, settings.queue_name) if verbose else {}
+        choices = _copy_choices(conn, settings.queue_name) if verbose else {}
+    if names_only:
+        if as_json:
+            output.as_json([str(t.name) for t in found])
+        for table in [] if as_json else found:
+            click.echo(str(table.name))
+        return
+    rows: list[dict[str, Any]] = [
+        {
+            "table": str(t.name),
+            "state": t.state,
+            "attributes": dict(t.attrs) if as_json else _attrs(t),
+            "here": str(t.dest),
+        }
+        for t in found
+    ]
+    columns = ["table", "state", "attributes", "here"]
+    if verbose:
+        columns += ["trigger", "form", "reason", "copy", "copy_reason"]
+        for row, table in zip(rows, found, strict=True):
+            how = captured.get(table.dest, forms.Capturing("none"))
+            way = choices.get(str(table.name))
+            row.update(
+                trigger=how.trigger,
+                form=how.form,
+                reason=how.reason,
+                copy=way.mode if way else None,
+                copy_reason=way.reason if way else None,
+            )
+    output.show(columns, rows, json_wanted=as_json)
+
+
+def _copy_choices(conn: Connection, queue: str) -> dict[str, CopyChoice]:
+    # Imported here: what copies tables is much, and only -v needs it.
+    from londiste.copy.sqlapi.attempts import copy_choices
+
+    return copy_choices(conn, queue)
+
+
+def _attrs(table: ReplicatedTable) -> str | None:
+    return ", ".join(f"{k}={v}" for k, v in table.attrs.items()) or None

@@ -1,0 +1,54 @@
+"""``londiste wait-sync``: until every table is in sync."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from londiste.cascade import sqlapi as nodes
+from londiste.cli import options, output
+from londiste.cli.tables.common import progress, table_names
+from londiste.db.connection import session
+from londiste.db.names import TableName
+from londiste.errors import NothingReplicated
+from londiste.replication.tablesync import wait
+from londiste.settings import NodeSettings
+
+
+@click.command("wait-sync")
+@options.pass_context
+@table_names
+@click.option("--timeout", type=float, help="Seconds to wait; no limit without.")
+@click.option("--allow-empty", is_flag=True, help="Succeed on a node without tables.")
+@options.json_output
+def wait_sync(
+    context: options.Context,
+    names: Sequence[str],
+    timeout: float | None,
+    allow_empty: bool,
+    as_json: bool,
+) -> None:
+    """Wait until every table is in step, or those that are named.
+
+    The exit code is 4 on a node without tables, unless --allow-empty is given.
+    """
+    settings = context.settings(NodeSettings)
+    with session(settings.db, name="londiste wait-sync", autocommit=True) as conn:
+        node = nodes.get_node_info(conn, settings.queue_name)
+        found = wait.wait_sync(
+            conn,
+            settings.queue_name,
+            timeout=timeout,
+            only=[TableName.parse(name) for name in names],
+            progress=progress,
+            trouble=output.warning,
+        )
+    if as_json:
+        output.as_json({"tables": len(found), "ok": len(found)})
+    if not found and not allow_empty:
+        raise NothingReplicated(
+            f"no table is replicated on node {node.name}",
+            detail="there is nothing to wait for",
+            hint="londiste add-table adds tables; or wait-sync --allow-empty",
+        )
