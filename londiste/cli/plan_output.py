@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from londiste.cli import output
 from londiste.db.connection import Connection
 from londiste.orchestration import steps as plan
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.settings import NodeSettings
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ def sites(settings: NodeSettings, *, bounded: bool = False) -> Connections:
     """Connections for a command that works on several nodes, with the limits of the settings.
 
     bounded -- no statement of the command may take longer than locks may be waited for, and
-        ``answer_timeout``: a server that does not answer then is taken for unreachable.
+        ``response_timeout``: a server that does not answer then is taken for unreachable.
     """
     return Connections(
         name="londiste admin",
         lock_timeout=settings.lock_timeout,
         extra=settings.remote_extra_connstr,
-        answer_seconds=settings.lock_timeout + settings.answer_timeout if bounded else None,
+        answer_seconds=settings.lock_timeout + settings.response_timeout if bounded else None,
     )
 
 

@@ -17,7 +17,7 @@ from londiste.cli.cascade.common import (
 )
 from londiste.cli.plan_output import sites
 from londiste.errors import BadOption
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication.failover import reroute
 from londiste.settings import NodeSettings
 

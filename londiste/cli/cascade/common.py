@@ -14,7 +14,8 @@ from londiste.cascade.switching.steps.notes import AtNode, Begin
 from londiste.cli import options, output
 from londiste.cli.plan_output import execute_plan
 from londiste.errors import TransientError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.settings import NodeSettings
 
 timeout_option = click.option(

@@ -20,7 +20,8 @@ from londiste.cli.cascade.common import (
 )
 from londiste.cli.plan_output import execute_plan, reported, sites
 from londiste.errors import StateError
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication.failover import readiness
 from londiste.replication.failover.switchover_sequences import carry
 from londiste.settings import NodeSettings

@@ -20,7 +20,7 @@ from londiste.cli.cascade.common import (
 from londiste.cli.cascade.switchover import roll_back, switch_over
 from londiste.cli.plan_output import sites
 from londiste.errors import BadOption, StateError
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.replication.failover import readiness, reroute
 from londiste.settings import NodeSettings
 

@@ -13,7 +13,7 @@ from londiste.migrate import collect, schema_copy, setup
 from londiste.migrate.checks import findings
 from londiste.migrate.databases import MigrateSettings, Pair, pair
 from londiste.monitor.queues.model import Finding
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 
 F = TypeVar("F", bound=Callable[..., Any])
 

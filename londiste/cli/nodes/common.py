@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from londiste.cascade import sqlapi as nodes
 from londiste.errors import UnknownNode
-from londiste.orchestration.steps import Connections
+from londiste.orchestration.connections import Connections
 from londiste.settings import NodeSettings
 
 

@@ -17,7 +17,8 @@ from londiste.cli.plan_output import execute_plan, sites
 from londiste.db.connection import masked
 from londiste.db.names import MAX_IDENTIFIER_BYTES
 from londiste.errors import BadOption
-from londiste.orchestration.steps import Connections, Step
+from londiste.orchestration.connections import Connections
+from londiste.orchestration.steps import Step
 from londiste.replication.commands.registry_sync import CopyRegistry
 from londiste.replication.registration_filter import RegistrationFilter
 from londiste.settings import NodeSettings

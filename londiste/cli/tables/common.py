@@ -6,7 +6,7 @@ import click
 
 from londiste.cli import output
 from londiste.errors import BadOption
-from londiste.replication.commands.add_table import CommandPlan
+from londiste.orchestration.plan import CommandPlan
 from londiste.replication.model import ReplicatedTable
 from londiste.replication.tablesync.copy_source import ANY
 
