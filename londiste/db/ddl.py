@@ -202,3 +202,14 @@ def line_name(identifier: str) -> str:
         return quote(identifier)
     text = identifier.replace("\\", "\\\\").replace('"', '""')
     return 'U&"' + LINE_BREAKS.sub(lambda found: f"\\{ord(found[0]):04x}", text) + '"'
+
+
+def rename_back(old: TableName, new: TableName) -> str:
+    """SQL that gives a renamed table its old name and schema."""
+    statements = []
+    if new.schema != old.schema:
+        statements.append(f"alter table {new.quoted} set schema {quote(old.schema)}")
+    if new.name != old.name:
+        moved = TableName(old.schema, new.name)
+        statements.append(f"alter table {moved.quoted} rename to {quote(old.name)}")
+    return "; ".join(statements)

@@ -14,6 +14,7 @@ from londiste.changes.decode import decode_all
 from londiste.changes.types import ExecuteScript, SystemEvent, Truncate
 from londiste.daemon import crash
 from londiste.db.connection import Connection, keep_role
+from londiste.db.ddl import rename_back
 from londiste.db.names import TableName
 from londiste.db.relation import Relation
 from londiste.errors import ApplyError, EventError
@@ -30,7 +31,6 @@ from londiste.replication.apply.routing import (
     plan,
     plan_folded,
 )
-from londiste.replication.commands.triggers import old_name
 from londiste.replication.forwarding import combined_queue
 from londiste.replication.tablesync.states import By
 
@@ -162,7 +162,7 @@ class PartWriter:
             if shape is None:
                 number, source = part.first[dest]
                 now = tables.renamed_tables(self.target, self.queue).get(source)
-                renamed = None if now is None else (now, old_name(dest, now))
+                renamed = None if now is None else (now, rename_back(dest, now))
                 raise missing_table(number, source, dest, node=self.node, renamed=renamed)
             planned = plan_folded(folded, shape)
             if planned is None or (folded.truncated and self._is_shared(part, dest)):

@@ -13,7 +13,8 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeType
 from londiste.db import catalog
 from londiste.db.connection import Connection
-from londiste.db.names import TableName, quote
+from londiste.db.ddl import rename_back
+from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.errors import UnknownTable
 from londiste.orchestration.connections import Connections
@@ -123,17 +124,6 @@ def collect(conn: Connection, queue: str, names: Sequence[TableName] = ()) -> li
     return result
 
 
-def old_name(dest: TableName, now: TableName) -> str:
-    """SQL that gives a table its name of before again."""
-    statements = []
-    if now.schema != dest.schema:
-        statements.append(f"alter table {now.quoted} set schema {quote(dest.schema)}")
-    if now.name != dest.name:
-        there = TableName(dest.schema, now.name)
-        statements.append(f"alter table {there.quoted} rename to {quote(dest.name)}")
-    return "; ".join(statements)
-
-
 def after_rename(
     name: TableName, dest: TableName, now: TableName, *, root: bool, lost: bool
 ) -> str:
@@ -142,7 +132,7 @@ def after_rename(
     root -- of the queue: what has another name there gets it everywhere.
     lost -- its events carry the new name, which other nodes do not know.
     """
-    back = old_name(dest, now)
+    back = rename_back(dest, now)
     if lost:
         back += f"; then on each node below: londiste resync {name}"
     if not root:
