@@ -11,8 +11,8 @@ large batches and compare each look at that in one place.  A handler of your own
         NAME = "region"
         name: str = option(help="the region")
 
-        def wants(self) -> Wants:
-            return Wants(where=f"region = {literal(self.name)}")
+        def wants(self) -> TableRules:
+            return TableRules(where=f"region = {literal(self.name)}")
 """
 
 from __future__ import annotations

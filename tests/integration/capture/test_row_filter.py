@@ -154,7 +154,7 @@ def test_events_that_do_not_tell_whole_rows_stop_the_worker(
 
 HANDLERS = """
 from dataclasses import dataclass
-from londiste.handlers.base import Handler, Wants, literal, option
+from londiste.handlers.own import Handler, TableRules, literal, option
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,8 @@ class Region(Handler):
     NAME = "region"
     name: str = option(help="the region whose rows are kept")
 
-    def wants(self) -> Wants:
-        return Wants(where=f"region = {literal(self.name)}", skip_columns=frozenset({"doc"}))
+    def wants(self) -> TableRules:
+        return TableRules(where=f"region = {literal(self.name)}", skip_columns=frozenset({"doc"}))
 
 
 __londiste_handlers__ = [Region]

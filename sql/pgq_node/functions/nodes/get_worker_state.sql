@@ -64,7 +64,7 @@ begin
     elsif combined_queue is not null then
         select n.node_type into combined_type
         from pgq_node.node_info n
-        where n.queue_name = combined_queue;
+        where n.queue_name = get_worker_state.combined_queue;
     end if;
 end;
 $$;
