@@ -202,6 +202,7 @@ grant execute on function
     pgq.prove_forwarded(text, int8[], text[]),
     pgq.accept_control_event(text, int8),
     pgq._insert_event_at(text, timestamptz, text, text, text, text, text, text),
+    pgq._require_time(timestamptz, text),
     pgq._insert_event_once(text, text, text, text, text, text, text, text),
     pgq.event_retry_raw(
         text, text, timestamptz, int8, timestamptz, int4, text, text, text, text, text, text
