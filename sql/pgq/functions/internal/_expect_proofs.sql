@@ -8,10 +8,28 @@ as $$
  * subscribers refuse the others.  Nothing changes where that is so already.
  *
  * Not called by the upgrade itself: a transaction beside it may still use the functions of before.
+ *
+ * Delayed control events are proven here: their producers were checked when they wrote them.
  */
+declare
+    v_queue_id int4;
 begin
     update pgq.queue
     set queue_proven_from = txid_snapshot_xmax(txid_current_snapshot())
-    where queue_name = i_queue_name and queue_proven_from is null;
+    where queue_name = i_queue_name and queue_proven_from is null
+    returning queue_id into v_queue_id;
+    if not found then
+        return;
+    end if;
+    insert into pgq.control_event (ev_queue, ev_id, ev_txid, ev_type)
+    select d.ev_queue, d.ev_id, 0, d.ev_type
+    from pgq.delayed_event d
+    where d.ev_queue = v_queue_id
+        and pgq._is_control(d.ev_type)
+        and not exists (
+            select
+            from pgq.control_event c
+            where c.ev_queue = d.ev_queue and c.ev_id = d.ev_id and c.ev_type = d.ev_type
+        );
 end;
 $$;

@@ -160,7 +160,14 @@ begin
         )
     where queue_id = (i_queue).queue_id;
 
-    delete from pgq.control_event c where c.ev_queue = (i_queue).queue_id;
+    -- Those of delayed events get their transaction later.
+    delete from pgq.control_event c
+    where c.ev_queue = (i_queue).queue_id
+        and not exists (
+            select
+            from pgq.delayed_event d
+            where d.ev_queue = c.ev_queue and d.ev_id = c.ev_id
+        );
 
     drop table pg_temp.rebase_txid;
     drop table pg_temp.rebase_tick;
