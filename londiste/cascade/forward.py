@@ -188,8 +188,10 @@ class Combiner(Forwarder):
         new = queues.take_ids(self.conn, self.queue, len(events))
         for id, line in zip(new, events.data.splitlines(keepends=True), strict=True):
             old, rest = line.split(b"\t", 1)
-            if int(old) in kinds:
-                found.append((id, kinds[int(old)]))
+            kind = kinds.get(int(old))
+            # A row may have the number of a script; a proof without its script would fit another.
+            if kind is not None and rest.split(b"\t", 4)[3] == kind.encode():
+                found.append((id, kind))
             lines.append(b"%d\t%b" % (id, rest))
         return self._write(EventBlock(b"".join(lines), len(lines)), found, True)
 

@@ -71,7 +71,7 @@ class Proofs:
         self._conn = conn
         self._queue = queue
         self._location = location
-        self._knows: bool | None = None
+        self._knows = False
         self._met: set[int] = set()
         self._refused: set[int] = set()
 
@@ -93,8 +93,8 @@ class Proofs:
         if not events:
             return
         with self._session() as conn:
-            if self._knows is None:
-                self._knows = _knows(conn)
+            # One that does not know may be upgraded at any time.
+            self._knows = self._knows or _knows(conn)
             if not self._knows:
                 return
             unproven = set(queues.unproven_events(conn, self._queue, events))
