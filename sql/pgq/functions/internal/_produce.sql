@@ -22,6 +22,13 @@ as $$
 declare
     v_id int8;
 begin
+    -- A call would cost every event.
+    if greatest(
+        octet_length(ev_type), octet_length(ev_data), octet_length(ev_extra1),
+        octet_length(ev_extra2), octet_length(ev_extra3), octet_length(ev_extra4)
+    ) > 1000000 then
+        perform pgq._require_length(ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
+    end if;
     v_id := pgq._insert_event(
         queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
     );

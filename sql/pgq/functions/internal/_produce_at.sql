@@ -21,6 +21,7 @@ as $$
 declare
     v_id int8;
 begin
+    perform pgq._require_length(ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
     v_id := pgq._insert_event_at(
         queue_name, send_at, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
     );

@@ -20,6 +20,13 @@ as $$
 declare
     v_count int8;
 begin
+    perform pgq._require_length(u.type, u.data, u.extra1, u.extra2, u.extra3, u.extra4)
+    from unnest(ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s)
+        as u (type, data, extra1, extra2, extra3, extra4)
+    where greatest(
+        octet_length(u.type), octet_length(u.data), octet_length(u.extra1),
+        octet_length(u.extra2), octet_length(u.extra3), octet_length(u.extra4)
+    ) > 1000000;
     v_count := pgq._insert_events(
         queue_name, ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s
     );

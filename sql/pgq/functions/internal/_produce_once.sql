@@ -21,6 +21,7 @@ as $$
  * It checks rights as _produce() does.
  */
 begin
+    perform pgq._require_length(ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
     select o.ev_id, o.is_new
     into ev_id, is_new
     from pgq._insert_event_once(
