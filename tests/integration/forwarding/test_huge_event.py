@@ -29,7 +29,7 @@ def test_an_event_of_a_producer_is_never_too_long_to_be_read(line: Line) -> None
         conn.execute(f"set role {role}")
         try:
             for call in calls:
-                with pytest.raises(psycopg.Error, match="an event of [36]0000000[0-9] bytes"):
+                with pytest.raises(psycopg.Error, match=r"an event of [36]0000000[0-9] bytes"):
                     conn.execute(call.encode(), [QUEUE])
             conn.execute(
                 "select pgq.insert_event(%s, 'app', repeat(E'\\\\', 60000000), null,"

@@ -21,7 +21,10 @@ def test_a_row_that_its_writer_could_commit_can_be_read(line: Line) -> None:
     with root.database.connect() as conn:
         conn.execute("select londiste.create_capture(%s, 'public.t')", [QUEUE])
         conn.execute("insert into public.t values (1, repeat(E'\\\\', 300000000))")
-        with conn.cursor() as cursor, cursor.copy(
-            "copy (select ev_data from pgq.event_1 where ev_extra1 = 'public.t') to stdout"
-        ) as rows:
+        with (
+            conn.cursor() as cursor,
+            cursor.copy(
+                "copy (select ev_data from pgq.event_1 where ev_extra1 = 'public.t') to stdout"
+            ) as rows,
+        ):
             assert sum(len(row) for row in rows) > 300000000

@@ -123,3 +123,17 @@ def test_accepting_does_not_take_a_second_event_along(root: Connection) -> None:
     with pytest.raises(psycopg.Error, match="has 2 control events"):
         root.execute("select pgq.accept_control_event('q', %s)", [number])
     assert root.execute(ASK, [number, txid, "EXECUTE"]).fetchall() == [(number,)]
+
+
+def test_savepoints_and_prepared_transactions_are_proven(root: Connection) -> None:
+    name = f"p_{root.info.dbname}"
+    root.execute("begin")
+    root.execute("savepoint a; select pgq.insert_event('q', 'EXECUTE', 'gone'); rollback to a")
+    root.execute("savepoint b; select pgq.insert_event('q', 'EXECUTE', 'kept'); release b")
+    root.execute(f"prepare transaction '{name}'")
+    root.execute(f"commit prepared '{name}'")
+    found = root.execute(
+        "select ev_id, ev_txid from pgq.event_1 where ev_type = 'EXECUTE'"
+    ).fetchall()
+    assert len(found) == 1
+    assert root.execute(ASK, [*found[0], "EXECUTE"]).fetchall() == []
