@@ -10,6 +10,7 @@ from tests.fixtures.line import QUEUE, Line
 SCHEMA = "create table t (id int primary key, v text)"
 
 
+@pytest.mark.slow
 @pytest.mark.xfail(
     strict=True,
     reason="JSON doubles each backslash, COPY doubles them again: 300 MB become 1.2 GB, and nobody"
