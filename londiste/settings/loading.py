@@ -186,11 +186,7 @@ def _kinds() -> list[type[Settings]]:
 
 
 def _known_elsewhere(key: str) -> bool:
-    return (
-        key in WITHOUT_EFFECT
-        or any(key in kind.model_fields for kind in _kinds())
-        or key.startswith("spark.")
-    )
+    return any(key in kind.model_fields for kind in _kinds()) or key.startswith("spark.")
 
 
 def _unknown(key: str, kind: type[Settings], where: str) -> BadOption:

@@ -10,11 +10,12 @@ import pytest
 from londiste import settings
 from londiste.errors import BadOption
 from londiste.settings import NodeSettings, TickerSettings, WorkerSettings, load
+from londiste.settings.earlier import LONDISTE3_NAMES, OTHER_NAMES, RENAMED
 
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for key in WorkerSettings.model_fields:
+    for key in (*OTHER_NAMES, *WorkerSettings.model_fields):
         monkeypatch.delenv(f"LONDISTE_{key.upper()}", raising=False)
 
 
@@ -31,6 +32,38 @@ def test_the_later_source_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("LONDISTE_LOOP_DELAY", "4")
     assert load(WorkerSettings, file).poll_interval == 4
     assert load(WorkerSettings, file, {"poll_interval": "5"}).poll_interval == 5
+
+
+@pytest.mark.parametrize("old", sorted(OTHER_NAMES))
+def test_an_earlier_name_of_a_setting_is_read_wherever_it_is_given(
+    old: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = next(
+        k for k in (WorkerSettings, settings.ConsumerSettings) if OTHER_NAMES[old] in k.model_fields
+    )
+    value = "full" if old == "follow_create" else "7"
+    section = kind.sections[0]
+    required = {"db": "a", "queue_name": "q"}
+    base = "".join(f'{key}="{text}"\n' for key, text in required.items() if key != OTHER_NAMES[old])
+    plain = write(tmp_path / "plain.toml", f"[{section}]\n{base}")
+    named = write(tmp_path / "named.toml", f'[{section}]\n{base}{old}="{value}"\n')
+    given = load(kind, plain, {OTHER_NAMES[old]: value})
+    caplog.clear()
+    assert load(kind, named) == given.model_copy(update={"job_name": "named"})
+    assert load(kind, plain, {old: value}) == given
+    monkeypatch.setenv(f"LONDISTE_{old.upper()}", value)
+    assert load(kind, plain) == given
+    notices = [r.getMessage() for r in caplog.records if "is now called" in r.getMessage()]
+    # Names of Londiste 3 stay as they are; those of Londiste 4 are told of, with their place.
+    assert len(notices) == (3 if old in RENAMED else 0)
+    assert (old in LONDISTE3_NAMES) != (old in RENAMED)
+    assert all(f"setting {old} is now called {OTHER_NAMES[old]}" in notice for notice in notices)
+
+
+def test_a_setting_without_effect_is_no_option(tmp_path: Path) -> None:
+    file = write(tmp_path / "n.toml", '[londiste]\ndb="a"\nqueue_name="q"\n')
+    with pytest.raises(BadOption, match="--set: unknown setting use_skylog"):
+        load(WorkerSettings, file, {"use_skylog": "1"})
 
 
 def test_the_job_is_named_after_the_file(tmp_path: Path) -> None:
