@@ -5,6 +5,7 @@ Readers would also find events of another table, so where they stand is looked a
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections import Counter
@@ -18,7 +19,10 @@ from tests.fixtures.cluster import Database
 from tests.support.queue_steps import column, queue_with_consumer, value
 
 WRITERS = 4
+#: That a writer makes at least; it goes on until all event tables were current.
 TRANSACTIONS = 40
+#: Of the disturber, until which all event tables were current.
+MOST_TURNS = 2_000
 LEVELS = ("read committed", "repeatable read", "serializable")
 #: Ended by the test, or overtaken by another writer.
 EXPECTED = (psycopg.OperationalError, psycopg.errors.SerializationFailure)
@@ -33,12 +37,15 @@ class Writer(threading.Thread):
         self.levels = levels
         self.random = random.Random(seed * 100 + number)
         self.next = number * 1_000_000
+        self.may_end = threading.Event()
         self.broken: Exception | None = None
 
     def run(self) -> None:
         conn = psycopg.connect(self.dsn, autocommit=True, application_name="a writer")
         try:
-            for done in range(TRANSACTIONS):
+            for done in itertools.count():
+                if done >= TRANSACTIONS and self.may_end.is_set():
+                    break
                 try:
                     self.transaction(conn, f"w{self.next}_{done}")
                 except EXPECTED:
@@ -158,6 +165,9 @@ def storm(queue: Database, seed: int, levels: tuple[str, ...]) -> None:
         disturb(conn, turn)
         seen.update(keys_of_next_batch(conn))
         tables.add(value(conn, "select queue_cur_table from pgq.queue"))
+        if tables == {0, 1, 2} or turn >= MOST_TURNS:
+            for writer in writers:
+                writer.may_end.set()
     for writer in writers:
         writer.join()
         if writer.broken is not None:
