@@ -4,12 +4,12 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * From transactions that begin after this one on, all control events of the queue are proven, and
- * subscribers refuse the others.  Nothing changes where that is so already.
+ * Starts the proofs of a queue: transactions that begin after this one prove their control events,
+ * and subscribers refuse others.  Does nothing if the proofs have started.
  *
- * Not called by the upgrade itself: a transaction beside it may still use the functions of before.
+ * The upgrade does not call it, because a concurrent transaction may still use the old functions.
  *
- * Delayed control events are proven here: their producers were checked when they wrote them.
+ * Delayed control events are proven here.  Their producers were checked when they wrote them.
  */
 declare
     v_queue_id int4;

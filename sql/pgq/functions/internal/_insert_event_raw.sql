@@ -16,8 +16,8 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * pgq.insert_event_raw() without a proof of the event: for retries, and for functions that prove it
- * themselves where their caller is entitled.
+ * Inserts an event as pgq.insert_event_raw() does, but without proof: for retries, and for functions
+ * that prove the event themselves if their caller is entitled.
  */
 declare
     -- The transaction gets its id before it reads the current table.  Batches rely on this: a

@@ -5,8 +5,8 @@ immutable
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Whether an event of this type is a control event: a script or a message of the cascade, which
- * nodes obey.  pgq.insert_event() and londiste/replication/apply/proofs.py ask the same.
+ * Returns whether an event of this type is a control event: a script or a message of the cascade,
+ * which nodes follow.  pgq.insert_event() and londiste/replication/apply/proofs.py test the same.
  */
     select coalesce(i_type ~ '^(EXECUTE$|pgq[.]|londiste[.])', false);
 $$;

@@ -4,14 +4,13 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes that a control event of this very transaction was written by somebody entitled; returns
- * its id.
+ * Proves a control event of this transaction, and returns its id.
  *
  * Runs with the rights of the caller: the right to insert into pgq.control_event is the proof.
- * Before the insert of the event nobody knows its id, so it is called with the answer of that.
+ * The insert of the event assigns its id, so the call takes the result of that insert.
  *
- * The proof of a delayed event is of transaction 0, in which no event is, until _move_delayed()
- * puts the event into the queue: before that, it would fit an event that claims its id.
+ * The proof of a delayed event has transaction 0, which contains no event, until _move_delayed()
+ * moves the event into the queue.  With a real transaction it would fit an event that claims its id.
  */
 begin
     insert into pgq.control_event (ev_queue, ev_id, ev_txid, ev_type)

@@ -4,10 +4,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Lets subscribers obey a control event that is not proven; returns 1, or 0 when it was already.
+ * Accepts a control event without proof, so that subscribers follow it.  Returns 1, or 0 if it was
+ * proven before.
  *
- * For administrators, who have read the event and know that it is right.  LD005 when the queue
- * has no such control event, or several with this id: then it is unknown which of them was read.
+ * For administrators who have read the event.  Raises LD005 if the queue has no control event with
+ * this id, or several: then it is unknown which of them was read.
  */
 declare
     v_queue pgq.queue;
@@ -21,7 +22,7 @@ begin
     execute format(
         'with found as ('
         '   select ev_id, ev_txid, ev_type from %s where ev_id = $1 and pgq._is_control(ev_type)'
-        -- A copy for one consumer after event_retry() is no other event, and is not for nodes.
+        -- event_retry() copies an event for one consumer.  Nodes do not get the copy.
         '       and ev_owner is null),'
         ' accepted as ('
         '   insert into pgq.control_event (ev_queue, ev_id, ev_txid, ev_type)'
@@ -40,15 +41,15 @@ begin
         raise exception using
             errcode = 'LD005',
             message = format('queue %s has no control event %s', i_queue_name, i_event_id),
-            hint = format('look for it: select * from %s where ev_id = %s',
+            hint = format('check its id: select * from %s where ev_id = %s',
                 v_queue.queue_data_pfx, i_event_id);
     end if;
     if v_found > 1 then
         raise exception using
             errcode = 'LD005',
             message = format('queue %s has %s control events %s', i_queue_name, v_found, i_event_id),
-            detail = 'somebody has written an event with the id of another one',
-            hint = format('look at them: select * from %s where ev_id = %s; leave them out on the'
+            detail = 'they have one id, so it is unknown which of them is genuine',
+            hint = format('inspect them: select * from %s where ev_id = %s; then skip them on the'
                 ' subscribers: londiste events skip %s',
                 v_queue.queue_data_pfx, i_event_id, i_event_id);
     end if;

@@ -8,11 +8,11 @@ language plpgsql
 set search_path = pg_catalog, pg_temp
 as $$
 /*
- * Notes control events that the worker of a node has copied into its queue in this very
- * transaction, after their provider has proven them; returns their number.
+ * Proves control events that the worker of a node forwards into its queue in this transaction.
+ * Returns their number.  Their provider has proven them to the worker.
  *
- * The first call, which may be without events, announces that the worker does so: from this
- * transaction on subscribers of the node refuse others.
+ * The first call also records that the worker proves what it forwards; it may have no events.  From
+ * this transaction on, subscribers of the node refuse other control events.
  */
 declare
     v_queue_id int4;

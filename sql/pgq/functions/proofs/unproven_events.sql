@@ -13,16 +13,15 @@ set enable_seqscan = off
 set jit = off
 as $$
 /*
- * The ids of those among some control events that nobody entitled has written, as far as this
- * database knows: subscribers do not obey them.  None in a queue that does not keep proofs
- * (queue_proven_from).
+ * Returns the ids of those control events that have no proof in this database.  Subscribers do not
+ * follow them.  Returns none for a queue that keeps no proofs (queue_proven_from).
  *
  * i_txids, i_types -- of the events, as a batch has them: a proof is not valid for another event
  *     that was given the same id.
  *
  * Two events with one id, transaction and type are both unproven, because it is unknown which of
- * them is genuine.  A subscriber would see it too late: it obeys the first before it reads a second
- * one in the next block.
+ * them is genuine.  A subscriber would notice too late: it follows the first event before it reads
+ * the second one in the next block.
  */
 declare
     v_queue pgq.queue;
