@@ -1,1 +1,1 @@
-"""The initial copy of tables, until they are part of the stream."""
+"""Initial copy of tables: load, indexes, catch-up and hand-over to the worker."""

@@ -1,4 +1,4 @@
-"""What happened to one table since its copy began, batch by batch, by a consumer of its own."""
+"""Catch-up of a copied table: replays the events since its copy through a consumer of its own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PASSED_ON_SECONDS = 120.0
 
 
 class Replay:
-    """The position of a table's copy in the stream, and the way forward.
+    """Reads and applies the batches of one copy consumer, in order.
 
     tally -- counts batches and events.
     """
@@ -51,13 +51,13 @@ class Replay:
         self._waits_since: float | None = None
 
     def tick(self) -> int:
-        """The table has everything up to this tick."""
+        """The tick up to which the table is complete."""
         return self._progress.tick()
 
     def next(self, interest: RoutingTable, *, up_to: int | None = None) -> Batch | None:
         """Applies one batch; None when none is there.
 
-        up_to -- nothing behind this tick is taken.
+        up_to -- no event after this tick is taken.
         """
         sides = self._sides
         opened = batches.finish_and_next(
@@ -79,20 +79,20 @@ class Replay:
         return batch
 
     def seen(self) -> Snapshot:
-        """What the tick where the table stands has seen.  Raises UnknownConsumer if it is gone."""
+        """The snapshot of the table's tick.  Raises UnknownConsumer if the tick was removed."""
         tick = self.tick()
         found = tick_snapshot(self._sides.provider, self._sides.queue, tick)
         if found is None:
             raise UnknownConsumer(
-                f"tick {tick} of queue {self._sides.queue} is gone from the provider",
+                f"queue {self._sides.queue}: tick {tick} no longer exists on the provider",
                 hint=f"copy the table again: londiste resync {self._sides.resync_name}",
             )
         return found
 
     def wait(self, seconds: float) -> None:
-        """Until the provider makes a tick, or for so long; the first time it only begins to listen.
+        """Waits for a tick of the provider, at most ``seconds``; the first call only starts LISTEN.
 
-        Whoever calls it looks again, and waits again.  Raises NodeUnreachable.
+        The caller checks again and waits again.  Raises NodeUnreachable.
         """
         self._waits_since = self._waits_since or time.monotonic()
         if self._ticks is None:
@@ -104,19 +104,19 @@ class Replay:
         self._ticks.drain()
 
     def late(self) -> str | None:
-        """What is waited for in vain: a ticker that runs would have made it; None: nothing."""
+        """Why a tick is missing that a running ticker would have made; None while it is not."""
         since = self._waits_since
         patience = TICK_SECONDS if self._asked else PASSED_ON_SECONDS
         if since is None or time.monotonic() - since < patience:
             return None
         return (
-            f"waits for a tick of queue {self._sides.queue}: node {self._sides.source_node} has had"
-            f" none for more than {patience:g} s; hint: start the ticker of the root: londiste"
+            f"waits for a tick of queue {self._sides.queue}: node {self._sides.source_node} has"
+            f" had none for more than {patience:g} s; hint: start the ticker of the root: londiste"
             " ticker"
         )
 
     def close(self) -> None:
-        """Listens no more: the next table may let the session lie, and word would pile up in it."""
+        """Ends LISTEN: notifications would pile up in a session that waits for the next table."""
         ticks, self._ticks = self._ticks, None
         if ticks is None:
             return
@@ -128,16 +128,16 @@ class Replay:
             ticks.conn.close()
 
     def ask_for_tick(self) -> None:
-        """Once: only a tick made after the copy sees everything that was copied."""
+        """Asks for a tick, once: only a tick after the copy sees all rows that were copied."""
         if not self._forced:
             self._asked = ask_for_tick(self._sides)
             self._forced = True
 
 
 def ask_for_tick(sides: CopySessions) -> bool:
-    """Has a tick made soon, also of a queue without events; a branch waits for its provider's.
+    """Forces a tick on the root, even of a queue without events; a branch waits for its provider.
 
-    Whether one was asked for.
+    Returns whether a tick was forced.
     """
     if not nodes.is_root_node(sides.provider, sides.queue):
         return False

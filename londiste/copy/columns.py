@@ -1,4 +1,4 @@
-"""Which columns of a table are copied, and whether the binary format may carry them.
+"""Column pairing of a copy: which columns are copied, and whether the binary format is safe.
 
 Pure: columns of both sides in, pairs and warnings out.
 """
@@ -20,12 +20,12 @@ _TEXT_ONLY = ("reg", "xml", "aclitem", "pg_", "tsquery")
 
 @dataclass(frozen=True)
 class Pairing:
-    """What a copy moves.
+    """The columns that a copy moves.
 
     pairs -- (source column, target column), in the order of the target.
     binary -- both sides have the same built-in types and the same major version.
-    warnings -- sentences about columns of this node's own.
-    missing -- columns of the source that are not here.
+    warnings -- messages about columns that only the target has.
+    missing -- columns of the source that the target does not have.
     """
 
     pairs: tuple[tuple[str, str], ...]
@@ -46,17 +46,17 @@ def pair(
     """Pairs columns by name.  Columns that the target computes are never written.
 
     dest -- the table of the target, where it has another name.
-    wants -- says which columns are left out on purpose.
+    wants -- the table's rules; they exclude or rename columns.
 
-    Raises UsageError naming every column that the target insists on and the source lacks.
+    Raises UsageError naming every column that the target requires and the source lacks.
     """
     other = dict(wants.renamed)
-    there = {other.get(c.name, c.name): c for c in source if wants.keeps(c.name)}
-    here = {column.name: column for column in target}
+    from_source = {other.get(c.name, c.name): c for c in source if wants.keeps(c.name)}
+    in_target = {column.name: column for column in target}
     needed = [
         column.name
         for column in target
-        if column.name not in there
+        if column.name not in from_source
         and column.not_null
         and column.default is None
         and not column.identity
@@ -65,18 +65,20 @@ def pair(
     if needed:
         names = ", ".join(needed)
         raise UsageError(
-            f"table {table}: the source has no column {names}",
-            detail="here it is NOT NULL and has no default",
-            hint=f"add the column on the source, or give it a default here: alter table"
-            f" {(dest or table).quoted} alter column {quote(needed[0])} set default …;"
-            " the copy begins by itself then",
+            f"table {table}: column {names} does not exist on the source",
+            detail="on the target it is NOT NULL and has no default",
+            hint="add the column on the source, or give it a default on the target: alter table"
+            f" {(dest or table).quoted} alter column {quote(needed[0])} set default …; the"
+            " copy then restarts automatically",
         )
-    both = [c for c in target if c.name in there and not c.generated]
+    both = [c for c in target if c.name in from_source and not c.generated]
     return Pairing(
-        pairs=tuple((there[column.name].name, column.name) for column in both),
-        binary=same_version and all(_binary(there[c.name], c) for c in both),
-        warnings=tuple(_warnings(table, there, {n: c for n, c in here.items() if wants.keeps(n)})),
-        missing=tuple(c for name, c in there.items() if name not in here),
+        pairs=tuple((from_source[column.name].name, column.name) for column in both),
+        binary=same_version and all(_binary(from_source[c.name], c) for c in both),
+        warnings=tuple(
+            _warnings(table, from_source, {n: c for n, c in in_target.items() if wants.keeps(n)})
+        ),
+        missing=tuple(c for name, c in from_source.items() if name not in in_target),
     )
 
 
@@ -86,34 +88,38 @@ def require_here(
     source: TableName,
     dest: TableName,
     missing: Sequence[Column],
-    told: Collection[str] | None,
+    captured: Collection[str] | None,
 ) -> str:
-    """A warning about columns of the source that are not here, '' if there is nothing to say.
+    """A warning about columns that the target lacks, '' if there is none.
 
-    missing -- those columns; told -- those that events tell, None when nobody knows.
+    missing -- those columns; captured -- the columns in events, None when unknown.
 
-    Raises UsageError when events tell them: the first one would stop the table after all its rows
-    were copied, and rows without the column would be here already.
+    Raises UsageError when events contain them: the first event would stop the table after all its
+    rows were copied without the column.
     """
     names = ", ".join(column.name for column in missing)
-    if told is None:
+    if captured is None:
         if not missing:
             return ""
         return (
-            f"{table}: columns missing here are not copied: {names};"
-            f" events that have them will stop the table: {_add(dest, missing)}"
+            f"table {table}: columns missing on the target are not copied: {names}; events that"
+            f" contain them will stop the table: {_add(dest, missing)}"
         )
-    wrong = [column for column in missing if column.name in told]
+    wrong = [column for column in missing if column.name in captured]
     if not wrong:
-        return f"{table}: columns missing here are not copied: {names}" if missing else ""
+        return (
+            f"table {table}: columns missing on the target are not copied: {names}"
+            if missing
+            else ""
+        )
     names = ", ".join(column.name for column in wrong)
     raise UsageError(
-        f"table {table}: column {names} of the source is missing here",
-        detail="events tell it, and the first of them would stop the table after its copy",
-        hint=f"add it here: {_add(dest, wrong)}; or leave it out, on the root: select"
+        f"table {table}: column {names} of the source does not exist on the target",
+        detail="events contain it, and the first of them would stop the table after its copy",
+        hint=f"add it on the target: {_add(dest, wrong)}; or exclude it on the root: select"
         f" londiste.create_capture('{queue}', '{source}',"
-        f" '{{\"ignore={','.join(column.name for column in wrong)}\"}}');"
-        " the copy begins by itself then",
+        f" '{{\"ignore={','.join(column.name for column in wrong)}\"}}'); the copy then"
+        " restarts automatically",
     )
 
 
@@ -132,9 +138,11 @@ def _binary(source: Column, target: Column) -> bool:
     )
 
 
-def _warnings(table: TableName, there: dict[str, Column], here: dict[str, Column]) -> list[str]:
+def _warnings(table: TableName, source: dict[str, Column], target: dict[str, Column]) -> list[str]:
     result = []
-    own = [name for name, column in here.items() if name not in there and not column.generated]
+    own = [name for name, column in target.items() if name not in source and not column.generated]
     if own:
-        result.append(f"{table}: columns missing on the source get defaults: {', '.join(own)}")
+        result.append(
+            f"table {table}: columns missing on the source get defaults: {', '.join(own)}"
+        )
     return result

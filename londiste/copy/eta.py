@@ -1,4 +1,4 @@
-"""How long the rest of a copy takes, and how sure that is: from the chunks that are finished.
+"""Remaining time of a copy, estimated from its finished chunks.
 
 Pure: times of finished chunks in, seconds out.  The chunks of a table are about equally large,
 so the seconds of the finished ones are a sample of what the others will take.  The sum of the

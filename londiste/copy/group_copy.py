@@ -1,4 +1,4 @@
-"""Small tables that are copied together: one consumer, one snapshot, one replay, one hand-over.
+"""Copy of a group of small tables: one consumer, one snapshot, one replay, one hand-over.
 
 What a small table costs is hardly its rows: it is sessions, consumers, ticks, commits.  A group
 shares them.  The states are those of one table (``copy/table_copy.py``), moved for all of the group
@@ -107,9 +107,7 @@ class GroupCopy:
             if self._to_load:
                 self._load_once()
             elif (before := self.sides.left()) is not None:
-                self._begin_all_again(
-                    f"they were copied from node {before}, from which this one reads no more"
-                )
+                self._begin_all_again(f"node {before} is no longer the provider")
             while not self.stopping() and self._step():
                 pass
         except Stopping:
@@ -118,14 +116,14 @@ class GroupCopy:
             # Nobody keeps any more what happened since their rows were copied.
             if not self._begin_all_again(error.message):
                 raise
-            raise Superseded("tables of a group are copied again") from error
+            raise Superseded("group of tables: copied again") from error
         finally:
             self.sides.close()
 
     def note_error(self, error: LondisteError) -> None:
         """Stores why the group does not go on, for status."""
         text = error.message + (f" ({error.detail})" if error.detail else "")
-        text += f"; {error.hint or 'correct it, then the copy goes on by itself'}"
+        text += f"; {error.hint or 'correct it; the copy then continues automatically'}"
         self._noted = True
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
             nodes.set_consumer_error(conn, self.queue, self.consumer, text)
@@ -141,7 +139,7 @@ class GroupCopy:
             if error.retry or isinstance(error, Stopping):
                 raise
             # Whichever of them it is about: each alone says it of itself.
-            log.warning("small tables are copied one by one: %s", error)
+            log.warning("copying small tables one by one: %s", error)
             self._leave(self.tables)
         self._to_load = False
 
@@ -150,7 +148,7 @@ class GroupCopy:
         while get_copy_control(self.sides.here, self.queue).paused:
             # Nothing is held on the source for a copy that may not begin.
             if self.stopping():
-                raise Stopping("the copy process ends")
+                raise Stopping("the copy process is stopping")
             self.sides.pause(WATCH)
         wanted = self._wanted()
         if not wanted:
@@ -232,7 +230,7 @@ class GroupCopy:
         )
         self._leave(planned.keys() - attempts.keys())
         log.info(
-            "%d small tables are copied together, %.1f MB, by consumer %s",
+            "copying %d small tables as a group, %.1f MB, by consumer %s",
             len(attempts),
             sum(planned[name].source.total_bytes for name in attempts) / 1e6,
             self.consumer,
@@ -249,7 +247,7 @@ class GroupCopy:
             try:
                 empty(self.sides.here, self.queue, one.table)
             except LondisteError as error:
-                log.info("%s: copied alone: %s", name, error)
+                log.info("table %s: copied on its own: %s", name, error)
                 failed[name] = attempts.pop(name)
         if failed:
             self._abandon(failed)
@@ -287,7 +285,7 @@ class GroupCopy:
         while worker.is_alive():
             worker.join(WATCH)
             if self.stopping():
-                raise Stopping("the copy process ends")
+                raise Stopping("the copy process is stopping")
             if worker.is_alive():
                 self._let_go(attempts)
         if failure:
@@ -323,11 +321,11 @@ class GroupCopy:
         self._abandon({name: attempts[name] for name in attempts if name not in moved})
         for name, error in errors.items():
             if not isinstance(error, Superseded):
-                log.info("%s: copied alone: %s", name, error)
+                log.info("table %s: copied on its own: %s", name, error)
         self._leave(name for name, e in errors.items() if not isinstance(e, Superseded))
         self.tables = frozenset(moved)
         log.info(
-            "%d small tables are here, %d rows, %.1f MB in %.1f s",
+            "copied %d small tables, %d rows, %.1f MB in %.1f s",
             len(moved),
             sum(one.rows for one in done),
             sum(one.bytes for one in done) / 1e6,
@@ -389,7 +387,7 @@ class GroupCopy:
             blames_a_table = not error.retry or isinstance(error, LockTimeout)
             if len(mine) == 1 or not blames_a_table or isinstance(error, _OF_ALL):
                 raise
-            log.info("a group of %d tables is halved: %s", len(mine), error)
+            log.info("group of %d tables: split in halves: %s", len(mine), error)
             self._halve(sorted(mine))
         else:
             self._over()
@@ -460,7 +458,7 @@ class GroupCopy:
         mine = self._members()
         self._copy_again(mine)
         if mine:
-            log.warning("%d tables: copied again from the beginning: %s", len(mine), why)
+            log.warning("%d tables: copy starts over: %s", len(mine), why)
         return bool(mine)
 
     def _copy_again(self, some: Mapping[TableName, ReplicatedTable]) -> None:
@@ -496,7 +494,7 @@ class GroupCopy:
                     crash.point("copy.before-ok")
                     self._move(there, seen, step_timings.HAND_OVER, None)
                     crash.point("copy.after-ok")
-                    log.info("%d tables: in step from tick %d on", len(there), seen.tick)
+                    log.info("%d tables: in sync since tick %d", len(there), seen.tick)
                     return
                 if replay.next(interest, up_to=up_to) is None:
                     replay.wait(_POLL_SECONDS)

@@ -1,4 +1,4 @@
-"""Which tables are copied together, and what the tasks of a group are given.
+"""Grouping of small tables for a common copy, and the shares of its tasks.
 
 Pure: what is known of the tables in, lists out.
 """
@@ -67,7 +67,7 @@ def plan(
     chunk_bytes: int,
     resumable_from: int,
 ) -> Together:
-    """Who is copied together: small tables, as many as make up a chunk.
+    """Chooses the tables of a group: small ones, up to the size of a chunk.
 
     sizes -- bytes on the source by the name in the queue; no entry or None: not (wholly) there.
     """
@@ -120,7 +120,7 @@ class Planned:
         return cls(table, source, target, found.pairs, found.binary)
 
     def member(self, attempt: int) -> Member:
-        """What its task is given."""
+        """The member's part of a task."""
         return Member(
             table_name=str(self.table.name),
             source_table=self.source.name,
@@ -137,7 +137,7 @@ class Planned:
 def shares(
     members: Sequence[Member], tasks: int, *, queue: str, source: str, target: str, snapshot: str
 ) -> list[GroupSpec]:
-    """The members dealt out to so many tasks, largest first, each to the one with the least."""
+    """Deals the members out to ``tasks`` tasks, largest first, each to the least loaded one."""
     piles: list[list[Member]] = [[] for _ in range(max(1, tasks))]
     heap = [(0, number) for number in range(len(piles))]
     for member in sorted(members, key=lambda member: -member.bytes):

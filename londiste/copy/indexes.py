@@ -1,4 +1,4 @@
-"""Builds the indexes of a copied table, several at a time, each in a session of its own.
+"""Index builds of a copied table, several at a time, each in a session of its own.
 
 CREATE INDEX lets others build on the same table.  An index and its removal from the stored
 statements are one transaction, so a process that dies in between costs the indexes that were not
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 #: A table smaller than this part of a chunk is not worth a session for each index.
 WORTH = 1 / 8
-#: Seconds between looks whether the process shall end.
+#: Seconds between checks whether the process is stopping.
 _POLL_SECONDS = 0.2
 
 
@@ -59,7 +59,7 @@ def build(
     """Builds the indexes; the rest of the stored statements stays stored.
 
     Raises what the first of them failed for, when the others are finished; Stopping, and then
-    the server ends the builds when it notices that nobody waits for them.
+    the server ends the builds when it notices the lost connections.
     """
     work = _Work(sides, table, list(reversed(wanted)), tally)
     threads = [
@@ -70,7 +70,7 @@ def build(
         thread.start()
     while any(thread.is_alive() for thread in threads):
         if sides.stopping():
-            raise Stopping("the copy process ends")
+            raise Stopping("the copy process is stopping")
         threads[0].join(_POLL_SECONDS)
         threads = [thread for thread in threads if thread.is_alive()] or threads
     if work.failures:
@@ -79,7 +79,7 @@ def build(
 
 @dataclass
 class _Work:
-    """The indexes of one table that nobody has begun; several threads take from it."""
+    """The indexes of one table that no thread has started yet."""
 
     sides: CopySessions
     table: ReplicatedTable
@@ -131,7 +131,7 @@ def _one(sides: CopySessions, table: ReplicatedTable, piece: Piece) -> float:
         except psycopg.Error as error:
             raise not_built(conn, job.queue, table, error) from error
     seconds = time.monotonic() - started
-    log.info("%s: index %s is built, %.1f s", table.dest, piece.name, seconds)
+    log.info("table %s: built index %s in %.1f s", table.dest, piece.name, seconds)
     crash.point("copy.after-index")
     return seconds
 
@@ -147,7 +147,7 @@ def _builder(sides: CopySessions, index: str) -> Iterator[Connection]:
         synchronous=True,
         lock_timeout_ms=sides.job.lock_timeout_ms,
     ) as conn:
-        # A server that builds for a killed process shall notice, where it can.
+        # The server cancels the build of a killed process, where it can notice.
         with contextlib.suppress(psycopg.Error):
             conn.execute("set client_connection_check_interval = '1s'")
         yield conn

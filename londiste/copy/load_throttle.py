@@ -1,9 +1,9 @@
-"""Copies go slower while the servers have too much to do.
+"""Load throttle: slows copies down while the provider or a standby is overloaded.
 
-Once a second the copy process looks at the provider's sessions and at the standbys of both
-servers.  While something is over its limit, the rate of all copies together is halved from look to
-look; afterwards it grows again, until it is what it was.  They never stand still: a chunk that has
-begun holds a snapshot and shall end.
+Once a second the copy process checks the provider's sessions and the standbys of both servers.
+While a value is over its limit, each check halves the rate of all copies together; afterwards the
+rate grows again to what it was.  Copies never stop: a chunk that has started holds a snapshot and
+must end.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from londiste.errors import LondisteError, from_database
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks.
+#: Seconds between checks.
 _POLL_SECONDS = 1.0
 #: Bytes per second below which copies are not slowed down.
 FLOOR = 256 * 1024
-#: How much faster they get with each look at servers that have nothing to complain of.
+#: Growth of the rate with each check that finds the load below its limits.
 _GROWTH = 1.25
 
 
 @dataclass(frozen=True)
 class Limits:
-    """From which load on the copies go slower; 0: from none.
+    """Loads above which copies are slowed down; 0: no limit.
 
-    source_sessions -- sessions at work on the provider, besides ours.
-    replica_lag -- seconds that a standby of either server is behind.
+    source_sessions -- active sessions on the provider, Londiste's excluded.
+    replica_lag -- seconds by which a standby of either server lags behind.
     """
 
     source_sessions: int = 0
@@ -51,7 +51,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Load:
-    """What one server has to do; hidden: it does not show all of its sessions to us."""
+    """Load of one server; hidden: not all of its sessions are visible to this role."""
 
     where: str
     sessions: int
@@ -61,7 +61,7 @@ class Load:
 
 @dataclass(frozen=True)
 class LoadLimit:
-    """The copies are held back to ``rate`` bytes per second; before, they had ``full``."""
+    """Copies are throttled to ``rate`` bytes per second, from ``full``."""
 
     rate: int
     full: int
@@ -69,26 +69,26 @@ class LoadLimit:
 
 
 def complaint(limits: Limits, source: Load, target: Load) -> str:
-    """Which load is over its limit; '' when none is."""
+    """The load that is over its limit; '' when none is."""
     if limits.source_sessions and source.sessions > limits.source_sessions:
         return (
-            f"{source.sessions} sessions work on {source.where},"
-            f" copy_max_source_sessions is {limits.source_sessions}"
+            f"{source.where}: {source.sessions} active sessions, above copy_max_source_sessions"
+            f" ({limits.source_sessions})"
         )
     for one in (source, target):
         if limits.replica_lag and one.lag > limits.replica_lag:
             return (
-                f"a standby of {one.where} is {one.lag:.1f} s behind,"
-                f" copy_max_replica_lag is {limits.replica_lag:g}"
+                f"{one.where}: standby lag is {one.lag:.1f} s, above copy_max_replica_lag"
+                f" ({limits.replica_lag:g})"
             )
     return ""
 
 
 def decide(held: LoadLimit | None, rate: float, wrong: str) -> LoadLimit | None:
-    """How far the copies are held back from now on.
+    """The throttle from now on.
 
-    rate -- bytes per second that they really move now.
-    wrong -- what ``complaint`` says.
+    rate -- bytes per second that copies move now.
+    wrong -- result of ``complaint``.
     """
     if wrong:
         full = max(FLOOR, held.full if held else int(rate))
@@ -101,7 +101,7 @@ def decide(held: LoadLimit | None, rate: float, wrong: str) -> LoadLimit | None:
 
 
 class LoadWatch:
-    """Looks at the load while copies run, and stores how far they are held back.
+    """Checks the load while copies run, and stores the throttle.
 
     db -- this node; locate -- where its provider is now.
     """
@@ -116,19 +116,19 @@ class LoadWatch:
         self._warned = False
 
     def start(self) -> None:
-        """Begins, if there is a limit."""
+        """Starts, if there is a limit."""
         if self._limits:
             self._thread.start()
 
     def stop(self) -> None:
-        """Ends, and holds nobody back any more."""
+        """Stops, and removes the throttle."""
         self._end.set()
         if self._thread.is_alive():
             self._thread.join(2)
 
     def _run(self) -> None:
         while not self._end.is_set():
-            # Servers that do not answer are a matter of the copies themselves.
+            # Unreachable servers are reported by the copies themselves.
             with contextlib.suppress(LondisteError, psycopg.Error):
                 self._watch()
             self._end.wait(_POLL_SECONDS)
@@ -165,9 +165,9 @@ class LoadWatch:
     def _store(self, here: Connection, held: LoadLimit | None, now: LoadLimit | None) -> None:
         copy_hold(here, self._queue, now.rate if now else None, now.reason if now else None)
         if now is None:
-            log.info("the copies are no longer held back")
+            log.info("copies: load is below its limits, full speed")
         elif held is None:
-            log.warning("the copies go slower: %s", now.reason)
+            log.warning("copies: throttled: %s", now.reason)
 
     def _moved(self, here: Connection) -> int:
         return sum(item.bytes for item in progress.read(here, self._queue))
@@ -176,14 +176,14 @@ class LoadWatch:
         if source.hidden and not self._warned:
             self._warned = True
             log.warning(
-                "%s does not show all of its sessions to us: grant pg_monitor to the role of the"
-                " copies, or the load is not seen",
+                "%s: not all sessions are visible to the role of the copies, load is not"
+                " measured; grant pg_monitor to it",
                 source.where,
             )
 
 
 def load(conn: Connection, where: str) -> Load:
-    """What a server has to do now."""
+    """The current load of a server."""
     try:
         with conn.cursor(row_factory=dict_row) as cursor:
             row = cursor.execute(query("server_load")).fetchone()

@@ -1,9 +1,9 @@
-"""In which of two ways a table is copied, and why.
+"""Copy mode of a table: snapshot or resumable, and the reason.
 
-    snapshot    all chunks in one snapshot, by blocks: the fastest, begins anew when it is killed
-    resumable   each chunk in a snapshot of its own, by ranges of the key: goes on where it stood
+    snapshot    all chunks in one snapshot, by blocks: the fastest; starts over when it is killed
+    resumable   each chunk in its own snapshot, by key ranges: continues where it stopped
 
-Pure: what is known of the table in, the way and its reason out.
+Pure: facts of the table in, mode and reason out.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ SNAPSHOT, RESUMABLE = "snapshot", "resumable"
 
 @dataclass(frozen=True)
 class ModeFacts:
-    """What decides.
+    """Facts that decide the mode.
 
     table -- its name, for messages.
     wanted -- auto, snapshot or resumable.
     bytes -- size of the source table; threshold -- from where on auto is resumable.
     key -- columns of the source's primary key.
-    key_here -- a unique index of this node's table finds rows by them.
-    keeps_rows -- the rows that are here stay (skip_truncate).
+    key_here -- a unique index of the target table finds rows by them.
+    keeps_rows -- rows of the target are kept (skip_truncate).
     shared -- several queues fill this table.
-    obstacle -- why the events do not tell whole rows by that key, as far as it is known.
+    obstacle -- why events do not carry whole rows by that key, as far as it is known.
     missing -- columns that are copied and not in the events: the source computes them.
-    refused -- what an earlier attempt has run into.
+    refused -- the error of an earlier resumable attempt.
     reads -- how often blocks of the table would be read in ranges of its key (``reads_by_key``).
     """
 
@@ -47,7 +47,7 @@ class ModeFacts:
     reads: float = 1.0
 
 
-#: Above this many readings auto rather keeps a snapshot open than to read ranges of the key.
+#: Reads per block above which auto prefers one long snapshot to key ranges.
 MOST_READS = 4.0
 #: A table of fewer bytes is in its server's memory, where the order of reading does not matter.
 CACHED = 1024**3
@@ -62,22 +62,21 @@ class CopyMode:
 
 
 def choose(facts: ModeFacts) -> CopyMode:
-    """The way to copy a table.
+    """Chooses the mode.
 
-    Raises UsageError when the resumable way was asked for and is impossible.
+    Raises UsageError when a resumable copy was requested and is impossible.
     """
     if facts.wanted == SNAPSHOT:
-        return CopyMode(SNAPSHOT, "asked for")
+        return CopyMode(SNAPSHOT, "requested")
     obstacle = impossible(facts)
     if facts.wanted == RESUMABLE:
         if obstacle:
             raise UsageError(
-                f"table {facts.table} cannot be copied in the resumable way",
+                f"table {facts.table}: a resumable copy is not possible",
                 detail=obstacle,
-                hint=f"have it copied in one snapshot: londiste resync {facts.table}"
-                " --copy-mode auto",
+                hint=f"copy it in one snapshot: londiste resync {facts.table} --copy-mode auto",
             )
-        return CopyMode(RESUMABLE, "asked for")
+        return CopyMode(RESUMABLE, "requested")
     if facts.bytes < facts.threshold:
         return CopyMode(
             SNAPSHOT, f"smaller than resumable_copy_min_bytes ({_size(facts.threshold)})"
@@ -87,12 +86,10 @@ def choose(facts: ModeFacts) -> CopyMode:
     if facts.reads > MOST_READS:
         return CopyMode(
             SNAPSHOT,
-            "its rows do not lie in the order of the primary key: in ranges of the key"
-            f" the table would be read {facts.reads:.0f} times",
+            "its rows are not stored in primary key order: key ranges would read the table"
+            f" {facts.reads:.0f} times",
         )
-    return CopyMode(
-        RESUMABLE, f"not smaller than resumable_copy_min_bytes ({_size(facts.threshold)})"
-    )
+    return CopyMode(RESUMABLE, f"at least resumable_copy_min_bytes ({_size(facts.threshold)})")
 
 
 def reads_by_key(
@@ -112,19 +109,19 @@ def reads_by_key(
 
 
 def impossible(facts: ModeFacts) -> str:
-    """Why a table cannot be copied in the resumable way; '' if it can."""
+    """Why a table cannot be copied resumably; '' if it can."""
     if facts.refused:
         return facts.refused
     if not facts.key:
         return "the source table has no primary key"
     if not facts.key_here:
-        return f"the table here has no unique index on {', '.join(facts.key)}"
+        return f"the target table has no unique index on {', '.join(facts.key)}"
     if facts.keeps_rows:
-        return "rows that are here stay (skip_truncate)"
+        return "rows of the target are kept (skip_truncate)"
     if facts.shared:
         return "several queues fill the table"
     if facts.missing:
-        return f"events do not have what the source computes: {', '.join(facts.missing)}"
+        return f"events lack columns that the source computes: {', '.join(facts.missing)}"
     return facts.obstacle
 
 

@@ -1,8 +1,9 @@
-"""Makes a table ready to be filled: no foreign keys, no indexes, no rows, a new attempt.
+"""Preparation of a target table for its copy: drops foreign keys and indexes, empties it, starts an
+attempt.
 
-What is taken off is stored in the same transaction that takes it off: foreign keys in
+What is dropped is stored in the transaction that drops it: foreign keys in
 ``londiste.pending_fkeys``, everything else as statements in ``table_info.dropped_ddl``.  So
-whenever the process dies, the database either has an object or knows how to make it.
+whenever the process dies, the database either has an object or knows how to create it.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ log = logging.getLogger(__name__)
 
 
 def drop_foreign_keys(conn: Connection, table: ReplicatedTable) -> int:
-    """Takes off the foreign keys from and to a table, one transaction each; how many.
+    """Drops the foreign keys from and to a table, one transaction each.  Returns their number.
 
-    One by one, because each needs locks on two tables: together they are a deadlock waiting
-    for a reader.  ``conn`` in autocommit mode.
+    One by one, because each needs locks on two tables: together they risk a deadlock
+    with a reader.  ``conn`` in autocommit mode.
     """
     count = 0
     for fkey in tables.find_table_fkeys(conn, table.dest):
@@ -39,7 +40,7 @@ def drop_foreign_keys(conn: Connection, table: ReplicatedTable) -> int:
 
 
 def drop_foreign_keys_of(conn: Connection, dests: Iterable[TableName]) -> None:
-    """The same for several tables, by their names here."""
+    """Drops the foreign keys of several tables, by their names on the target."""
     for fkey in tables.find_tables_fkeys(conn, dests):
         tables.drop_table_fkey(conn, fkey.from_table, fkey.name)
 
@@ -47,7 +48,7 @@ def drop_foreign_keys_of(conn: Connection, dests: Iterable[TableName]) -> None:
 def empty(conn: Connection, queue: str, table: ReplicatedTable) -> None:
     """Empties a table that keeps its indexes; the caller has begun an attempt.
 
-    Waits for who uses the table no longer than is good for those that are copied with it.  ``conn``
+    Waits only briefly for sessions that use the table: its whole group waits meanwhile.  ``conn``
     in autocommit mode.
 
     Raises Superseded, UsageError when others fill it too, LockTimeout.
@@ -55,22 +56,22 @@ def empty(conn: Connection, queue: str, table: ReplicatedTable) -> None:
     try:
         with conn.transaction():
             conn.execute("set local lock_timeout = 500")
-            # Who wants the rows gone for good writes that into the state, which is not lost.
+            # The table's state decides whether rows are kept, and that is not lost.
             conn.execute("set local synchronous_commit = off")
             conn.execute(
                 sql.SQL("lock table only {} in access exclusive mode").format(table.dest.sql)
             )
             now = find(conn, queue, table)
             if now is None or now.state != "in-copy":
-                raise Superseded(f"table {table.name} is not to be copied any more")
+                raise Superseded(f"table {table.name}: its copy is no longer requested")
             _only_its_own(conn, queue, table)
             owner.truncate(conn, table.dest, tree=False)
     except psycopg.Error as error:
         raise from_database(error, where=whereabouts(conn)) from error
 
 
-#: Stores more about an attempt in the transaction that begins it: its number, and the statements
-#: that make the key again, which are the first of ``table_info.dropped_ddl``.
+#: Stores more about an attempt in the transaction that starts it: its number, and the statements
+#: that restore the key, which are the first of ``table_info.dropped_ddl``.
 OnProgress = Callable[[int, str], None]
 
 
@@ -83,18 +84,18 @@ def prepare(
     key: Sequence[str] = (),
     also: OnProgress | None = None,
 ) -> int:
-    """Empties the table, takes its indexes off and begins a new attempt: its number.
+    """Empties the table, drops its indexes and starts a new attempt.  Returns its number.
 
-    With skip_truncate only what an attempt before has brought is taken away.
+    With skip_truncate only rows of earlier attempts are deleted.
 
-    key -- a unique index on these columns is to be made again before all others.
+    key -- a unique index on these columns is restored before all others.
     also -- called at the end of the transaction.
 
-    One transaction.  Waits for the tasks of an attempt before, and for whoever uses the table,
+    One transaction.  Waits for tasks of an earlier attempt and for sessions that use the table,
     as long as lock_timeout allows.  ``conn`` in autocommit mode, with role replica.
 
-    Raises Superseded when the table is not to be copied any more, UsageError when others
-    fill it too, NoKey, LockTimeout.
+    Raises Superseded when the copy is no longer requested, UsageError when others
+    fill the table too, NoKey, LockTimeout.
     """
     attempts.end_leftovers(conn, queue, table.name)
     drop_foreign_keys(conn, table)
@@ -116,7 +117,7 @@ def prepare(
             )
             now = find(conn, queue, table)
             if now is None or now.state != "in-copy":
-                raise Superseded(f"table {table.name} is not to be copied any more")
+                raise Superseded(f"table {table.name}: its copy is no longer requested")
             earlier = now.dropped_ddl or ""
             if keeps_rows:
                 _take_back(conn, table, written, tree)
@@ -129,9 +130,9 @@ def prepare(
                     earlier = ""
             if key and key_index(catalog.indexes(conn, table.dest), key) is None:
                 raise NoKey(
-                    f"table {table.dest} has no unique index on {', '.join(key)}",
-                    hint="make one, or have the table copied in one snapshot:"
-                    f" londiste resync {table.name} --copy-mode snapshot",
+                    f"table {table.dest}: no unique index on {', '.join(key)}",
+                    hint="create one, or copy the table in one snapshot: londiste resync"
+                    f" {table.name} --copy-mode snapshot",
                 )
             # An index of a partitioned table is one of each partition: those stay.
             first, rest = ([], []) if tree else _take_off(conn, table, key)
@@ -150,7 +151,7 @@ def _only_its_own(conn: Connection, queue: str, table: ReplicatedTable) -> None:
     others = combined_queue.others_filling(conn, queue, table.name, table.dest)
     if others:
         raise UsageError(
-            f"table {table.dest} is also filled from {', '.join(others)}",
+            f"table {table.dest}: also filled from {', '.join(others)}",
             detail=f"the copy of {table.name} would empty it first",
             hint=f"londiste remove-table {table.name}; then londiste add-table {table.name}"
             f" --dest-table {table.dest} --skip-truncate",
@@ -166,17 +167,17 @@ def is_tree(conn: Connection, table: TableName) -> bool:
 def _take_back(
     conn: Connection, table: ReplicatedTable, written: Sequence[int], tree: bool
 ) -> None:
-    """Deletes the rows of chunks of an attempt before, by the transactions that wrote them."""
+    """Deletes the rows of an earlier attempt's chunks, by the transactions that wrote them."""
     if not written:
         return
     xids = ", ".join(f"'{int(xid)}'::xid" for xid in written)
     own = table.dest.own(tree).as_string(conn)
     count = owner.run(conn, table.dest, f"delete from {own} where xmin in ({xids})")  # noqa: S608
-    log.info("%s: %d rows of a copy that was broken off are taken away", table.name, count)
+    log.info("table %s: deleted %d rows of an interrupted copy", table.name, count)
 
 
 def find(conn: Connection, queue: str, table: ReplicatedTable) -> ReplicatedTable | None:
-    """The table as it is registered now; None when it is not kept here."""
+    """The table as it is registered now; None when it is not replicated on this node."""
     found = tables.get_table(conn, queue, table.name)
     return found if found is not None and found.local else None
 
@@ -184,7 +185,7 @@ def find(conn: Connection, queue: str, table: ReplicatedTable) -> ReplicatedTabl
 def _take_off(
     conn: Connection, table: ReplicatedTable, key: Sequence[str]
 ) -> tuple[list[ddl.Removable], list[ddl.Removable]]:
-    """Drops what can be dropped; the rest stays and only costs time.
+    """Drops what can be dropped; the rest is kept and only costs time.
 
     What was dropped: the index of the key, and all others.
     """
@@ -198,7 +199,11 @@ def _take_off(
             with conn.transaction():
                 conn.execute(item.drop.encode())
         except psycopg.errors.DependentObjectsStillExist:
-            log.info("%s: %s stays during the copy, other objects need it", table.dest, item.name)
+            log.info(
+                "table %s: %s is kept during the copy, other objects depend on it",
+                table.dest,
+                item.name,
+            )
         else:
             (first if wanted is not None and item.index == wanted.name else dropped).append(item)
     return first, dropped

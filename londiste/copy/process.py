@@ -1,6 +1,6 @@
-"""The copy process of a node: every table that is on its way, several at a time.
+"""Copy process of a node: runs the copies of all its tables, several at a time.
 
-The main worker starts it when a table is to be copied; it ends by itself when none is left.
+The worker starts it when a table is to be copied; it exits when none is left.
 Each table has a thread, small ones have one together (``copy/group_copy.py``); all share one
 engine, so one Spark session.  A table that fails waits
 with its reason stored, longer from time to time, and the others go on: it gives its place to
@@ -49,13 +49,13 @@ from londiste.replication.tablesync import states as sync
 
 log = logging.getLogger(__name__)
 
-#: Makes what brings a table, or a group of them, to its end.
+#: Creates the copy of a table, or of a group.
 Maker: TypeAlias = Callable[[], TableCopy | GroupCopy]
 
-#: Seconds for the lock of a process that has just been killed to go away.
+#: Seconds to wait for the lock of a process that was just killed.
 _LOCK_PATIENCE = 5.0
 
-#: Seconds between looks for tables that have come or gone.
+#: Seconds between checks for added or removed tables.
 _POLL_SECONDS = 0.5
 
 #: Seconds to wait for the next table before the end: another process would have to start a Spark
@@ -66,15 +66,15 @@ _LINGER = 5.0
 _GRACE = 4.0
 
 
-#: What goes on first: the worker stands still for the first of these, the rows come last.
+#: Order of work: the worker waits for the first of these states, the rows come last.
 _URGENT = (sync.DoSync, sync.WannaSync, sync.CatchingUp, sync.InCopy)
 
 #: A table that fails again and again rests for so many of the longest pauses at most.
 _LONGEST_REST = 30
 
 _DOING = {
-    sync.InCopy: "empty it, copy all rows, build its indexes, replay what happened meanwhile",
-    sync.CatchingUp: "build missing indexes, replay what happened since its copy",
+    sync.InCopy: "empty it, copy all rows, build its indexes, replay the changes since",
+    sync.CatchingUp: "build missing indexes, replay the changes since its copy",
     sync.WannaSync: "wait for the worker to name the hand-over tick, replay up to it",
     sync.DoSync: "replay up to the hand-over tick",
 }
@@ -82,14 +82,14 @@ _DOING = {
 
 @dataclass(frozen=True)
 class ProcessStep:
-    """What is next for one table."""
+    """The next step of one table."""
 
     table: TableName
     state: str | None
 
     def describe(self) -> str:
         """For ``--explain``."""
-        doing = _DOING.get(type(sync.from_text(self.state)), "forget its copy's consumer")
+        doing = _DOING.get(type(sync.from_text(self.state)), "remove the consumer of its copy")
         return f"{self.table}: {doing}"
 
 
@@ -100,7 +100,7 @@ class CopyProcess:
     wanted -- only these tables; empty for all.
     parallel -- tables at a time.
     longest_pause -- limit in seconds of the pause of a table that fails.
-    limits -- loads of the servers beyond which the copies go slower.
+    limits -- loads above which copies are slowed down.
     """
 
     job: CopyJob
@@ -120,7 +120,7 @@ class CopyProcess:
         self._places = threading.BoundedSemaphore(self.parallel)
 
     def plan(self) -> list[ProcessStep]:
-        """What ``run`` would do now; touches nothing."""
+        """The steps that ``run`` would do now, without doing them."""
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
             self._check(conn)
             known = {t.name: t for t in tables.get_table_list(conn, self.job.queue) if t.local}
@@ -128,10 +128,10 @@ class CopyProcess:
             return [ProcessStep(name, states.get(name)) for name in self._to_do(conn, known)]
 
     def run(self, signals: Signals) -> None:
-        """Works until no table is left, or a stop is asked for.
+        """Copies until no table is left, or a stop is requested.
 
         Raises NodeBusy when another process copies for this node, UnknownTable for a wanted
-        table that is not replicated here, StateError for one that is not to be copied.
+        table that is not replicated on this node, StateError for one without a copy to do.
         """
         with (
             logcontext.bound(job=self.job.consumer, queue=self.job.queue),
@@ -167,8 +167,8 @@ class CopyProcess:
                     thread.join(max(0.0, deadline - time.monotonic()))
                 self.job.spare.close()
 
-    def _say_what_waits(self, conn: Connection) -> None:
-        """Tasks wait for space where nobody reads their log: they leave a note, which is said here.
+    def _report_waits(self, conn: Connection) -> None:
+        """Logs why tasks wait (for disk space), from the notes that tasks leave in the database.
 
         ``londiste status`` shows it as the error of the table's copy.
         """
@@ -183,7 +183,7 @@ class CopyProcess:
                 if table in now:
                     log.warning("%s: %s", table, now[table])
                 else:
-                    log.info("%s: goes on", table)
+                    log.info("table %s: continues", table)
                 consumer = consumers.get(table) or self.job.copy_consumer(TableName.parse(table))
                 nodes.set_consumer_error(conn, self.job.queue, consumer, now.get(table))
         self._noted = now
@@ -195,18 +195,18 @@ class CopyProcess:
             return sides.location
 
     def _round(self, conn: Connection, signals: Signals) -> bool:
-        """Starts threads for tables that have none; whether tables are not finished."""
+        """Starts threads for tables that have none.  Returns whether tables are left."""
         for key, thread in list(self._running.items()):
             if not thread.is_alive():
                 del self._running[key]
                 self._groups.pop(key, None)
-        self._say_what_waits(conn)
+        self._report_waits(conn)
         left = self._left(conn, signals)
         for key, make in left:
             if len(self._running.keys() - self._waiting) >= self.parallel:
                 break
             if key not in self._running:
-                # Threads say of each other's tables whose they are, so it is noted before it runs.
+                # Registered before it runs: other threads ask which tables have a copy.
                 copy = make()
                 thread = threading.Thread(
                     target=self._bring, args=(key, copy, signals), name=key, daemon=True
@@ -216,7 +216,7 @@ class CopyProcess:
         return bool(left)
 
     def _left(self, conn: Connection, signals: Signals) -> list[tuple[str, Maker]]:
-        """What is not finished, in the order in which it goes on: tables, and groups of them.
+        """Unfinished tables and groups, in the order of work.
 
         Those that are only to be copied, and can be copied with others, are one group.
         """
@@ -232,7 +232,7 @@ class CopyProcess:
             elif name in joining[:MOST]:
                 key = groups.new_name(self.job.copy_prefix)
                 found[key] = lambda k=key, some=joining[:MOST]: self._group(k, some, signals)  # type: ignore[misc]
-                # Those beyond are another group's, at the next look.
+                # Tables beyond that are another group's, in the next round.
                 grouped |= set(joining)
                 joining = []
             elif name not in grouped:
@@ -267,7 +267,7 @@ class CopyProcess:
     def _group(self, consumer: str, names: Collection[TableName], signals: Signals) -> GroupCopy:
         def alone(some: Collection[TableName]) -> None:
             self._single |= set(some)
-            # They need not wait for the next look.
+            # They need not wait for the next round.
             signals.wake()
 
         group = GroupCopy(self.job, consumer, names, self._end.is_set, alone)
@@ -275,7 +275,7 @@ class CopyProcess:
         return group
 
     def _more_to_come(self, conn: Connection) -> bool:
-        """Whether the worker will soon hand over tables that it has not begun yet."""
+        """Whether the worker will soon hand over tables that it has not started yet."""
         return not self.wanted and any(
             table.local and sync.from_text(table.state) == sync.Missing()
             for table in tables.get_table_list(conn, self.job.queue)
@@ -284,7 +284,7 @@ class CopyProcess:
     def _to_do(
         self, conn: Connection, known: Mapping[TableName, ReplicatedTable]
     ) -> list[TableName]:
-        """Tables in a state of copying, and tables whose copy has left a consumer behind.
+        """Tables in a state of copying, and tables whose copy left a consumer registered.
 
         Those that are nearest to their end come first: the worker waits for a table in do-sync,
         which must not wait for a place behind one that is only about to be copied.
@@ -316,7 +316,7 @@ class CopyProcess:
                 # Another time it may be copied with others again.
                 self._single.discard(copy.name)
             self._waiting.discard(name)
-            # The next table need not wait for the next look.
+            # The next table need not wait for the next round.
             signals.wake()
 
     def _until_done(self, name: str, copy: TableCopy | GroupCopy, signals: Signals) -> None:
@@ -331,25 +331,25 @@ class CopyProcess:
                     copy.run()
                 return
             except Superseded as error:
-                # Somebody has changed the state: look again, at once.
+                # The state was changed: check again, at once.
                 log.info("%s", error.message)
                 self._end.wait(_POLL_SECONDS)
             except Exception as error:
-                ours = loop.as_londiste(error)
-                if isinstance(ours, TableChanged):
+                failure = loop.as_londiste(error)
+                if isinstance(failure, TableChanged):
                     changes += 1
-                    ours = _said_again(ours, changes)
-                if trouble.failed(ours):
+                    failure = _with_count(failure, changes)
+                if trouble.failed(failure):
                     with logcontext.bound(**logcontext.of(error)):
                         log.log(
-                            logging.WARNING if ours.retry else logging.ERROR,
+                            logging.WARNING if failure.retry else logging.ERROR,
                             "%s: %s",
                             name,
-                            loop.describe(ours),
-                            extra={"error": ours},
+                            loop.describe(failure),
+                            extra={"error": failure},
                         )
                 with contextlib.suppress(LondisteError, psycopg.Error):
-                    copy.note_error(ours)
+                    copy.note_error(failure)
                 took = time.monotonic() - began
                 self._waiting.add(name)
                 # A table that has not begun yet takes the place at once.
@@ -360,7 +360,7 @@ class CopyProcess:
         """Seconds until a table that has failed, after ``took`` seconds of work, is tried again."""
         pause = loop.pause(failures, longest=self.longest_pause, chance=random.random())
         if failures == 1:
-            # An hour of work that a broken connection ends is gone on with at once.
+            # Work that a broken connection interrupted continues at once.
             return pause
         # All that fail again and again are at work in half a place at most: the others get on, and
         # no source is read from end to end all the time.
@@ -373,13 +373,14 @@ class CopyProcess:
             job = f"copy {self.job.queue}"
             if acquire_singleton_lock(conn, job, patience=_LOCK_PATIENCE) is not None:
                 raise NodeBusy(
-                    f"another process copies tables of queue {self.job.queue} here",
-                    hint="the worker starts one by itself; let it work",
+                    f"queue {self.job.queue}: another process copies its tables on this node",
+                    hint="wait: londiste copy status shows it; the worker starts a copy process"
+                    " automatically",
                 )
             yield conn
 
     def _check(self, conn: Connection) -> None:
-        # Of a queue that is not here no table is left to copy; that must not look like success.
+        # An unknown queue has no table left to copy either; that must not look like success.
         nodes.get_node_info(conn, self.job.queue)
         if not self.wanted:
             return
@@ -387,22 +388,22 @@ class CopyProcess:
         for name in self.wanted:
             if name not in known:
                 raise UnknownTable(
-                    f"table {name} is not replicated here",
+                    f"table {name}: not replicated on this node",
                     hint=f"add it: londiste add-table {name}",
                 )
             if sync.from_text(known[name].state) == sync.Missing():
                 raise StateError(
-                    f"table {name} waits for the worker to begin its copy",
+                    f"table {name}: its copy waits for the worker",
                     hint="start it: londiste worker",
                 )
 
 
-def _said_again(error: TableChanged, times: int) -> TableChanged:
+def _with_count(error: TableChanged, times: int) -> TableChanged:
     """The same error, with how often that has happened."""
     if times == 1:
         return error
     return TableChanged(
         error.message,
-        detail=f"{error.detail}; this copy has begun again {times} times for such changes",
-        hint=f"{error.hint}, later each time: leave the table as it is until it is copied",
+        detail=f"{error.detail}; this copy has started over {times} times because of such changes",
+        hint=f"{error.hint}, later each time: do not change the table until it is copied",
     )

@@ -1,7 +1,7 @@
-"""How far the copies of a node are: rows, bytes, and the time that is left.
+"""Progress of running copies: rows, bytes and remaining time.
 
-What finished chunks have moved is in the tables of the copy; what is in flight the server
-knows (pg_stat_progress_copy).  So any process can look, on any engine.
+Finished chunks are recorded in the copy's tables; chunks in flight are in the server's
+pg_stat_progress_copy.  So any process can read the progress, on any engine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TEXT_PER_DISK = 0.75
 
 @dataclass(frozen=True)
 class InFlight:
-    """What the COPY commands into one table have read, and how many there are."""
+    """Progress of the COPY commands that write one table now."""
 
     rows: int = 0
     bytes: int = 0
@@ -36,15 +36,15 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Progress:
-    """One copy that runs.
+    """Progress of one running copy.
 
     rows, bytes -- moved, those in flight included.
-    total_bytes -- estimate of the bytes to move; better once a chunk is finished.
+    total_bytes -- estimate of the bytes to move; more precise once a chunk is finished.
     total_rows -- estimate of the source's statistics, 0 when unknown.
     chunks, running, total_chunks -- finished, in flight, all.
     seconds -- since the copy began.
-    rate -- bytes per second of all tasks together, None when it cannot be told.
-    eta -- seconds until the rows are here, None when it cannot be told.
+    rate -- bytes per second of all tasks together, None when unknown.
+    eta -- seconds until all rows are copied, None when unknown.
     eta_low, eta_high -- between which seconds that is in nine of ten cases (``copy/eta.py``);
         None until two chunks are finished.
     """
@@ -70,7 +70,7 @@ class Progress:
 
 
 def read(conn: Connection, queue: str) -> list[Progress]:
-    """The copies that run into this node's tables."""
+    """Reads the progress of the copies into this node's tables."""
     running = copy_progress(conn, queue)
     if not running:
         return []
@@ -88,7 +88,7 @@ def read(conn: Connection, queue: str) -> list[Progress]:
 
 
 def progress(attempt: Attempt, flying: InFlight, times: ChunkTimes | None = None) -> Progress:
-    """Joins what is done with what is in flight, and estimates the rest."""
+    """Adds finished and running chunks, and estimates the rest."""
     moved = attempt.bytes + flying.bytes
     if attempt.chunks:
         total = attempt.bytes * attempt.total_chunks // attempt.chunks
@@ -122,7 +122,7 @@ def progress(attempt: Attempt, flying: InFlight, times: ChunkTimes | None = None
 
 
 def copy_chunk_times(conn: Connection, queue: str) -> dict[str, ChunkTimes]:
-    """How long the finished chunks of the running copies took, by the name of the table."""
+    """Durations of the finished chunks of running copies, by table name."""
     return {
         row["table_name"]: ChunkTimes(row["chunks"], row["bytes"], row["seconds"], row["deviation"])
         for row in call.rows(conn, "londiste.copy_chunk_times", queue)
@@ -130,25 +130,25 @@ def copy_chunk_times(conn: Connection, queue: str) -> dict[str, ChunkTimes]:
 
 
 def all_done(conn: Connection, queue: str, table: TableName, attempt: int) -> Tally:
-    """What the chunks of an attempt have moved and what they took, when all of them are there.
+    """Checks that all chunks of an attempt are there.  Returns their rows, bytes and time.
 
-    To be called in the transaction that stores that the rows are here.  Chunks are committed
+    To be called in the transaction that stores the end of the load.  Chunks are committed
     without waiting for the disk, so a server that crashes may lose the last of them, each with its
     done-mark, although their tasks have ended well.  So the marks decide, not the tasks; and once
     that transaction, which does wait, is on disk, so is all that it has seen: a commit that was
     seen lies in front of it in the WAL.
 
-    Raises TransientError when marks are missing: the attempt is to be begun again, or gone on with.
+    Raises TransientError when marks are missing: the attempt starts over, or continues.
     """
     times = copy_chunk_times(conn, queue).get(str(table), ChunkTimes(0, 0, 0.0, None))
     for found in copy_progress(conn, queue):
         if found.table == str(table) and found.attempt == attempt:
             if found.chunks < found.total_chunks:
                 raise TransientError(
-                    f"copy {attempt} of {table} has lost chunks:"
-                    f" {found.chunks} of {found.total_chunks} are there",
-                    detail="the server of this node has crashed meanwhile",
-                    hint="the copy goes on by itself",
+                    f"table {table}: copy {attempt} lost chunks: {found.chunks} of"
+                    f" {found.total_chunks} are left",
+                    detail="the server of this node crashed during the copy",
+                    hint="wait: the copy continues automatically",
                 )
             return Tally(times.count, times.seconds, found.rows, times.bytes)
     return Tally()
@@ -178,7 +178,7 @@ def time_left(item: Progress) -> str:
 
 
 def line(item: Progress) -> str:
-    """One copy in one line, for logs."""
+    """One copy as a line of the log."""
     left = time_left(item)
     rate = "" if item.rate is None else f", {item.rate / 1e6:.1f} MB/s"
     return (

@@ -1,7 +1,7 @@
-"""Puts back what a copy took off, and lets the server look at the new rows.
+"""Restores indexes and constraints after a copy, and analyzes the table.
 
-One transaction: a process that dies in it leaves the table without indexes and the statements
-still stored, so the next one begins at the beginning.
+One transaction: a process that dies in it leaves the statements stored, so the next process
+starts from the first of them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _NOT_UNIQUE = {"23505", "23P01"}
 
 
 def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
-    """Runs the stored statements and forgets them.
+    """Runs the stored statements and deletes them.
 
-    False when nothing was stored.  ``conn`` in autocommit mode.
+    Returns False when nothing was stored.  ``conn`` in autocommit mode.
 
     Raises EventError when the rows do not fit a unique or exclusion constraint, LockTimeout.
     """
@@ -46,14 +46,14 @@ def restore(conn: Connection, queue: str, table: ReplicatedTable) -> bool:
             tables.local_set_table_struct(conn, queue, table.name, None)
     except psycopg.Error as error:
         raise not_built(conn, queue, table, error) from error
-    log.info("%s: indexes are built, %.1f s", table.dest, time.monotonic() - started)
+    log.info("table %s: built indexes in %.1f s", table.dest, time.monotonic() - started)
     return True
 
 
 def build_key(conn: Connection, queue: str, table: ReplicatedTable, key_ddl: str) -> bool:
-    """Runs the first of the stored statements, which make the key, and forgets them.
+    """Runs the first of the stored statements, which restore the key, and deletes them.
 
-    False when they have been run before.  ``conn`` in autocommit mode.
+    Returns False when they were run before.  ``conn`` in autocommit mode.
 
     Raises EventError when the rows do not fit the key, LockTimeout.
     """
@@ -75,21 +75,21 @@ def build_key(conn: Connection, queue: str, table: ReplicatedTable, key_ddl: str
             tables.local_set_table_struct(conn, queue, table.name, rest or None)
     except psycopg.Error as error:
         raise not_built(conn, queue, table, error) from error
-    log.info("%s: the key is built, %.1f s", table.dest, time.monotonic() - started)
+    log.info("table %s: built the key in %.1f s", table.dest, time.monotonic() - started)
     return True
 
 
 def not_built(
     conn: Connection, queue: str, table: ReplicatedTable, error: psycopg.Error
 ) -> LondisteError:
-    """The error of ours for an index or key that could not be made."""
+    """The Londiste error for an index or key that could not be built."""
     if error.sqlstate in _NOT_UNIQUE:
         return EventError(
             f"table {table.dest}: {error.diag.message_primary}",
             detail=error.diag.message_detail or "",
             # A trigger refuses other writes: the table is a copy.
-            hint="correct the rows in the table here, in a session with:"
-            " set session_replication_role = replica; the index is tried again by itself",
+            hint="correct the rows of the target table in a session with: set"
+            " session_replication_role = replica; the index is then built again automatically",
             queue=queue,
         )
     return from_database(error, where=whereabouts(conn))
@@ -101,7 +101,7 @@ def more_sort_memory(conn: Connection) -> None:
 
 
 def analyze(conn: Connection, table: ReplicatedTable) -> None:
-    """New statistics for a table."""
+    """Runs ANALYZE on a table."""
     try:
         conn.execute(sql.SQL("analyze {}").format(table.dest.sql))
     except psycopg.Error as error:

@@ -1,15 +1,15 @@
-"""The copy that goes on where it stood: ranges of the key, each in a short snapshot of its own.
+"""Resumable copy: key ranges, each in a short snapshot of its own.
 
-    plan        ranges, pairs of columns and what the tables were, stored with the attempt
+    plan        ranges, pairs of columns and table fingerprints, stored with the attempt
     chunks      each with its done-mark and the snapshot it has seen
     key         the unique index by which rows are found; all other indexes wait
     states      events since before the first chunk, as states of rows, past the last snapshot
-    consistent  what the table has now is what the source had at a tick: catching-up
+    consistent  the table equals the source at a tick: catching-up
 
-Until the last step the table is nothing that the source ever was: a row that has changed its key
-may be there twice, and unique values may collide.  Replaying by states mends that, because an
-event says what the row is, whatever a chunk has brought.  Every step finds in the database how far
-it is, so any process, on any machine, goes on with it.
+Until the last step the table has a state that the source never had: a row whose key changed may
+be there twice, and unique values may collide.  Replaying by states repairs that, because an event
+contains what the row is, whatever a chunk has copied.  Every step finds its progress in the
+database, so any process, on any machine, can resume it.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ from londiste.replication.tablesync import states
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks for a batch.
+#: Seconds between polls for a batch.
 _POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class ResumablePlan:
-    """What a process that goes on has to know and to find unchanged.
+    """What a process needs to resume a copy, and must find unchanged.
 
     provider -- name of the node that is copied from.
-    key -- columns by which events find rows; key_ddl -- makes their index, '' if it was never off.
+    key -- columns by which events find rows; key_ddl -- creates their index, '' if it exists.
     seen -- a snapshot of the source from before the first chunk: what transactions that it sees
         have done is in the chunks, and their events are not replayed.
     source_mark, target_mark -- the tables as they were paired.
@@ -121,7 +121,7 @@ class ResumableCopy:
         self._source_name = source_name
 
     def go_on(self, table: ReplicatedTable) -> bool:
-        """Finishes the attempt that is there; False when there is none, or it is of no use.
+        """Finishes an interrupted attempt.  Returns False when there is none that can be resumed.
 
         Raises what ``SnapshotCopy.run`` does, and PartialEvent.
         """
@@ -133,13 +133,13 @@ class ResumableCopy:
         ranges = attempts.copy_ranges(sides.here, sides.queue, table.name, stored.attempt)
         reason = self._outdated(table, plan, stored, ranges)
         if reason:
-            log.warning("%s: copy %d begins again: %s", table.name, stored.attempt, reason)
+            log.warning("table %s: copy %d starts over: %s", table.name, stored.attempt, reason)
             return False
-        # Tasks that have outlived their process would do no harm, but be waited for.
+        # Tasks that have outlived their process are harmless, but would be waited for.
         attempts.end_leftovers(sides.here, sides.queue, table.name)
         done = sum(one.done for one in ranges)
         log.info(
-            "%s: copy %d goes on, %d of %d chunks are here",
+            "table %s: copy %d resumes, %d of %d chunks are done",
             table.name,
             stored.attempt,
             done,
@@ -149,7 +149,7 @@ class ResumableCopy:
         return True
 
     def begin(self, table: ReplicatedTable) -> None:
-        """A new attempt, from the ranges on; the consumer is registered.
+        """Starts a new attempt, from the key ranges on; the consumer is registered.
 
         Raises NoKey besides what ``go_on`` does.
         """
@@ -176,7 +176,7 @@ class ResumableCopy:
         def store(attempt: int, key_ddl: str) -> None:
             target_mark = table_fingerprint.mark(node, table.dest)
             if source_mark is None or target_mark is None:
-                raise Superseded(f"table {table.name} has vanished while its copy began")
+                raise Superseded(f"table {table.name}: dropped while its copy started")
             plan = ResumablePlan(
                 provider=provider,
                 source=name,
@@ -196,7 +196,7 @@ class ResumableCopy:
         attempt = prepare(node, sides.queue, table, pieces, key=key, also=store)
         crash.point("copy.prepared")
         log.info(
-            "%s: copy %d begins, %.1f MB in %d ranges of the key",
+            "table %s: copy %d starts, %.1f MB in %d key ranges",
             table.name,
             attempt,
             info.total_bytes / 1e6,
@@ -204,7 +204,7 @@ class ResumableCopy:
         )
         stored = attempts.copy_go_on(node, sides.queue, table.name)
         if stored is None or stored.attempt != attempt:
-            raise Superseded(f"copy {attempt} of {table.name} is superseded")
+            raise Superseded(f"table {table.name}: copy {attempt} is superseded")
         ranges = attempts.copy_ranges(node, sides.queue, table.name, attempt)
         self._finish(table, attempt, ResumablePlan.from_json(stored.plan), ranges)
 
@@ -222,7 +222,7 @@ class ResumableCopy:
             runner.run(sides, self._spec(table, attempt, plan, ranges), table, keep=True)
             ranges = attempts.copy_ranges(sides.here, sides.queue, table.name, attempt)
         if not ranges or not all(one.done for one in ranges):
-            raise Superseded(f"copy {attempt} of {table.name} is superseded")
+            raise Superseded(f"table {table.name}: copy {attempt} is superseded")
         crash.point("copy.all-chunks")
         # The tick that sees all chunks is made while the key is built.
         ask_for_tick(sides)
@@ -237,7 +237,7 @@ class ResumableCopy:
                 step_timings.step(node, sides.queue, name, step_timings.KEY),
             ):
                 if not admitted:
-                    raise Stopping("the copy process ends")
+                    raise Stopping("the copy process is stopping")
                 build_key(node, sides.queue, table, plan.key_ddl)
         crash.point("copy.key-built")
         with step_timings.step(node, sides.queue, name, step_timings.STATES) as tally:
@@ -254,7 +254,7 @@ class ResumableCopy:
         last: Snapshot,
         tally: Tally,
     ) -> None:
-        """Replays by states until the table stands at a tick that has seen what every chunk has."""
+        """Replays by states until the table is at a tick that has seen what every chunk has."""
         interest = RoutingTable.states(
             table,
             Upsert(plan.key, frozenset(source for source, _ in plan.columns)),
@@ -312,22 +312,22 @@ class ResumableCopy:
         stored: Stored,
         ranges: Sequence[CopiedRange],
     ) -> str:
-        """Why nobody can go on with an attempt; '' if one can."""
+        """Why an attempt cannot be resumed; '' if it can."""
         sides = self._sides
         provider = sides.source_node
         if provider != plan.provider:
-            return f"it has read from node {plan.provider}, it is copied from {provider} now"
+            return f"its provider was node {plan.provider}, it is {provider} now"
         if (plan.source, plan.target) != (self._source_name, table.dest):
-            return "the table has another name"
+            return "the table was renamed"
         if plan.where != table.wants.where:
-            return "other rows are wanted"
+            return "the row filter was changed"
         here = [
             c for c in nodes.get_consumer_info(sides.here, sides.queue) if c.name == sides.consumer
         ]
         there = queues.get_consumer_info(sides.provider, sides.queue)
         there = [c for c in there if c.consumer_name == sides.consumer]
         if not here or not there or (there[0].last_tick or 0) > here[0].last_tick:
-            return f"consumer {sides.consumer} was unregistered, or registered anew"
+            return f"consumer {sides.consumer} was unregistered, or registered again"
         if all(one.done for one in ranges):
             return ""
         return difference(
@@ -336,7 +336,7 @@ class ResumableCopy:
 
 
 def current_snapshot(conn: Connection) -> str:
-    """What a transaction that begins now sees, as text."""
+    """The snapshot of a transaction that starts now, as text."""
     try:
         row = conn.execute(query("current_snapshot")).fetchone()
     except psycopg.Error as error:

@@ -1,8 +1,8 @@
-"""Sequences of a copied table's own columns: not behind the rows that have come.
+"""Sequences of a copied table's own columns: advanced to the values of the source.
 
-A serial or identity column of the copy would hand out values that the rows have already, to
-whoever writes here one day.  So after the copy its sequence is where the source's is, never further
-back than it was.  Sequences that are replicated are the worker's.
+Without this a serial or identity column of the target would return values that rows already have.
+After the copy its sequence has the source's value, and never moves back.  Replicated sequences are
+set by the worker.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def owned(conn: Connection, table: TableName) -> list[OwnSequence]:
 def advance(
     provider: Connection, source: TableName, here: Connection, dest: TableName, queue: str
 ) -> list[TableName]:
-    """Moves the sequences of ``dest`` to where those of the same columns of ``source`` are.
+    """Sets the sequences of ``dest`` to the values of the same columns' sequences of ``source``.
 
-    The names of those that were moved.  One that may not be set is a warning: no replicated row
-    depends on it.  ``here`` in autocommit mode.
+    Returns the names of those that were set.  One that may not be set is a warning: no replicated
+    row depends on it.  ``here`` in autocommit mode.
     """
     ours = owned(here, dest)
     if not ours:
@@ -74,16 +74,16 @@ def advance(
                 moved.append(sequence.name)
         except psycopg.Error as error:
             log.warning(
-                "sequence %s of table %s stays behind that of the source: %s",
-                sequence.name,
+                "table %s: sequence %s keeps its value, which is before the source's: %s",
                 dest,
+                sequence.name,
                 error.diag.message_primary or error,
             )
     return moved
 
 
 def _set(conn: Connection, sequence: OwnSequence, value: int) -> bool:
-    """In one statement, so that a value that was taken meanwhile is not handed out again."""
+    """In one statement, so that a value taken by another session is not returned again."""
     statement = sql.SQL(
         "select pg_catalog.setval({name}::pg_catalog.regclass, %(value)s) from {sequence}"
         " where not is_called or last_value {before} %(value)s"

@@ -1,4 +1,4 @@
-"""The sessions of one table's copy: on this node, and on the node that is copied from.
+"""Sessions and settings of the copies of a node: source, target, index builds, waits.
 
 That is the provider, unless the table was added with another one
 (``replication/tablesync/copy_source.py``).
@@ -32,7 +32,7 @@ _LEAST_MEMORY = 1024 * 1024
 
 
 class Builds:
-    """How many indexes all tables of the process build at a time, and with how much memory each.
+    """Limits of index builds of all tables of the process: number at a time, and memory of each.
 
     jobs -- builds at a time; memory -- bytes for one, so that together they have the budget.
     """
@@ -44,7 +44,7 @@ class Builds:
 
     @contextlib.contextmanager
     def place(self, stopping: Callable[[], bool]) -> Iterator[bool]:
-        """Waits for its turn; false when the process shall end."""
+        """Waits for its turn; yields False when the process is stopping."""
         while not self._places.acquire(timeout=0.2):
             if stopping():
                 yield False
@@ -56,7 +56,7 @@ class Builds:
 
 
 class SessionPool:
-    """Sessions that one table has done with and the next one takes.
+    """Idle sessions of finished tables, for the next ones.
 
     A session costs more than a small table: the server starts a process that reads the catalog.
     Only sessions of tables that came to their end without an error are kept, and not more of a
@@ -68,7 +68,7 @@ class SessionPool:
         self._kept: dict[tuple[str, bool], list[Connection]] = {}
 
     def take(self, dsn: str, name: str, *, target: bool) -> Connection | None:
-        """A session that is as good as a new one, or None; ``name`` becomes its name.
+        """An idle session in the state of a new one, or None; ``name`` becomes its name.
 
         target -- with the replica role, for this node.
         """
@@ -87,7 +87,7 @@ class SessionPool:
             conn.close()
 
     def keep(self, dsn: str, conn: Connection, *, target: bool, most: int) -> None:
-        """Takes a session back."""
+        """Keeps a session for the next table."""
         with self._lock:
             kept = self._kept.setdefault((dsn, target), [])
             if usable(conn) and len(kept) < most:
@@ -96,7 +96,7 @@ class SessionPool:
         conn.close()
 
     def close(self) -> None:
-        """Ends all that are kept."""
+        """Closes the idle sessions."""
         with self._lock:
             for kept in self._kept.values():
                 for conn in kept:
@@ -105,24 +105,24 @@ class SessionPool:
 
 
 class Changes:
-    """Ends the waits of all tables of the process when states of tables have changed."""
+    """Wakes the copies of the process when table states have changed."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._count = 0
 
     def count(self) -> int:
-        """To be asked before the look whose outcome is waited for."""
+        """To be read before the check whose outcome is waited for."""
         return self._count
 
     def tell(self) -> None:
-        """Something has changed."""
+        """Wakes all waits."""
         with self._changed:
             self._count += 1
             self._changed.notify_all()
 
     def wait(self, since: int, seconds: float) -> None:
-        """Until something has changed since ``count`` was ``since``, ``seconds`` at most."""
+        """Waits for a change since ``count`` was ``since``, at most ``seconds``."""
         with self._changed:
             self._changed.wait_for(lambda: self._count != since, seconds)
 
@@ -137,9 +137,9 @@ class CopyJob:
     parallel -- chunks of one table at a time.
     chunk_bytes -- see ``split``.
     builds -- for the indexes of all tables.
-    resumable_from -- bytes of a table from which on it is copied in the resumable way.
+    resumable_from -- bytes from which on a table is copied resumably.
     spare -- sessions for the next table.
-    changes -- word of changed states, for tables that wait for the worker.
+    changes -- wakes copies that wait for the worker.
     """
 
     db: str
@@ -158,7 +158,7 @@ class CopyJob:
 
     @property
     def copy_prefix(self) -> str:
-        """How the names of the copies' consumers begin."""
+        """Prefix of the names of the copies' consumers."""
         return f"{self.consumer}.copy."
 
     def copy_consumer(self, table: TableName) -> str:
@@ -167,13 +167,13 @@ class CopyJob:
 
 
 class Stopping(StateError):
-    """The process shall end; the table goes on next time."""
+    """The process is stopping; the copy continues in the next one."""
 
 
 class CopySessions:
-    """Both ends of the copy of one table; sessions open when they are needed, and again.
+    """Source and target sessions of one copy, opened when they are needed.
 
-    stopping -- whether the process shall end.
+    stopping -- whether the process is stopping.
     consumer -- when it is not the table's own: of a group, which ``name`` only labels.
     """
 
@@ -209,14 +209,14 @@ class CopySessions:
                 synchronous=True,
                 lock_timeout_ms=self.job.lock_timeout_ms,
             )
-            # A server that builds an index for a killed process shall notice, where it can.
+            # The server cancels the work of a killed process, where it can notice.
             with contextlib.suppress(psycopg.Error):
                 self._here.execute("set client_connection_check_interval = '1s'")
         return self._here
 
     @property
     def provider(self) -> Connection:
-        """A session on the node that is copied from, in autocommit mode: the provider, mostly."""
+        """A session on the node that is copied from (usually the provider), in autocommit mode."""
         if self._provider is None or self._provider.closed:
             location = self._locate()
             self._provider = self.job.spare.take(location, self.session_name, target=False)
@@ -248,18 +248,18 @@ class CopySessions:
 
     @property
     def resync_name(self) -> str:
-        """What to type to have it copied again."""
+        """The table's name in the command that copies it again."""
         return str(self.name) if self.consumer == self.job.copy_consumer(self.name) else "TABLE"
 
     def close(self) -> None:
-        """Gives the connections back; the next use opens new ones."""
+        """Closes the sessions; the next use opens new ones."""
         for conn in (self._here, self._provider):
             if conn is not None:
                 conn.close()
         self._here = self._provider = None
 
     def give_back(self) -> None:
-        """Like ``close``, when nothing went wrong: another table may have the connections."""
+        """Keeps the sessions for another table, after a copy without an error."""
         if self._here is not None:
             self.job.spare.keep(self.job.db, self._here, target=True, most=self.job.parallel)
         if self._provider is not None:
@@ -279,32 +279,32 @@ class CopySessions:
         return None if table is None else table.state
 
     def pause(self, seconds: float) -> None:
-        """Sleeps; not longer than the process shall live."""
+        """Sleeps, until the process is stopping at most."""
         deadline = time.monotonic() + seconds
         while not self.stopping() and time.monotonic() < deadline:
             time.sleep(min(0.1, seconds))
 
     def registered_at(self) -> str | None:
-        """The node where the copy's consumer is, as far as this node knows; None: nowhere."""
+        """The node where the copy's consumer is registered, as this node knows it, or None."""
         known = nodes.get_consumer_info(self.here, self.queue)
         return next((c.provider for c in known if c.name == self.consumer), None)
 
     def left(self) -> str | None:
-        """The node where the copy's consumer is, when the node to read from is another by now."""
+        """The node where the copy's consumer is registered, if the provider is another one now."""
         before = self.registered_at()
         self.relocate()
         return before if before not in (None, self._node) else None
 
     def relocate(self) -> None:
-        """Goes to where this node reads from now, if that is elsewhere."""
+        """Switches to the current provider."""
         before = self._location
         if self._locate() != before and self._provider is not None:
             self._provider.close()
 
     def unregister_at(self, node: str) -> None:
-        """Takes the consumer off a node that may not be the one that is copied from now.
+        """Unregisters the consumer at a node that may not be the current source.
 
-        One that is gone for good, and known no more, has nothing to take off.
+        A node that was dropped has nothing to unregister.
         """
         if node == self.source_node:
             batches.unregister_consumer(self.provider, self.queue, self.consumer)
@@ -321,7 +321,7 @@ class CopySessions:
         table = self.table() if self.consumer == self.job.copy_consumer(self.name) else None
         wanted = "" if table is None else table.attrs.get(copy_source.ATTR, "")
         if wanted == copy_source.ANY:
-            # Once it has begun the copy stays where it is.
+            # A copy that has started keeps its source.
             wanted = self.registered_at() or wanted
         if wanted and wanted != state.provider:
             with contextlib.ExitStack() as stack:

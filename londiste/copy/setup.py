@@ -1,4 +1,4 @@
-"""What both ways of copying begin and end with: table, consumer, pairs of columns, state."""
+"""Common steps of all copy modes: source table, consumer, column pairs, end of the load."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 def source_table(sides: CopySessions) -> TableName | None:
-    """The table on the provider; None while the provider does not have all of it itself."""
+    """The table on the provider; None while the provider's own copy is not complete."""
     for found in tables.get_table_list(sides.provider, sides.queue):
         if found.name == sides.name:
             ready = found.local and states.from_text(found.state) == states.Ok()
@@ -36,24 +36,24 @@ def source_table(sides: CopySessions) -> TableName | None:
 def require_captured(sides: CopySessions, source_name: TableName) -> None:
     """Raises StateError when the table on the provider has lost its capture.
 
-    It was dropped and made again, for instance: a copy of it would become ok, and stay as it is.
+    For instance after DROP and CREATE TABLE: a copy of it would become ok and never change again.
     """
     try:
         reason = tables.lost_capture(sides.provider, sides.queue, source_name)
     except InstallError:
-        # An older node; ``status`` of the root tells, too.
+        # An older node; ``status`` of the root reports it, too.
         return
     if reason:
         raise StateError(
-            f"table {source_name} of the provider {reason}",
-            detail="what is written to it does not come into the queue",
-            hint="have it captured again there, the copy begins anew by itself then:"
-            f" select londiste.create_capture('{sides.queue}', '{sides.name}')",
+            f"table {source_name} of the provider: {reason}",
+            detail="changes of it are not written to the queue",
+            hint="capture it again on the provider; the copy then restarts automatically: select"
+            f" londiste.create_capture('{sides.queue}', '{sides.name}')",
         )
 
 
 def lost_captures(sides: CopySessions) -> frozenset[TableName]:
-    """The tables of which ``require_captured`` would raise."""
+    """The tables for which ``require_captured`` would raise."""
     try:
         return frozenset(name for name, _ in tables.lost_captures(sides.provider, sides.queue))
     except InstallError:
@@ -61,7 +61,7 @@ def lost_captures(sides: CopySessions) -> frozenset[TableName]:
 
 
 def whole_tables(provider: Connection, queue: str) -> dict[TableName, TableName]:
-    """The tables that the provider has wholly, and their names there."""
+    """The tables that the provider has completely, and their names on it."""
     return {
         found.name: found.dest
         for found in tables.get_table_list(provider, queue)
@@ -70,27 +70,27 @@ def whole_tables(provider: Connection, queue: str) -> dict[TableName, TableName]
 
 
 def register(sides: CopySessions, *, remember: bool = False) -> None:
-    """The copy's consumer begins at the newest tick, on both sides.
+    """Registers the copy's consumer at the newest tick, on both sides.
 
-    remember -- its name is not that of the table: this node knows it before the provider does.
+    remember -- its name is not the table's: this node registers it before the provider does.
 
-    Before any row is read: whatever a chunk does not see comes in a later batch.
+    Before any row is read: what a chunk does not see comes in a later batch.
     """
     source, node, queue = sides.provider, sides.here, sides.queue
     provider = sides.source_node
     before = None if remember else sides.registered_at()
     if before is not None and before != provider:
-        # Nobody reads there any more, and its queue must not be held.
+        # It is not read from any more, and its queue must not be held.
         sides.unregister_at(before)
     if remember:
-        # This row is what reminds whoever comes after a crash of the other one.
+        # After a crash this row leads to the consumer on the provider.
         nodes.register_consumer(node, queue, sides.consumer, provider, 1)
     if not batches.register_consumer(source, queue, sides.consumer):
-        # From an earlier attempt: what it would replay is in the new copy.
+        # Left by an earlier attempt: what it would replay is in the new copy.
         newest = queues.get_queue_info(source, queue)[0].last_tick_id
         if newest is None:
             raise StateError(
-                f"queue {queue} has no tick yet", hint="start the ticker: londiste ticker"
+                f"queue {queue}: no tick yet", hint="start the ticker: londiste ticker"
             )
         batches.register_consumer_at(source, queue, sides.consumer, newest)
     tick = queues.get_consumer_info(source, queue, sides.consumer)[0].last_tick
@@ -102,36 +102,43 @@ def pairing(
     sides: CopySessions,
     table: ReplicatedTable,
     source_name: TableName,
-    theirs: list[Column],
+    source_columns: list[Column],
     source: Connection,
 ) -> Pairing:
-    """Which columns are copied.  Raises UnknownTable, UsageError."""
+    """The columns to copy.  Raises UnknownTable, UsageError."""
     node = sides.here
-    ours = catalog.columns(node, table.dest)
-    if not ours and catalog.info(node, table.dest) is None:
+    target_columns = catalog.columns(node, table.dest)
+    if not target_columns and catalog.info(node, table.dest) is None:
         raise UnknownTable(
-            f"table {table.dest} does not exist here",
-            hint="create it; the copy begins by itself then",
+            f"table {table.dest}: does not exist on the target",
+            hint="create it; the copy then restarts automatically",
         )
     same = source.info.server_version // 10000 == node.info.server_version // 10000
-    found = pair(table.name, theirs, ours, same_version=same, dest=table.dest, wants=table.wants)
+    found = pair(
+        table.name,
+        source_columns,
+        target_columns,
+        same_version=same,
+        dest=table.dest,
+        wants=table.wants,
+    )
     if not found.pairs:
         raise UsageError(
-            f"table {table.name} has no column that table {table.dest} here has",
-            hint="make the two definitions fit; the copy begins by itself then",
+            f"table {table.name}: no column in common with target table {table.dest}",
+            hint="make the two definitions match; the copy then restarts automatically",
         )
     for warning in found.warnings:
         log.warning("%s", warning)
     if found.missing:
-        told = _told(sides, source_name)
+        captured = _captured_columns(sides, source_name)
         warning = require_here(
-            sides.queue, table.name, source_name, table.dest, found.missing, told
+            sides.queue, table.name, source_name, table.dest, found.missing, captured
         )
         log.warning("%s", warning)
     return found
 
 
-def _told(sides: CopySessions, source_name: TableName) -> frozenset[str] | None:
+def _captured_columns(sides: CopySessions, source_name: TableName) -> frozenset[str] | None:
     try:
         return tables.captured_columns(sides.provider, sides.queue, source_name)
     except InstallError:
@@ -139,9 +146,9 @@ def _told(sides: CopySessions, source_name: TableName) -> frozenset[str] | None:
 
 
 def copied(sides: CopySessions, table: ReplicatedTable, attempt: int, snapshot: str | None) -> None:
-    """All rows are here: the state says so from now on, and a crash copies them no more.
+    """Ends the load: moves the table to catching-up, so that a crash does not repeat the copy.
 
-    snapshot -- whose events are not to be applied again; None: none are left.
+    snapshot -- its transactions' events are not applied again; None: there are none.
 
     Raises Superseded.
     """
@@ -151,8 +158,8 @@ def copied(sides: CopySessions, table: ReplicatedTable, attempt: int, snapshot: 
         tally = all_done(node, sides.queue, table.name, attempt)
         step_timings.copy_step_end(node, sides.queue, table.name, step_timings.LOAD, tally)
         if not attempts.copy_end(node, sides.queue, table.name, attempt):
-            raise Superseded(f"copy {attempt} of {table.name} is superseded")
+            raise Superseded(f"table {table.name}: copy {attempt} is superseded")
         if not tables.move_table_state(
             node, sides.queue, table.name, "in-copy", states.to_text(after), snapshot
         ):
-            raise Superseded(f"table {table.name} is not to be copied any more")
+            raise Superseded(f"table {table.name}: its copy is no longer requested")

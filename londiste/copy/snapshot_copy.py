@@ -1,8 +1,9 @@
-"""The rows of one table, from ``in-copy`` to ``catching-up``: in one of two ways (``way``).
+"""Load of one table's rows, from ``in-copy`` to ``catching-up``: mode choice, and the snapshot
+copy.
 
-Here it is chosen, and here is the copy in one snapshot: the consumer is registered before the
-snapshot is taken, the snapshot is held until every chunk is done, and state, snapshot and the end
-of the attempt are stored together.  The other way is in ``resumable``.
+In the snapshot copy the consumer is registered before the snapshot is taken, the snapshot is held
+until every chunk is done, and state, snapshot and the end of the attempt are stored together.
+The other mode is in ``resumable_copy``.
 """
 
 from __future__ import annotations
@@ -38,23 +39,23 @@ log = logging.getLogger(__name__)
 
 
 class SnapshotCopy:
-    """Copies the rows of the table of ``sides``."""
+    """Copies the rows of one table, in the mode that fits it."""
 
     def __init__(self, sides: CopySessions) -> None:
         self.sides = sides
         self.job = sides.job
 
     def run(self, table: ReplicatedTable) -> None:
-        """Everything from registering to catching-up.
+        """Registers the consumer, copies all rows and moves the table to catching-up.
 
-        Returns early while the provider is not ok, and when another way has to be taken.
+        Returns early while the provider is not ok, and when the mode has to change.
 
-        Raises Superseded when the table is not to be copied any more, Stopping, and whatever
-        went wrong on either side; nothing of the attempt runs any more then.
+        Raises Superseded when the copy is no longer requested, Stopping, and errors of either
+        side; no task of the attempt runs any more then.
         """
         source_name = setup.source_table(self.sides)
         if source_name is None:
-            log.info("%s: waiting until the provider has it", table.name)
+            log.info("table %s: waiting until the provider has copied it", table.name)
             self.sides.pause(self.job.delay)
             return
         if table.copy_role is not None and table.copy_pos >= most_parts(table):
@@ -62,7 +63,7 @@ class SnapshotCopy:
             self.sides.pause(runner.WATCH)
             return
         if get_copy_control(self.sides.here, self.job.queue).paused:
-            # Nothing is held on the source for a copy that may not begin.
+            # A paused copy holds nothing on the source.
             self.sides.pause(runner.WATCH)
             return
         choices = attempts.copy_choices(self.sides.here, self.job.queue)
@@ -76,24 +77,24 @@ class SnapshotCopy:
             crash.point("copy.registered")
             setup.require_captured(self.sides, source_name)
             theirs = catalog.columns(self.sides.provider, source_name)
-            way = self._choose(table, source_name, theirs, refused)
+            mode = self._choose(table, source_name, theirs, refused)
             attempts.copy_choose(
                 self.sides.here,
                 self.job.queue,
                 table.name,
-                way.mode,
-                way.reason,
+                mode.mode,
+                mode.reason,
                 refused=bool(refused),
             )
-            log.info("%s: copied in the way %s: %s", table.name, way.mode, way.reason)
-            if way.mode == RESUMABLE:
+            log.info("table %s: copy mode %s: %s", table.name, mode.mode, mode.reason)
+            if mode.mode == RESUMABLE:
                 resumable.begin(table)
             else:
                 self._in_one_snapshot(table, source_name)
         except (PartialEvent, NoKey) as error:
             if copy_mode(table) == RESUMABLE:
                 raise
-            log.warning("%s: copied again in one snapshot: %s", table.name, error)
+            log.warning("table %s: copied again in one snapshot: %s", table.name, error)
             attempts.copy_choose(
                 self.sides.here,
                 self.job.queue,
@@ -122,7 +123,7 @@ class SnapshotCopy:
                 size,
                 self.job.resumable_from,
                 key=key,
-                # What an earlier attempt took off comes back first; ``prepare`` looks again then.
+                # Indexes that an earlier attempt dropped come back first; ``prepare`` checks again.
                 key_here=here >= set(key) and (indexed or bool(table.dropped_ddl)),
                 keeps_rows="skip_truncate" in table.attrs,
                 shared=table.copy_role is not None,
@@ -148,7 +149,7 @@ class SnapshotCopy:
         try:
             return attempts.copy_obstacle(self.sides.provider, self.job.queue, source_name)
         except InstallError:
-            return "the SQL of the provider is older and does not tell how the table is captured"
+            return "the provider's SQL is older and does not report how the table is captured"
 
     def _in_one_snapshot(self, table: ReplicatedTable, source_name: TableName) -> None:
         node = self.sides.here
@@ -197,7 +198,7 @@ class SnapshotCopy:
                 target_tree=target_mark is not None and target_mark.tree,
             )
             log.info(
-                "%s: copy %d begins, %.1f MB in %d chunks",
+                "table %s: copy %d starts, %.1f MB in %d chunks",
                 table.name,
                 attempt,
                 info.total_bytes / 1e6,
@@ -211,10 +212,10 @@ class SnapshotCopy:
     def _shape(
         self, holder: Connection, name: TableName, columns: list[str]
     ) -> table_fingerprint.Shape:
-        """What tasks have to find behind the columns; the table as the snapshot shows it.
+        """The definition that tasks must find; the table as the snapshot shows it.
 
-        In a session of its own, which leaves no lock behind: who holds the snapshot must not keep
-        ALTER TABLE waiting, and all writers with it, for as long as the copy takes.
+        Read in another session, which leaves no lock: the session that holds the snapshot must not
+        block ALTER TABLE, and all writers after it, for as long as the copy takes.
 
         Raises TableChanged when the table was changed since the snapshot was taken.
         """
@@ -228,9 +229,9 @@ class SnapshotCopy:
         )
         if reason:
             raise TableChanged(
-                f"table {name} was changed while its copy began",
+                f"table {name}: changed while its copy started",
                 detail=f"on the source: {reason}",
-                hint="the copy starts again by itself",
+                hint="wait: the copy restarts automatically",
             )
         return shape
 
@@ -239,7 +240,7 @@ class SnapshotCopy:
 def exported_snapshot(sides: CopySessions) -> Iterator[tuple[Connection, str, str]]:
     """A transaction on the provider whose snapshot the tasks share.
 
-    Gives its session, the snapshot's name, and what it sees as text.
+    Yields its session, the snapshot's name, and the snapshot as text.
     """
     with session(
         sides.location,

@@ -1,7 +1,7 @@
-"""What the copies of a node do now: everything about each table that is not in step.
+"""Status of the copies of a node: every table that is not in sync.
 
-Collected from this node's database, and from the provider's how far a catch-up is behind.  Any
-process can ask, wherever the copies run.
+Read from this node's database; the lag of catch-ups is read from the provider.  Any process can
+read it, wherever the copies run.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BUILDER = "londiste copy index "
 
 @dataclass(frozen=True)
 class Build:
-    """An index that is being built; '' for a name that cannot be told."""
+    """An index that is being built; '' for an unknown name."""
 
     index: str
     phase: str
@@ -48,7 +48,7 @@ class Build:
 
 @dataclass(frozen=True)
 class CopyLag:
-    """How far the catch-up of a table is from the newest tick of the provider."""
+    """Lag of a table's catch-up behind the newest tick of the provider."""
 
     ticks: int
     events: int | None
@@ -56,18 +56,18 @@ class CopyLag:
 
 @dataclass(frozen=True)
 class TableStatus:
-    """One table on its way.
+    """Status of one table's copy.
 
     state -- as stored; None: it waits for its turn.
-    step -- what its copy does now: the step that is not finished, '' when none is.
+    step -- the step that runs now, '' when none does.
     seconds -- of that step so far.
-    mode, reason -- in which way it is copied, and why: snapshot or resumable; '' before its copy.
+    mode, reason -- copy mode (snapshot or resumable) and its reason; '' before its copy.
     load -- progress of the rows, while they come.
     builds -- indexes that are being built.
-    analyze -- (phase, blocks done, blocks in all) while statistics are made.
+    analyze -- (phase, blocks done, blocks in all) during ANALYZE.
     behind -- while it catches up.
-    waits -- what it waits for, to go on by itself.
-    error -- why it does not go on.
+    waits -- the reason of a wait that ends automatically.
+    error -- why it does not continue.
     """
 
     table: str
@@ -86,7 +86,7 @@ class TableStatus:
 
 @dataclass(frozen=True)
 class CopyStatus:
-    """The copies of a node: what is asked of them, and the tables that are not in step."""
+    """The copies of a node: their pause and limits, and the tables that are not in sync."""
 
     control: Control
     tables: list[TableStatus]
@@ -95,14 +95,14 @@ class CopyStatus:
 def collect(
     conn: Connection, queue: str, consumer: str, *, remote_extra: str = "", lag: bool = True
 ) -> CopyStatus:
-    """The tables of a node that are not in step, in the order of adding.
+    """Reads the tables of a node that are not in sync, in the order of adding.
 
-    Among them those whose foreign keys are still being checked, though they are in step.
+    Includes tables in sync whose foreign keys are still being checked.
 
     consumer -- the worker's consumer; remote_extra -- added to the provider's location.
-    lag -- ask the provider how far catch-ups are behind.
+    lag -- read the lag of catch-ups from the provider.
 
-    Raises UnknownNode.  A provider that does not answer is no error: nothing is known of the lag.
+    Raises UnknownNode.  If the provider does not answer, the lag is unknown.
     """
     state = nodes.get_worker_state(conn, queue)
     current = {s.table: s for s in step_timings.copy_steps(conn, queue) if not s.finished}
@@ -192,7 +192,7 @@ def _rows(conn: Connection, name: str) -> list[dict[str, Any]]:
 
 
 def _behind(location: str, queue: str) -> dict[str, CopyLag]:
-    """The lag of every consumer of the provider, by name; nothing when it does not answer."""
+    """The lag of every consumer of the provider, by name; empty when it does not answer."""
     try:
         with session(location, name="londiste copy status", autocommit=True) as conn:
             newest = queues.get_queue_info(conn, queue)[0].last_tick_id or 0

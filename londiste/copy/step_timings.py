@@ -1,7 +1,7 @@
-"""What each step of a table's copy took: kept in the database, to be shown afterwards, too.
+"""Timings of the steps of a table's copy, kept in the database.
 
 The steps of the last copy of a table stay until its next one.  A step that is interrupted and
-goes on is one step, whose time counts from its first beginning.
+resumed is one step, timed from its first start.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ LOAD, KEY, STATES, INDEXES, KEYS, ANALYZE, CATCH_UP, HAND_OVER = (
 
 @dataclass(frozen=True)
 class StepTiming:
-    """One step of a copy.
+    """Timing of one step of a copy.
 
     seconds -- from its beginning to its end, or until now when it is not ``finished``.
     tasks -- pieces it had (chunks, indexes, batches).
-    busy -- seconds of work of all of them together, None when nobody has counted.
+    busy -- seconds of work of all of them together, None when not counted.
     rows, bytes -- what it has moved; catch-up: events.
-    waits -- what it waits for, to go on by itself; None when it gets on.
+    waits -- the reason of a wait that ends automatically; None when there is none.
     """
 
     table: str
@@ -57,7 +57,7 @@ class StepTiming:
 
     @property
     def concurrency(self) -> float | None:
-        """How many pieces were at work at a time, on average."""
+        """Average number of pieces at work at a time."""
         if self.busy is None or self.seconds <= 0:
             return None
         return self.busy / self.seconds
@@ -83,14 +83,14 @@ def copy_steps(conn: Connection, queue: str) -> list[StepTiming]:
 
 
 def copy_waits(conn: Connection, queue: str) -> dict[str, str]:
-    """What copies wait for, to go on by themselves, by table."""
+    """Reasons of waits that end automatically, by table."""
     return {
         row["table_name"]: row["waits"] for row in call.rows(conn, "londiste.copy_waits", queue)
     }
 
 
 class StepWaits:
-    """What a step of some tables waits for, noted when it changes; the copy process says it."""
+    """Records why a step of some tables waits; the copy process logs it."""
 
     def __init__(self, conn: Connection, queue: str, step: str) -> None:
         self._conn = conn
@@ -99,7 +99,7 @@ class StepWaits:
         self._noted: str | None = None
 
     def note(self, tables: Iterable[TableName], text: str | None) -> None:
-        """The step of the tables waits for it; None: it gets on."""
+        """Records the reason of the wait; None: there is none."""
         if text == self._noted:
             return
         for table in tables:
@@ -109,7 +109,7 @@ class StepWaits:
 
 @contextmanager
 def step(conn: Connection, queue: str, table: TableName, name: str) -> Iterator[Tally]:
-    """Notes the beginning and, unless the block fails, the end of a step.
+    """Records the start and, unless the block fails, the end of a step.
 
     ``conn`` in autocommit mode.  Without a count of its own the block is one piece.
     """

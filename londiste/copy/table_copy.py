@@ -1,4 +1,4 @@
-"""One table on its way from in-copy to ok: the copy process's side of the table states.
+"""Copy of one table from in-copy to ok: the copy process's side of the table states.
 
 Every step reads the state from the database, does what the state allows, and stores the next
 one with a compare-and-set.  So the process can be killed between any two lines:
@@ -98,14 +98,14 @@ class TableCopy:
             # Nobody keeps any more what happened since its rows were copied.
             if not self._begin_again(error.message):
                 raise
-            raise Superseded(f"{self.name}: its copy begins again") from error
+            raise Superseded(f"table {self.name}: its copy starts over") from error
         finally:
             self.sides.close()
 
     def _follow_provider(self) -> None:
         """Lets the copy begin again when the node reads from elsewhere than it did."""
         if (before := self.sides.left()) is not None:
-            self._begin_again(f"it comes from node {before}, from which this one reads no more")
+            self._begin_again(f"node {before} is no longer the provider")
 
     def _begin_again(self, why: str) -> bool:
         table = self.sides.table()
@@ -113,13 +113,13 @@ class TableCopy:
             return False
         again = states.to_text(InCopy())
         tables.move_table_state(self.sides.here, self.queue, table.name, table.state, again, None)
-        log.warning("%s: copied again from the beginning: %s", table.name, why)
+        log.warning("table %s: copy starts over: %s", table.name, why)
         return True
 
     def note_error(self, error: LondisteError) -> None:
         """Stores why the table does not go on, for status."""
         text = error.message + (f" ({error.detail})" if error.detail else "")
-        text += f"; {error.hint or 'correct it, then the copy goes on by itself'}"
+        text += f"; {error.hint or 'correct it; the copy then continues automatically'}"
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
             nodes.set_consumer_error(conn, self.queue, self.consumer, text)
 
@@ -226,7 +226,7 @@ class TableCopy:
                     self._step_ended(step_timings.HAND_OVER)
                     self._move(table, DoSync(tick), seen)
                     crash.point("copy.after-ok")
-                    log.info("%s: in step from tick %d on", table.name, tick)
+                    log.info("table %s: in sync since tick %d", table.name, tick)
                     return
                 if replay.next(interest, up_to=tick) is None:
                     replay.wait(_POLL_SECONDS)

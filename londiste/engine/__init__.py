@@ -1,4 +1,4 @@
-"""Who does the work: plain data in, rows moved, Spark or this process."""
+"""Execution engines for bulk work: local processes or Spark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def create(name: str, spark_settings: Mapping[str, str] | None = None) -> Engine
 
     Raises BadOption for another name.
     """
-    # Imported when asked for: the local engine works on hosts without Java or pyspark.
+    # Imported on demand: the local engine works on hosts without Java or pyspark.
     if name == "local":
         from londiste.engine.local.engine import LocalEngine
 
@@ -26,7 +26,7 @@ def create(name: str, spark_settings: Mapping[str, str] | None = None) -> Engine
         from londiste.engine.spark.engine import SparkEngine
 
         return SparkEngine(spark_settings or {})
-    raise BadOption(f"no engine {name}", hint=f"engine is one of: {', '.join(NAMES)}")
+    raise BadOption(f"engine {name}: unknown", hint=f"set engine to one of: {', '.join(NAMES)}")
 
 
 def by_size(
@@ -34,7 +34,7 @@ def by_size(
 ) -> Engine:
     """The engine of this name for tables of ``threshold`` bytes and more, local below.
 
-    ahead -- processes of the local engine that are started now, where that costs little.
+    ahead -- processes of the local engine to start now, where that costs little.
     """
     from londiste.engine.local.engine import LocalEngine
 

@@ -1,4 +1,4 @@
-"""The contract that every engine keeps; tests/engine runs the same suite on each."""
+"""Engine protocol; tests/engine runs the same suite on each engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 class Engine(Protocol):
-    """Runs tasks; which processes and machines they run on is its own affair."""
+    """Runs tasks, on processes and machines of its choice."""
 
     name: str
 
@@ -27,7 +27,7 @@ class Engine(Protocol):
         """Results of ``task(item)``, as they become ready, at most ``parallel`` at a time.
 
         Task and items must pickle.  A task may run twice; the first failure that repeats is
-        raised as one of our errors and the remaining tasks are cancelled.
+        raised as a LondisteError and the remaining tasks are cancelled.
         """
         ...
 
@@ -38,14 +38,14 @@ class Engine(Protocol):
     def copy_group(self, shares: Sequence[GroupSpec], parallel: int) -> Iterator[list[MemberDone]]:
         """Copies small tables, one task for each share; a table commits with its done-mark.
 
-        What fails for one table is said of it, and the others go on.
+        An error of one table is its result, and the others continue.
         """
         ...
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
-        """Fingerprints of tables, both sides at once."""
+        """Checksums of tables, both sides at once."""
         ...
 
     def close(self) -> None:
-        """Ends what the engine started (a Spark session, worker processes)."""
+        """Stops what the engine started (a Spark session, worker processes)."""
         ...

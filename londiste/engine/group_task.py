@@ -1,9 +1,9 @@
-"""A task that copies several small tables, one after the other, each in a transaction of its own.
+"""Task that copies several small tables, one after the other, each in a transaction of its own.
 
-A session costs more than a small table, and so does a question to a server.  So the task has two
-sessions for all its tables, asks several things at once, and a table's rows, its statistics and
-its done-mark are one transaction.  What fails for one table is rolled back and said of that
-table; the others go on.
+A session costs more than a small table, and so does a round trip.  So the task has two sessions
+for all its tables, sends several statements at once, and writes a table's rows, its statistics
+and its done-mark in one transaction.  An error of one table is rolled back and reported for that
+table; the others continue.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from londiste.errors import (
 
 
 def copy_members(spec: GroupSpec) -> list[MemberDone]:
-    """Copies the tables of a share, or finds that they are there.
+    """Copies the tables of a share, except those that are copied already.
 
-    Waits while the copies are paused or others have all places, and goes no faster than allowed.
+    Waits while the copies are paused or the limit of tasks is reached, and obeys the rate limit.
 
-    Raises what keeps all of them from being copied: a server that does not answer, or a snapshot
-    that is gone.  Nothing that is there is copied again when the task runs once more.
+    Raises errors that concern all tables: a server that does not answer, or a lost snapshot.
+    A repeated task copies no table twice.
     """
     if not spec.members:
         return []
@@ -51,7 +51,7 @@ def copy_members(spec: GroupSpec) -> list[MemberDone]:
 
 
 def _copied(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
-    """What became of one table."""
+    """The result of one table."""
     pace.about(task_name(sides.spec.queue, member.table_name), member.table_name)
     for once_more in (True, False):
         sides.open()
@@ -59,7 +59,7 @@ def _copied(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
             return in_turn(pace, lambda pace: _copy(sides, member, pace))
         except Exception as error:
             ours = failed(error)
-            # Somebody who needs this table has ended the session.
+            # A command that needs this table has ended the session.
             if not (once_more and isinstance(ours, NodeUnreachable)):
                 return MemberDone(member.table_name, 0, 0, 0.0, ours)
     raise AssertionError("two tries")
@@ -73,8 +73,8 @@ def _copy(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
         todo = _begin(sides, target, member)
         if todo == "superseded":
             raise Superseded(
-                f"copy {member.attempt} of {member.table_name} is superseded",
-                detail="a newer copy of the table has begun, or it is no longer wanted",
+                f"table {member.table_name}: copy {member.attempt} is superseded",
+                detail="a newer copy of the table has started, or the copy is no longer requested",
             )
         if todo == "done":
             return MemberDone(member.table_name, 0, 0, time.monotonic() - started)
@@ -112,10 +112,10 @@ def _copy(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
 
 
 def _begin(sides: _Sides, target: Connection, member: Member) -> str:
-    """Opens the transaction of a table; what ``copy_member_start`` says.
+    """Opens the transaction of a table; the result of ``copy_member_start``.
 
-    Rows and done-mark are lost together, if at all: who stores that the rows are here looks at the
-    marks, and waits for the disk.
+    Rows and done-mark are lost together, if at all: the end of the load checks the marks,
+    and waits for the disk.
     """
     queue = sides.spec.queue
     with _mapped(sides.spec.target):
@@ -135,9 +135,9 @@ def _begin(sides: _Sides, target: Connection, member: Member) -> str:
 
 
 def _lock(sides: _Sides, source: Connection, target: Connection, member: Member) -> None:
-    """Locks both tables, and looks whether they are what they were planned to be.
+    """Locks both tables, and checks that they are what they were planned to be.
 
-    Readers and, on the source, writers go on.  Raises StateError.
+    Readers and, on the source, writers are not blocked.  Raises StateError.
     """
     names = [pair[0] for pair in member.columns]
     with _mapped(sides.spec.source):
@@ -150,12 +150,12 @@ def _lock(sides: _Sides, source: Connection, target: Connection, member: Member)
         row = moved.fetchone()
     if row is None or row[0]:
         raise StateError(
-            f"table {member.source_table} was rewritten while it was copied",
+            f"table {member.source_table}: rewritten during its copy",
             detail="TRUNCATE, VACUUM FULL, CLUSTER or ALTER TABLE moved its rows",
-            hint="the copy starts again by itself",
+            hint="wait: the copy restarts automatically",
         )
     if shape() != member.source_shape:
-        raise _changed(member, "on the source: ALTER TABLE has put other columns behind the names")
+        raise _changed(member, "on the source: ALTER TABLE replaced columns of the same names")
     with _mapped(sides.spec.target):
         with target.pipeline():
             target.execute(
@@ -172,24 +172,24 @@ def _lock(sides: _Sides, source: Connection, target: Connection, member: Member)
         member.target_mark, here, [pair[1] for pair in member.columns]
     )
     if reason:
-        raise _changed(member, f"here: {reason}")
+        raise _changed(member, f"on the target: {reason}")
     if some is not None and some[0]:
         raise StateError(
-            f"table {member.target_table} was found not to be empty",
-            hint="the copy starts again by itself, and empties it first",
+            f"table {member.target_table}: not empty",
+            hint="wait: the copy restarts automatically, and empties it first",
         )
 
 
 def _changed(member: Member, detail: str) -> StateError:
     return StateError(
-        f"table {member.source_table} was changed while it was copied",
+        f"table {member.source_table}: changed during its copy",
         detail=detail,
-        hint="the copy starts again by itself",
+        hint="wait: the copy restarts automatically",
     )
 
 
 class _Sides:
-    """The two sessions of a task; the one on the source sees the snapshot of the group."""
+    """The two sessions of a task; the source session uses the snapshot of the group."""
 
     def __init__(self, spec: GroupSpec) -> None:
         self.spec = spec
@@ -197,9 +197,9 @@ class _Sides:
         self._target: Connection | None = None
 
     def open(self) -> None:
-        """Both sessions, new ones where an error has taken the old ones.
+        """Opens both sessions, if they are not open.
 
-        Raises what is wrong with a server, TransientError when the snapshot is gone.
+        Raises errors of the servers, TransientError when the snapshot no longer exists.
         """
         if self._target is None or self._target.closed:
             self._target = connect(
@@ -222,15 +222,15 @@ class _Sides:
                     psycopg.errors.UndefinedObject,
                 ) as error:
                     raise TransientError(
-                        f"snapshot {self.spec.snapshot} is gone",
+                        f"snapshot {self.spec.snapshot} no longer exists",
                         detail=f"{describe_dsn(self.spec.source)}:"
                         " the session that exported it has ended",
-                        hint="the copy starts again by itself",
+                        hint="wait: the copy restarts automatically",
                     ) from error
 
     @contextlib.contextmanager
     def one_table(self) -> Iterator[tuple[Connection, Connection]]:
-        """The sessions for one table: what is locked and not committed inside is over behind it."""
+        """The sessions for one table; its locks and uncommitted rows end with the block."""
         source, target = self._source, self._target
         assert source is not None and target is not None
         with _mapped(self.spec.source):
@@ -238,7 +238,7 @@ class _Sides:
         try:
             yield source, target
         finally:
-            # A lock would keep ALTER TABLE on the source waiting for the tables that follow.
+            # A lock would block ALTER TABLE on the source until the following tables are copied.
             self._end(source, "rollback to savepoint one_table; release savepoint one_table")
             if target.closed or target.info.transaction_status != TransactionStatus.IDLE:
                 self._end(target, "rollback")
@@ -252,7 +252,7 @@ class _Sides:
             conn.close()
 
     def close(self) -> None:
-        """Ends both."""
+        """Closes both sessions."""
         for conn in (self._source, self._target):
             if conn is not None:
                 with contextlib.suppress(psycopg.Error, OSError):

@@ -1,7 +1,7 @@
-"""Names the row and the column that do not fit into COPY, where the server only gives up.
+"""Error for rows too large for COPY, naming the row's table and columns.
 
 A row in COPY is one text, or one binary message, of at most 1 GB; a value of 600 MB of bytea is
-1.2 GB as text.  The server says that it cannot allocate so much, and not for what.
+1.2 GB as text.  The server's error does not name the table, row or column.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from londiste.db.queries import query
 from londiste.engine.spec import CopySpec
 from londiste.errors import LondisteError, StateError
 
-#: What COPY puts into one message.
+#: Limit of one COPY message, in bytes.
 LIMIT = 1024 * 1024 * 1024
 
 
@@ -81,10 +81,10 @@ def _named(spec: CopySpec, where: str) -> LondisteError | None:
     largest = [name for size, name in by_size if size >= LIMIT // 10][:5] or [by_size[0][1]]
     parts = ", ".join(f"{name} {size // 1_000_000} MB" for size, name in by_size[: len(largest)])
     return StateError(
-        f"table {spec.name}: a row does not fit into COPY, which takes 1 GB for a row:"
-        f" column {', '.join(largest)}",
+        f"table {spec.name}: a row is larger than 1 GB, the limit of COPY: column"
+        f" {', '.join(largest)}",
         detail=f"as {'binary' if spec.binary else 'text'}: {parts}",
-        hint="make the value smaller on the source, the copy goes on by itself then; or leave the"
-        f" column out: londiste.create_capture(…, '{{\"ignore={','.join(largest)}\"}}') on the"
-        " root, and no such column here",
+        hint="make the value smaller on the source, the copy then continues automatically; or"
+        f" exclude the column: londiste.create_capture(…, '{{\"ignore={','.join(largest)}\"}}')"
+        " on the root, and drop it on the target",
     )

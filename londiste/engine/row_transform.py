@@ -1,4 +1,4 @@
-"""A row function in a copy: lines of COPY's text format, changed one by one between the servers."""
+"""Row transformation in a copy: changes the lines of COPY's text format between the servers."""
 
 from __future__ import annotations
 

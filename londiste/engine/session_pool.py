@@ -1,4 +1,4 @@
-"""Sessions that tasks of one process hand on, from chunk to chunk of a table.
+"""Pool of idle sessions, passed from chunk to chunk of a table.
 
 To open two sessions, and have the servers read their catalogs into them, takes 30 ms of processors,
 as long as 5 MB of rows.  A session that nobody takes within ``KEEP`` seconds is closed, and one

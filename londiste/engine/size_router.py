@@ -1,4 +1,4 @@
-"""Small tables by this process, large ones by the cluster.
+"""Engine choice by table size: small tables run locally, large ones on the cluster.
 
 A Spark session takes seconds to start and every job a tenth of one; a small table is copied in
 less.  So no session is started before a table is large enough to gain from it.

@@ -1,4 +1,5 @@
-"""What an engine is asked to do, as plain data: no connection, no callback, so that it pickles."""
+"""Specifications of engine work as plain data, without connections or callbacks, so that they
+pickle."""
 
 from __future__ import annotations
 
@@ -32,20 +33,20 @@ class CopySpec:
 
     source, target -- connection strings.
     snapshot -- name exported by a transaction that the caller keeps open; every chunk reads in it.
-        '' lets each chunk read in a snapshot of its own, which its done-mark tells.
+        '' lets each chunk read in a snapshot of its own, which its done-mark contains.
     columns -- (source column, target column) pairs, in the order of the copy.
     attempt -- number of this copy of the table; a task of an older attempt must not write.
     binary -- both sides agree on types and versions, so that the binary format is safe.
     where -- row condition on the source, '' for all rows.
-    rows -- changes every row between the two databases; pure, and pickles.
-    keeps -- whether a column of the source is wanted; None: each is.
+    rows -- transforms every row between the two databases; pure, and pickles.
+    keeps -- whether a column of the source is copied; None: all are.
     table_name -- the table's name in the queue, '' when it is the source table's.
     filenode -- the source table's storage as it was split into chunks; a chunk that finds
         another one fails, because its rows may have moved between chunks.  None: not checked.
     source_mark, target_mark -- the tables as they were paired; a chunk that finds others fails.
         None: not checked.
-    source_shape -- the same of the source's columns, for chunks in one snapshot: that shows them
-        the catalog as it was, while their statements mean the columns of today.
+    source_shape -- the same of the source's columns, for chunks in one snapshot: they see
+        the old catalog, while their statements use the current columns.
     source_tree, target_tree -- the table is partitioned: its rows are those of its partitions.
     """
 
@@ -72,13 +73,13 @@ class CopySpec:
 
     @property
     def name(self) -> str:
-        """What the table is called in the queue and in the done-marks."""
+        """The table's name in the queue and in the done-marks."""
         return self.table_name or str(self.source_table)
 
 
 @dataclass(frozen=True)
 class ChunkDone:
-    """What a chunk's task reports: rows and bytes it moved (0 when it had been done before)."""
+    """Result of a chunk's task: rows and bytes it moved (0 when it had been done before)."""
 
     table: TableName
     number: int
@@ -123,7 +124,7 @@ class GroupSpec:
 
 @dataclass(frozen=True)
 class MemberDone:
-    """What became of a member: rows and bytes that were moved, or why it is not there."""
+    """Result of a member: rows and bytes that were moved, or its error."""
 
     table_name: str
     rows: int
@@ -166,10 +167,10 @@ Sums = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Checksum:
-    """Order-free fingerprint of a piece of a table, by bucket; buckets without rows are left out.
+    """Order-free fingerprint of a piece of a table, by bucket; buckets without rows are omitted.
 
     seconds -- how long the server read.
-    moved -- says nothing: TRUNCATE or ALTER TABLE took the rows away from the snapshot.
+    moved -- the sums are invalid: TRUNCATE or ALTER TABLE removed rows from the snapshot.
     """
 
     side: str

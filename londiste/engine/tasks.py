@@ -1,6 +1,6 @@
-"""The tasks themselves: what runs in a pool process or in a Spark executor.
+"""Engine tasks: the functions that run in a pool process or in a Spark executor.
 
-A task gets plain data, opens its own connections and may run twice.  Its effect and its
+A task takes plain data, opens its own connections and may run twice.  Its effect and its
 done-mark commit together, so a second run finds the mark and does nothing.
 """
 
@@ -65,12 +65,12 @@ def task_name(queue: str, table_name: str) -> str:
 
 
 def copy_chunk(task: ChunkTask) -> ChunkDone:
-    """Copies one chunk in one transaction on the target, or finds that it is there.
+    """Copies one chunk in one transaction on the target, unless it is copied already.
 
-    Waits while the copies are paused or others have all places, and goes no faster than allowed.
+    Waits while the copies are paused or the limit of tasks is reached, and obeys the rate limit.
 
-    Raises Superseded when a newer copy of the table has begun, TableChanged when the source
-    table was rewritten, and the error of the side that failed; then nothing is left behind.
+    Raises Superseded when a newer copy of the table has started, TableChanged when the source
+    table was rewritten, and the error of the side that failed; nothing is written then.
     """
     spec = task.spec
     name = task_name(spec.queue, spec.name)
@@ -85,8 +85,8 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
     name = task_name(spec.queue, spec.name)
     with session_pool.lent(spec.target, name=name, replica=True, keep=task.several) as target:
         with _mapped(spec.target):
-            # Rows and done-mark are lost together, if at all; who says that all rows are here
-            # looks at the marks and waits for the disk (copy/progress.py, all_done).
+            # Rows and done-mark are lost together, if at all; the end of the load checks the
+            # marks and waits for the disk (copy/progress.py, all_done).
             target.execute("begin; set local synchronous_commit = off")
             keep_role(target)
         todo = call.value(
@@ -94,8 +94,8 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
         )
         if todo == "superseded":
             raise Superseded(
-                f"copy {spec.attempt} of {spec.name} is superseded",
-                detail="a newer copy of the table has begun, or it is no longer wanted",
+                f"table {spec.name}: copy {spec.attempt} is superseded",
+                detail="a newer copy of the table has started, or the copy is no longer requested",
             )
         if todo == "done":
             with _mapped(spec.target):
@@ -155,7 +155,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
 def checksum(spec: CompareSpec) -> Checksum:
     """Rows and two sums of hashes over the text of whole rows, read in the given snapshot.
 
-    The text of a row tells NULL from an empty string; the order of rows plays no part.
+    The text of a row distinguishes NULL from an empty string; the order of rows has no effect.
     """
     started = time.monotonic()
     name = f"londiste compare {spec.table}"
@@ -169,7 +169,7 @@ def checksum(spec: CompareSpec) -> Checksum:
 
 
 def sums(conn: Connection, spec: CompareSpec) -> dict[int, Sums]:
-    """What ``checksum`` finds in the transaction of a session."""
+    """The sums of ``checksum``, in the transaction of a session."""
     parts = [f"({part})" for part in (spec.condition, spec.where) if part]
     source = (
         f"from {'' if spec.children else 'only '}{spec.table.quoted}"
@@ -193,7 +193,7 @@ def sums(conn: Connection, spec: CompareSpec) -> dict[int, Sums]:
 
 
 def row_text(columns: Sequence[str]) -> str:
-    """SQL for the text of a row of these expressions: what is equal, and what is hashed."""
+    """SQL for the text of a row of these expressions, which is compared and hashed."""
     return f'row({", ".join(columns)})::text collate "C"'
 
 
@@ -203,16 +203,16 @@ def key_hash(key: Sequence[str]) -> str:
 
 
 def label(item: object) -> str:
-    """What a task is about, in a few words, for who has to look for a reason."""
+    """Short name of a task, for error messages."""
     text = str(item) if type(item).__str__ is not object.__str__ else type(item).__name__
     return text[:100]
 
 
 def failed(error: Exception, item: object = None, host: str = "") -> LondisteError:
-    """The error of ours for whatever a task raised; its detail names the task.
+    """The Londiste error for an exception of a task; its detail names the task.
 
-    item -- what the task was to do.
-    host -- the other machine on which it ran, '' for this one.
+    item -- the task.
+    host -- the remote machine on which it ran, '' for this one.
     """
     if isinstance(error, LondisteError):
         ours = error
@@ -220,8 +220,8 @@ def failed(error: Exception, item: object = None, host: str = "") -> LondisteErr
         ours = from_database(error)
     else:
         ours = LondisteError(
-            f"a task failed: {type(error).__name__}: {error}",
-            hint="this is a defect; run again with LONDISTE_TRACEBACK=1 and report it",
+            f"task failed: {type(error).__name__}: {error}",
+            hint="report this defect with the output of a run with LONDISTE_TRACEBACK=1",
         )
     if isinstance(ours, Superseded):
         return ours
@@ -231,8 +231,8 @@ def failed(error: Exception, item: object = None, host: str = "") -> LondisteErr
         told.append(f"on executor {host}")
         if isinstance(ours, NodeUnreachable):
             hint = (
-                "executors connect to both databases themselves: the locations of the nodes and db"
-                ' have to lead there from their hosts; or go on without Spark: engine = "local"'
+                "let the hosts of the executors reach both databases: the locations of the nodes"
+                ' and db must be valid there; or run without Spark: engine = "local"'
             )
     if told:
         ours.say_more(", ".join(told), hint)
@@ -251,9 +251,9 @@ def snapshot_session(
                 conn.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot)))
             except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject) as error:
                 raise TransientError(
-                    f"snapshot {snapshot} is gone",
+                    f"snapshot {snapshot} no longer exists",
                     detail=f"{describe_dsn(dsn)}: the session that exported it has ended",
-                    hint="a copy starts again by itself; give compare again",
+                    hint="wait: a copy restarts automatically; run compare again",
                 ) from error
         yield conn
         _read(conn)
@@ -261,7 +261,7 @@ def snapshot_session(
 
 @contextmanager
 def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | None]]:
-    """A session that reads the source table, and what it sees when that is its own affair."""
+    """A session that reads the source table, and its snapshot when the chunk has its own."""
     name = f"londiste copy {spec.name}"
     if spec.snapshot:
         with snapshot_session(spec.source, spec.snapshot, name, keep=keep) as conn:
@@ -275,7 +275,7 @@ def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | 
     with session_pool.lent(spec.source, name=name, keep=keep) as conn:
         with _mapped(spec.source):
             conn.execute("begin isolation level repeatable read, read only")
-            # The lock before the snapshot: a table that ALTER TABLE writes anew in between would
+            # The lock before the snapshot: a table that ALTER TABLE rewrites in between would
             # look empty.
             _lock(conn, spec)
             row = conn.execute(query("current_snapshot")).fetchone()
@@ -285,7 +285,7 @@ def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | 
 
 
 def _read(source: Connection) -> None:
-    """Ends a transaction that has read; a session that is closed has none."""
+    """Ends a read transaction; a closed session has none."""
     if not source.closed:
         source.execute("rollback")
 
@@ -301,7 +301,7 @@ def _lock(source: Connection, spec: CopySpec) -> None:
 
 
 def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None:
-    """Raises TableChanged when a table is not what the columns were paired for."""
+    """Raises TableChanged when a table has changed since its columns were paired."""
     if spec.target_mark is None:
         return
     with _mapped(spec.target):
@@ -313,19 +313,19 @@ def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None
     reason = difference(source, target, spec)
     if reason:
         raise TableChanged(
-            f"table {spec.source_table} was changed while it was copied",
+            f"table {spec.source_table}: changed during its copy",
             detail=reason,
-            hint="the copy starts again by itself",
+            hint="wait: the copy restarts automatically",
         )
 
 
 def difference(source: Connection, target: Connection, spec: CopySpec) -> str:
-    """In what the two tables are not what they were when the copy was planned; '' if in nothing."""
+    """How the two tables differ from the plan of the copy; '' if they do not."""
     assert spec.target_mark is not None
     here = table_fingerprint.mark(target, spec.target_table)
     ours = table_fingerprint.changed(spec.target_mark, here, [pair[1] for pair in spec.columns])
     if ours:
-        return f"here: {ours}"
+        return f"on the target: {ours}"
     if spec.source_mark is None:
         return ""
     there = table_fingerprint.mark(source, spec.source_table)
@@ -337,25 +337,25 @@ def difference(source: Connection, target: Connection, spec: CopySpec) -> str:
 
 
 def _same_storage(source: Connection, spec: CopySpec) -> None:
-    """Looks whether the rows of the locked source table are where they were."""
+    """Checks that the locked source table was not rewritten."""
     info = catalog.info(source, spec.source_table)
     # It may also have been rewritten between the snapshot and the split.
     if info is None or info.filenode != spec.filenode or catalog.moved(source, spec.source_table):
         raise TableChanged(
-            f"table {spec.source_table} was rewritten while it was copied",
+            f"table {spec.source_table}: rewritten during its copy",
             detail="TRUNCATE, VACUUM FULL, CLUSTER or ALTER TABLE moved its rows",
-            hint="the copy starts again by itself",
+            hint="wait: the copy restarts automatically",
         )
 
 
 def _same_shape(source: Connection, spec: CopySpec) -> None:
-    """Looks whether the columns of the locked source table are those that were paired."""
+    """Checks that the columns of the locked source table are those that were paired."""
     now = table_fingerprint.shape(source, spec.source_table, [pair[0] for pair in spec.columns])
     if now != spec.source_shape:
         raise TableChanged(
-            f"table {spec.source_table} was changed while it was copied",
-            detail="on the source: ALTER TABLE has put other columns behind the names",
-            hint="the copy starts again by itself",
+            f"table {spec.source_table}: changed during its copy",
+            detail="on the source: ALTER TABLE replaced columns of the same names",
+            hint="wait: the copy restarts automatically",
         )
 
 

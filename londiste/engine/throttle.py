@@ -1,4 +1,4 @@
-"""When a task may begin its chunk, and how fast it may go: what people and load ask of copies.
+"""Throttle of copy tasks: pause, rate limits and waits for disk space.
 
 The orders are in the database of the target (``londiste.copy_control``), so tasks find them on
 whatever machine they run.  A task that begins asks in its own transaction; one that runs looks
@@ -42,9 +42,9 @@ class BrokenOff(StateError):
 
 
 class Pace:
-    """The orders for one task.
+    """Pause and rate limit of one task.
 
-    dsn, queue -- whose orders; name -- application_name of the session that looks.
+    dsn, queue -- whose limits; name -- application_name of the session that reads them.
     table -- what is copied, by its name in the queue.
     """
 
@@ -72,7 +72,7 @@ class Pace:
             self._conn.close()
 
     def about(self, name: str, table: str) -> None:
-        """From now on the task is about another table."""
+        """Switches the task to another table."""
         self._name = name
         self._table = table
         self._refused = 0
@@ -84,13 +84,13 @@ class Pace:
         """
         turn = call.row(target, "londiste.copy_turn", self._queue)
         if not turn["may_begin"]:
-            raise NotYet(f"copies of queue {self._queue} wait: {turn['reason']}")
+            raise NotYet(f"queue {self._queue}: copies wait: {turn['reason']}")
         self._counted = 0
         if time.monotonic() - self._looked >= POLL_SECONDS:
             self._obey(target)
 
     def wait(self) -> None:
-        """Waits until a task may begin, or long enough to ask whether it is still wanted."""
+        """Waits until a task may start, or until it is time to check that it is still requested."""
         self._looked = 0.0
         deadline = time.monotonic() + _STILL_WANTED
         while time.monotonic() < deadline:
@@ -99,7 +99,7 @@ class Pace:
                 return
 
     def no_space(self, error: LondisteError) -> None:
-        """Waits, longer from time to time, because the disk of the target is full.
+        """Waits because the disk of the target is full, longer each time.
 
         The blocks of the chunk that was rolled back stay with the table, for later rows: no
         VACUUM frees them here, because it would read the whole table.  A try while the disk is
@@ -108,11 +108,11 @@ class Pace:
         self._refused += 1
         # On a disk that is full this may fail, too.
         with contextlib.suppress(LondisteError, psycopg.Error):
-            self._waits(f"{error.message}; it goes on by itself when there is space")
+            self._waits(f"{error.message}; continues automatically when there is space")
         time.sleep(min(_LONGEST, 0.5 * 2.0 ** min(self._refused - 1, 10)))
 
     def went_on(self) -> None:
-        """The chunk is there: it does not wait for space any more."""
+        """Clears a wait for space, after the chunk was copied."""
         if self._refused:
             self._refused = 0
             with contextlib.suppress(LondisteError, psycopg.Error):
@@ -128,8 +128,7 @@ class Pace:
 
         total -- bytes of this chunk so far.
 
-        Raises BrokenOff when the chunk is not to go on, and the error of a target that cannot
-        be asked any more.
+        Raises BrokenOff when the chunk must stop, and errors of an unreachable target.
         """
         self._bucket.take(total - self._counted, time.monotonic())
         self._counted = total
@@ -146,7 +145,7 @@ class Pace:
         self._looked = time.monotonic()
         self._bucket.set_rate(orders["bytes_per_second"], self._looked)
         if orders["break_off"]:
-            raise BrokenOff(f"copies of queue {self._queue} are paused")
+            raise BrokenOff(f"queue {self._queue}: copies are paused")
 
     def _session(self) -> Connection:
         if self._conn is None or self._conn.closed:
@@ -155,7 +154,7 @@ class Pace:
 
 
 def in_turn(pace: Pace, attempt: Callable[[Pace], R]) -> R:
-    """Runs ``attempt`` until it was allowed, and had the disk space, to run to its end.
+    """Runs ``attempt`` until no pause, limit or full disk interrupts it.
 
     Other errors are raised.
 

@@ -1,4 +1,4 @@
-"""A token bucket: how long to wait so that bytes do not flow faster than a rate.
+"""Token bucket: the wait that keeps a flow of bytes below a rate.
 
 Pure: the time is an argument.  Bytes are taken when they have gone, so the bucket can owe: the wait
 is as long as paying back takes.  What was saved up in idle time is bounded, so that after a pause
@@ -31,13 +31,13 @@ class Bucket:
         self.rate = rate
 
     def take(self, count: int, now: float) -> None:
-        """So many bytes have gone."""
+        """Counts bytes that were sent."""
         self._fill(now)
         if self.rate is not None:
             self._tokens -= count
 
     def wait(self, now: float) -> float:
-        """Seconds until more may go; 0 when it may at once."""
+        """Seconds until more may be sent; 0 for at once."""
         self._fill(now)
         if self.rate is None or self._tokens >= 0:
             return 0.0

@@ -84,7 +84,7 @@ def test_a_row_that_does_not_fit_into_copy_is_named(carrier: Engine, pair: Pair)
     with pytest.raises(LondisteError) as caught:
         list(carrier.copy(pair.spec(TABLE), 2))
     assert isinstance(caught.value, StateError)
-    assert "table public.t: a row does not fit into COPY" in caught.value.message
+    assert "table public.t: a row is larger than 1 GB" in caught.value.message
     assert caught.value.message.endswith("column a, b")
     assert "a 629 MB, b 524 MB" in caught.value.detail
     assert pair.target.value("select count(*) from public.t") == 0

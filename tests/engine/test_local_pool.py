@@ -76,7 +76,7 @@ def test_after_one_of_them_was_killed_others_are_started_in_their_place() -> Non
         "engine.prepare(2)\n"
         "engine.close()\n"
     )
-    assert said(text).splitlines() == ["a process of the local engine was killed", "True"]
+    assert said(text).splitlines() == ["local engine: a process was killed", "True"]
 
 
 def test_they_do_not_outlive_a_process_that_was_killed() -> None:

@@ -65,7 +65,7 @@ def test_processes_of_the_local_engine_end_with_it() -> None:
 
 
 def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(BadOption, match="no engine flink"):
+    with pytest.raises(BadOption, match="engine flink: unknown"):
         engine.create("flink")
 
 

@@ -1,4 +1,4 @@
-"""Cuts a table into chunks, by ranges of its blocks.
+"""Chunks of a table by ranges of its blocks.
 
 Every row version lies in one block, and in one snapshot every row has one version.  So ranges
 of blocks that do not overlap and leave no block out hold every row once, whatever its key is
@@ -16,8 +16,8 @@ from londiste.engine.spec import Chunk
 
 #: A chunk costs some milliseconds, in Spark some ten; more of them than this only cost.
 MAX_CHUNKS = 10_000
-#: So many bytes at least get the chunks of a table that is cut only to have all tasks at work: less
-#: is copied before a second task has started its process.
+#: Minimum bytes of a chunk of a table that is split only to keep all tasks at work: less is copied
+#: before a second task has started its process.
 WORTH_A_TASK = 48 << 20
 
 
@@ -36,8 +36,8 @@ def split(
     pages -- blocks of the heap.
     total_bytes -- of the heap and what is stored beside it (TOAST).
     rows -- estimate, for progress only.
-    chunk_bytes -- about so large a chunk gets; a table up to one and a half times of that is
-        not split, but for ``parallel``.
+    chunk_bytes -- target size of a chunk; a table up to one and a half times of that is
+        only split for ``parallel``.
     parallel -- chunks at a time.
     leaves -- of a partitioned table: blocks of each partition, ``pages`` in sum.
         A range is then of the blocks of every partition.
@@ -57,7 +57,7 @@ def split(
 
 
 def count_chunks(pages: int, total_bytes: int, chunk_bytes: int, parallel: int = 1) -> int:
-    """How many chunks a table of this size gets.
+    """Number of chunks of a table of this size.
 
     Of few chunks the last ones count: three chunks on two tasks take as long as four.  So there are
     as many more as it takes to keep ``parallel`` tasks at work to the end.
@@ -72,7 +72,7 @@ def count_chunks(pages: int, total_bytes: int, chunk_bytes: int, parallel: int =
 
 
 def _tree_bounds(leaves: Sequence[int], count: int) -> list[int]:
-    """Where ranges begin that have about the same number of blocks, all partitions together."""
+    """Starts of ranges with about the same number of blocks, all partitions together."""
     total, largest = sum(leaves), max(leaves)
     found = [0]
     for number in range(1, count):

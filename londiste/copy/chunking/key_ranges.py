@@ -1,6 +1,6 @@
-"""Cuts a table into chunks by ranges of its key, without reading all of it.
+"""Chunks of a table by ranges of its key, from a sample of its blocks.
 
-The bounds are keys of a sample of blocks, so a large table costs a small part of its blocks.  They
+The bounds are keys of a sample of blocks, so only a small part of a large table is read.  They
 need not be exact: ranges that leave no value out hold every row once whatever the bounds are, and
 the first and the last have no end.  Only the source compares with them, so the collation of the
 target plays no part.
@@ -53,7 +53,7 @@ def split_by_key(
 
 
 def bounds(conn: Connection, info: TableInfo, key: Sequence[str], count: int) -> list[Bound]:
-    """Keys that part the table in about equal ``count`` pieces, ascending, as texts; or fewer."""
+    """Keys that divide the table into ``count`` about equal parts or fewer, ascending, as texts."""
     share = min(1.0, count * _BLOCKS / max(1, info.pages))
     likely = info.rows_estimate * share
     keep = min(1.0, count * _ROWS / likely) if likely else 1.0
@@ -81,7 +81,7 @@ def bounds(conn: Connection, info: TableInfo, key: Sequence[str], count: int) ->
 
 
 def ranges(bounds: Sequence[Bound], key: Sequence[Column]) -> list[str]:
-    """Conditions that every row fulfils exactly one of; '' is all rows.
+    """Conditions of which every row meets exactly one; '' is all rows.
 
     bounds -- ascending in the order of the source; one that comes twice makes an empty range.
     """

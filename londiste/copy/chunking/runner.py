@@ -1,4 +1,4 @@
-"""Lets the engine copy the chunks of an attempt, and looks meanwhile if that is still wanted."""
+"""Runs the chunks of a copy attempt on the engine, and stops them when the copy is cancelled."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from londiste.replication.model import ReplicatedTable
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks at a running copy: is it still wanted?
+#: Seconds between checks whether a running copy is still requested.
 WATCH = 0.5
 
 
 def run(sides: CopySessions, spec: CopySpec, table: ReplicatedTable, *, keep: bool) -> None:
-    """Returns when every chunk is in the table.
+    """Copies the chunks; returns when all are in the table.
 
-    keep -- what is done stays when the copy breaks off: another process goes on with the attempt.
-        Otherwise the attempt ends.
+    keep -- finished chunks are kept when the copy is interrupted: another process resumes the
+        attempt.  Otherwise the attempt ends.
 
-    Raises Superseded when the table is not to be copied any more, Stopping, and whatever went wrong
-    on either side; no task of the attempt runs any more then, as far as this role can see to it.
+    Raises Superseded when the copy is no longer requested, Stopping, and errors of either side;
+    no task of the attempt runs any more then, as far as this role can end it.
     """
     started = time.monotonic()
     result: list[ChunkDone] = []
@@ -59,26 +59,26 @@ def run(sides: CopySessions, spec: CopySpec, table: ReplicatedTable, *, keep: bo
         raise failure[0]
     rows, size = sum(done.rows for done in result), sum(done.bytes for done in result)
     seconds = max(time.monotonic() - started, 0.001)
-    log.info("%s: %d rows copied, %.1f MB in %.1f s", table.name, rows, size / 1e6, seconds)
+    log.info("table %s: copied %d rows, %.1f MB in %.1f s", table.name, rows, size / 1e6, seconds)
 
 
 def unwanted(sides: CopySessions, table: ReplicatedTable, number: int) -> LondisteError | None:
-    """Why attempt ``number`` must not go on; None while it may."""
+    """Why attempt ``number`` must stop; None while it may continue."""
     if sides.stopping():
-        return Stopping("the copy process ends")
+        return Stopping("the copy process is stopping")
     node = sides.here
     now = find(node, sides.queue, table)
     if now is None or now.state != "in-copy":
-        return Superseded(f"table {table.name} is not to be copied any more")
+        return Superseded(f"table {table.name}: its copy is no longer requested")
     for attempt in attempts.copy_progress(node, sides.queue):
         if attempt.table == str(table.name) and attempt.attempt == number:
             if attempt.stop_requested:
                 return TransientError(
-                    f"copy of {table.name} was asked to let go of the table",
-                    hint="it goes on by itself when the table is still to be copied",
+                    f"table {table.name}: a command stopped its copy to get the table's lock",
+                    hint="wait: the copy continues automatically if it is still requested",
                 )
             return None
-    return Superseded(f"copy {number} of {table.name} is superseded")
+    return Superseded(f"table {table.name}: copy {number} is superseded")
 
 
 def _break_off(sides: CopySessions, spec: CopySpec, table: ReplicatedTable, *, keep: bool) -> None:

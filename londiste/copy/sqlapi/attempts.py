@@ -1,6 +1,6 @@
-"""The attempts of a copy: one number is current, and only its tasks can write.
+"""SQL functions of copy attempts: one number is current, and only its tasks can write.
 
-One function per SQL function, and the end of tasks that nobody wants any more.
+One function per SQL function, and the termination of tasks of superseded attempts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def copy_start(
     total_rows: int = 0,
     total_chunks: int = 1,
 ) -> int:
-    """Begins a new attempt, when all tasks of the old one have ended.  Raises LockTimeout."""
+    """Starts a new attempt, when all tasks of the old one have ended.  Raises LockTimeout."""
     return int(
         call.value(
             conn,
@@ -69,7 +69,7 @@ def copy_end(conn: Connection, queue: str, table: TableName, attempt: int) -> bo
 
 
 def copy_give_up(conn: Connection, queue: str, table: TableName, attempt: int) -> bool:
-    """Ends an attempt that nobody goes on with; False when it is not the current one."""
+    """Ends an attempt that will not be resumed; False when it is not the current one."""
     return bool(call.value(conn, "londiste.copy_give_up", queue, str(table), attempt))
 
 
@@ -83,7 +83,7 @@ def copy_written(conn: Connection, queue: str, table: TableName) -> list[int]:
 
 @dataclass(frozen=True)
 class Stored:
-    """An attempt that a process may go on with; ``plan`` is what ``copy_plan`` was given."""
+    """An attempt that can be resumed; ``plan`` is what ``copy_plan`` stored."""
 
     attempt: int
     plan: dict[str, Any]
@@ -91,7 +91,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class CopiedRange:
-    """A chunk of such an attempt; ``snapshot`` is what the source has shown to it."""
+    """A chunk of such an attempt; ``snapshot`` is the one in which it was read."""
 
     chunk: int
     condition: str
@@ -103,9 +103,9 @@ class CopiedRange:
 
 @dataclass(frozen=True)
 class CopyChoice:
-    """In which way a table was copied last: ``snapshot`` or ``resumable``, and why.
+    """The mode of a table's last copy, ``snapshot`` or ``resumable``, and its reason.
 
-    refused -- the resumable way was found to be impossible.
+    refused -- a resumable copy was found to be impossible.
     """
 
     mode: str
@@ -121,7 +121,7 @@ def copy_plan(
     plan: dict[str, Any],
     chunks: Sequence[Chunk],
 ) -> None:
-    """Stores what a process needs to go on; in the transaction of ``copy_start``."""
+    """Stores what a process needs to resume; in the transaction of ``copy_start``."""
     call.value(
         conn,
         "londiste.copy_plan",
@@ -136,7 +136,7 @@ def copy_plan(
 
 
 def copy_go_on(conn: Connection, queue: str, table: TableName) -> Stored | None:
-    """The attempt to go on with, if there is one; a request to stop it is forgotten."""
+    """The attempt to resume, if there is one; a request to stop it is cleared."""
     for row in call.rows(conn, "londiste.copy_go_on", queue, str(table)):
         return Stored(row["attempt"], row["plan"])
     return None
@@ -155,12 +155,12 @@ def copy_settle(conn: Connection, queue: str, table: TableName, attempt: int) ->
 def copy_choose(
     conn: Connection, queue: str, table: TableName, mode: str, reason: str, *, refused: bool = False
 ) -> None:
-    """Stores in which way a table is copied."""
+    """Stores the copy mode of a table."""
     call.value(conn, "londiste.copy_choose", queue, str(table), mode, reason, refused)
 
 
 def copy_choices(conn: Connection, queue: str) -> dict[str, CopyChoice]:
-    """In which way each table was copied last, or is being copied."""
+    """The mode of each table's last or running copy."""
     return {
         row["table_name"]: CopyChoice(row["mode"], row["reason"], row["refused"])
         for row in call.rows(conn, "londiste.copy_choices", queue)
@@ -168,12 +168,12 @@ def copy_choices(conn: Connection, queue: str) -> dict[str, CopyChoice]:
 
 
 def copy_obstacle(conn: Connection, queue: str, table: TableName) -> str:
-    """Why the events of a table (by its name there) do not tell whole rows; '' if they do."""
+    """Why events of a table (by its name on the source) lack whole rows; '' if they have them."""
     return str(call.value(conn, "londiste.copy_obstacle", queue, str(table)) or "")
 
 
 def copy_progress(conn: Connection, queue: str) -> list[Attempt]:
-    """The attempts that run."""
+    """The running attempts."""
     return [
         Attempt(
             table=row["table_name"],
@@ -194,7 +194,7 @@ def copy_progress(conn: Connection, queue: str) -> list[Attempt]:
 def terminate_tasks(conn: Connection, queue: str, table: TableName) -> int:
     """Ends the sessions that write chunks of a table; their transactions are rolled back.
 
-    Only sessions of the same role can be ended; how many there were.
+    Only sessions of the same role can be ended.  Returns their number.
     """
     try:
         return conn.execute(
@@ -213,7 +213,7 @@ def abandon(conn: Connection, queue: str, table: TableName, attempt: int) -> Non
 
 
 def halt(conn: Connection, queue: str, table: TableName, attempt: int) -> None:
-    """Ends the tasks of an attempt that another process shall go on with; its chunks stay.
+    """Ends the tasks of an attempt that another process resumes; its chunks are kept.
 
     ``conn`` in autocommit mode.  Raises LockTimeout when tasks of another role do not end.
     """
@@ -243,6 +243,6 @@ def _without_tasks(
 
 
 def end_leftovers(conn: Connection, queue: str, table: TableName) -> None:
-    """Ends tasks of an attempt whose process is gone, as far as this role may."""
+    """Ends tasks of an attempt whose process has died, as far as this role may."""
     with contextlib.suppress(Exception):
         terminate_tasks(conn, queue, table)

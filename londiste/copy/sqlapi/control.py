@@ -1,6 +1,6 @@
-"""What people ask of the copies of a node while they run: pause, and limits.
+"""SQL functions of pause and rate limits of running copies.
 
-One function per SQL function.  The orders are rows of the node's database; the tasks obey them
+One function per SQL function.  The limits are rows of the node's database; the tasks obey them
 (``engine/throttle.py``) wherever they run, and the copy process takes no snapshot while it is
 paused.
 """
@@ -13,18 +13,18 @@ from datetime import datetime
 from londiste.db import call
 from londiste.db.connection import Connection
 
-#: The slowest limit there is; below it a pause says better what is meant.
+#: The lowest rate limit in bytes per second; below it a pause is clearer.
 SLOWEST = 16_384
 
 
 @dataclass(frozen=True)
 class Control:
-    """The orders; by default none.
+    """Pause and limits; by default none.
 
     break_off -- a pause that rolls running chunks back.
     bytes_per_second, tasks -- limits for all copies of the node together, None for none.
-    held_bytes_per_second, held_reason -- the limit that the load has led to.
-    changed_at -- when people have changed something last.
+    held_bytes_per_second, held_reason -- the limit of the load throttle.
+    changed_at -- time of the last change by a command.
     """
 
     paused: bool = False
@@ -37,14 +37,14 @@ class Control:
 
 
 def get_copy_control(conn: Connection, queue: str) -> Control:
-    """The orders for the copies of a queue."""
+    """Pause and limits of the copies of a queue."""
     for row in call.rows(conn, "londiste.get_copy_control", queue):
         return Control(**row)
     return Control()
 
 
 def copy_pause(conn: Connection, queue: str, *, break_off: bool = False) -> bool:
-    """Lets no chunk begin; False when it was so already.  Raises UnknownNode.
+    """Stops starting new chunks; False when paused already.  Raises UnknownNode.
 
     break_off -- running chunks are rolled back instead of finished.
     """
@@ -52,19 +52,19 @@ def copy_pause(conn: Connection, queue: str, *, break_off: bool = False) -> bool
 
 
 def copy_resume(conn: Connection, queue: str) -> bool:
-    """Lets the copies go on; False when they were not paused."""
+    """Resumes copies; False when they were not paused."""
     return bool(call.value(conn, "londiste.copy_resume", queue))
 
 
 def copy_throttle(
     conn: Connection, queue: str, bytes_per_second: int | None, tasks: int | None
 ) -> None:
-    """Sets the limits; None takes one away.  Raises UnknownNode, BadOption."""
+    """Sets the limits; None removes one.  Raises UnknownNode, BadOption."""
     call.value(conn, "londiste.copy_throttle", queue, bytes_per_second, tasks)
 
 
 def copy_hold(
     conn: Connection, queue: str, bytes_per_second: int | None, reason: str | None
 ) -> None:
-    """For who watches the load: another limit, with its reason; None takes it away."""
+    """Sets the limit of the load throttle with its reason; None removes it."""
     call.value(conn, "londiste.copy_hold", queue, bytes_per_second, reason)

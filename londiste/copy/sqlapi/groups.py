@@ -1,7 +1,7 @@
-"""What the database keeps of small tables that are copied together: one function per SQL function.
+"""SQL functions of groups of small tables that are copied together.
 
-A group is known by its consumer: its tables are those that ``copy_member`` names with it, and its
-position is theirs.  Its name has no dot behind the prefix of all copies, which tables have.
+A group is identified by its consumer: ``copy_member`` lists its tables, and its position is theirs.
+After the prefix of all copies its name has no dot; names of tables have one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_group(prefix: str, consumer: str) -> bool:
 
 @dataclass(frozen=True)
 class Begin:
-    """A table whose copy shall begin; ``reason`` why it is copied in one snapshot."""
+    """A table whose copy starts; ``reason`` why it is copied in one snapshot."""
 
     table: TableName
     bytes: int
@@ -47,7 +47,7 @@ class Begin:
 
 
 def copy_group_start(conn: Connection, queue: str, tables: Sequence[Begin]) -> dict[TableName, int]:
-    """Begins new attempts: their numbers; without those for which somebody would have to wait."""
+    """Starts new attempts: their numbers; tables whose locks are not free are skipped."""
     return {
         TableName.parse(row["table_name"]): row["attempt"]
         for row in call.rows(
@@ -70,7 +70,7 @@ def copy_group_end(
     snapshot: str,
     consumer: str,
 ) -> set[TableName]:
-    """All rows of these tables are here: the next state, and the consumer; those that are moved."""
+    """Ends the load of these tables: next state and consumer.  Returns the tables that moved."""
     rows = call.rows(
         conn,
         "londiste.copy_group_end",
@@ -85,7 +85,7 @@ def copy_group_end(
 
 
 def copy_group_abandon(conn: Connection, queue: str, attempts: Mapping[TableName, int]) -> None:
-    """Gives attempts up.  Raises LockTimeout when tasks of theirs do not end."""
+    """Ends attempts for good.  Raises LockTimeout when their tasks do not end."""
     call.value(
         conn,
         "londiste.copy_group_abandon",
@@ -103,7 +103,7 @@ def copy_group_step(
     begun: str | None,
     tally: Tally | None = None,
 ) -> None:
-    """Notes that one step has ended and another begins, for all the tables."""
+    """Records the end of one step and the start of another, for all the tables."""
     done = tally or Tally()
     call.value(
         conn,
@@ -122,12 +122,12 @@ def copy_group_step(
 def copy_group_split(
     conn: Connection, queue: str, tables: Iterable[TableName], old: str, new: str
 ) -> None:
-    """From now on these tables catch up by another consumer."""
+    """Moves tables to another consumer for the rest of their catch-up."""
     call.value(conn, "londiste.copy_group_split", queue, list(map(str, tables)), old, new)
 
 
 def terminate_tasks(conn: Connection, queue: str, tables: Iterable[TableName]) -> None:
-    """Ends the sessions that write one of the tables now."""
+    """Ends the sessions that write one of the tables now; their transactions are rolled back."""
     try:
         conn.execute(
             query("terminate_copy_tasks"), {"names": [task_name(queue, str(t)) for t in tables]}

@@ -1,1 +1,1 @@
-"""The same contract as engine.spark, in this process, with psycopg alone."""
+"""Local engine: tasks in processes of this host, with psycopg alone."""

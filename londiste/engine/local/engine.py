@@ -1,4 +1,4 @@
-"""The engine without Spark: tasks in a few processes of this host, psycopg only.
+"""Engine without Spark: tasks in a few processes of this host, psycopg only.
 
 Processes, not threads: a pipe hands every row through the interpreter once, and two pipes in
 two threads of one process are no faster than one.  Processes start on the first job with more
@@ -41,7 +41,7 @@ R = TypeVar("R")
 #: How often a task is tried when it fails for a reason that may go away.
 ATTEMPTS = 4
 _PAUSE = 0.2
-#: Processes up to which the pool may be started before anybody needs it.
+#: Largest pool that is started before it is needed.
 _MOST_AHEAD = 8
 
 
@@ -112,9 +112,9 @@ class LocalEngine:
                 raise
             self._discard(pool)
             raise TransientError(
-                "a process of the local engine was killed",
+                "local engine: a process was killed",
                 detail="its transaction was rolled back",
-                hint="look for the out-of-memory killer in the kernel's log",
+                hint="check the kernel's log for the out-of-memory killer",
             ) from None
         finally:
             for future in running:
@@ -145,7 +145,7 @@ class LocalEngine:
         with self._lock:
             if self._pool is pool:
                 self._pool = None
-            # A crash point has done its work; the tasks that follow shall get through.
+            # A crash point has fired; the following tasks must not repeat it.
             self._armed = False
         _kill(pool)
 
@@ -157,7 +157,7 @@ def _size(parallel: int) -> int:
 def _begin(armed: bool) -> None:
     """First thing in a pool process: obey crash points, and do not outlive the parent."""
     crash.arm(None if armed else "")
-    # What is shared with the other process is not looked at, which would write to it.
+    # The collector must not write to pages that are shared with the parent.
     gc.freeze()
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -1,7 +1,6 @@
-"""Tasks that only wait for a server: threads of this process, which start at once.
+"""Threads for tasks that only wait for a server.
 
-They are daemons: a command that is interrupted does not wait for the statements that it has no use
-for any more.
+They are daemon threads: an interrupted command does not wait for their statements.
 """
 
 from __future__ import annotations

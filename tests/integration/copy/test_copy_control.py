@@ -194,8 +194,8 @@ def test_a_busy_source_holds_the_copies_back_until_it_is_calm(
         found = wait_for(
             lambda: control.get_copy_control(leaf, "q").held_reason, what="the copies to be held"
         )
-        assert "sessions work on" in found
-        assert "copy_max_source_sessions is 1" in found
+        assert "active sessions" in found
+        assert "copy_max_source_sessions (1)" in found
         assert nodes.leaf.value("select bytes_per_second from londiste.copy_pace('q')") > 0
         assert status.collect(leaf, "q", "w2").control.held_bytes_per_second
         control.copy_resume(leaf, "q")

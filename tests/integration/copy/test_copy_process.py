@@ -57,7 +57,7 @@ def test_a_table_that_cannot_be_copied_says_why_and_others_go_on(nodes: Nodes) -
     nodes.add(A, B)
     nodes.start()
     wait_for(lambda: nodes.state(B) == "ok", what="the other table")
-    assert "the source has no column more" in wait_for(
+    assert "column more does not exist on the source" in wait_for(
         lambda: nodes.error(A), what="the reason to be stored"
     )
     assert nodes.state(A) == "in-copy"
@@ -186,7 +186,7 @@ def test_wanted_tables_have_to_be_known_and_in_copy(nodes: Nodes) -> None:
         nodes.process(A).run(nodes.signals)
     nodes.add(A)
     nodes.leaf.execute("update londiste.table_info set merge_state = null")
-    with pytest.raises(StateError, match="waits for the worker"):
+    with pytest.raises(StateError, match="its copy waits for the worker"):
         nodes.process(A).run(nodes.signals)
 
 

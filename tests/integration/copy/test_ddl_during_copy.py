@@ -167,9 +167,9 @@ def test_a_table_that_is_altered_again_and_again_says_so_and_is_right_in_the_end
     assert nodes.state(A) == "ok"
     assert len(engine.specs) == 4
     assert said[0] == ""
-    assert "begun again" not in said[1]
-    assert "this copy has begun again 2 times for such changes" in said[2]
-    assert "leave the table as it is until it is copied" in said[2]
+    assert "started over" not in said[1]
+    assert "this copy has started over 2 times because of such changes" in said[2]
+    assert "do not change the table until it is copied" in said[2]
     assert equal(nodes)
 
 
@@ -229,7 +229,7 @@ def test_a_column_renamed_on_the_source_alone_stops_the_copy_until_it_has_that_n
     nodes.add(A)
     nodes.start()
     wait_for(
-        lambda: "column renamed of the source is missing here" in nodes.error(A),
+        lambda: "column renamed of the source does not exist on the target" in nodes.error(A),
         what="the reason to be stored",
     )
     assert nodes.state(A) == "in-copy"

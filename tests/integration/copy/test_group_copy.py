@@ -102,7 +102,7 @@ def test_hundreds_of_small_tables_are_copied_together(
     group.start()
     group.wait_end()
     assert ready(group) == count
-    together = [r for r in caplog.messages if "are copied together" in r]
+    together = [r for r in caplog.messages if "small tables as a group" in r]
     assert 1 <= len(together) <= count // 100, together
     equal(group, *names[::37])
     assert steps(group) == [("catch-up", count), ("hand-over", count), ("load", count)]
@@ -117,7 +117,7 @@ def test_one_that_cannot_be_copied_is_copied_alone_and_says_why(group: Nodes) ->
         names[3]: ("alter table public.t3 add check (id < 5)", "violates check constraint"),
         names[4]: ("alter table public.t4 alter v type int using 0", "invalid input syntax"),
         names[5]: ("create unique index on public.t5 ((w / 2))", "duplicate"),
-        names[6]: ("", "does not exist here"),
+        names[6]: ("", "does not exist on the target"),
     }
     add(group, names)
     for statement, _ in bad.values():

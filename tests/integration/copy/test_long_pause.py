@@ -99,7 +99,7 @@ def test_a_paused_copy_that_is_killed_goes_on_from_elsewhere_after_many_rotation
     line.wait_position(leaf, line.tick())
     rows = "select id, v from a order by id"
     assert leaf.database.execute(rows) == root.database.execute(rows)
-    assert f"goes on, {done} of" in line.processes.everything_said()
+    assert f"resumes, {done} of" in line.processes.everything_said()
     assert second.stop() == 0
 
 

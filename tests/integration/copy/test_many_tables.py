@@ -23,7 +23,7 @@ FAILING = {
     14: (
         "drop table public.t14",
         "create table public.t14 (id int primary key, v text)",
-        "does not exist here",
+        "does not exist on the target",
     ),
     17: (
         "alter table public.t17 alter v type int using 0",

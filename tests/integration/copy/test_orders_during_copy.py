@@ -46,7 +46,7 @@ def test_another_mode_in_the_middle_of_a_copy_begins_it_again_in_that_mode(
     nodes.wait_end()
     assert [("snapshot" if s.snapshot else "resumable") for s in engine.specs] == [first, second]
     assert nodes.leaf.execute("select mode, reason from londiste.copy_choice") == [
-        (second, "asked for")
+        (second, "requested")
     ]
     assert nodes.state(A) == "ok"
     assert same(nodes, A)

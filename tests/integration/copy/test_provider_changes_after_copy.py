@@ -54,7 +54,7 @@ def test_a_table_is_copied_again_when_its_node_reads_from_elsewhere(
     leaf.worker.stop()
     line.start(leaf)
     line.wait(lambda: all_are("leaf", "ok"), "tables that are in step", 90)
-    assert "copied again from the beginning" in line.processes.report()
+    assert "copy starts over" in line.processes.report()
     line.wait_position(leaf, line.tick())
     for name in tables:
         rows = f"select id, v from {name} order by id"

@@ -84,7 +84,7 @@ def test_rows_that_move_between_the_chunks_arrive_once(nodes: Nodes) -> None:
     assert engine.specs[0].snapshot == ""
     assert choice(nodes) == (
         "resumable",
-        "not smaller than resumable_copy_min_bytes (0 B)",
+        "at least resumable_copy_min_bytes (0 B)",
     )
 
 
@@ -474,13 +474,13 @@ def test_the_way_that_was_asked_for_and_is_impossible_is_an_error(nodes: Nodes) 
     )
     nodes.set_state(A, "in-copy")
     nodes.start()
-    assert "cannot be copied in the resumable way (the table here has no unique index on id)" in (
+    assert "a resumable copy is not possible (the target table has no unique index on id)" in (
         wait_for(lambda: nodes.error(A), what="the reason to be stored")
     )
     nodes.leaf.execute("create unique index by_id on public.a (id)")
     nodes.wait_end()
     assert nodes.state(A) == "ok"
-    assert choice(nodes) == ("resumable", "asked for")
+    assert choice(nodes) == ("resumable", "requested")
     assert nodes.leaf.execute(ROWS.format("a")) == nodes.root.execute(ROWS.format("a"))
 
 

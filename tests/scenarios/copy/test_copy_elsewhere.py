@@ -71,6 +71,6 @@ def test_a_killed_copy_goes_on_from_another_machine_after_a_long_time(
     oracles.assert_same_rows(root.database, leaf.database, TABLES)
     assert cascade.compare(leaf)["equal"]
     said = cascade.processes.everything_said()
-    found = re.search(r"scenario\.bulk: copy \d+ goes on, (\d+) of (\d+) chunks are here", said)
+    found = re.search(r"scenario\.bulk: copy \d+ resumes, (\d+) of (\d+) chunks are done", said)
     assert found is not None, said[-3000:]
     assert before <= int(found[1]) < int(found[2])

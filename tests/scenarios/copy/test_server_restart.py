@@ -89,7 +89,7 @@ def test_a_resumable_copy_goes_on_after_a_crash_of_the(
 ) -> None:
     cascade.settings["resumable_copy_min_bytes"] = "0"
     _crash_in_copy(cascade, Crashing(cascade, new_cluster), which)
-    assert "chunks are here" in cascade.processes.everything_said()
+    assert "chunks are done" in cascade.processes.everything_said()
 
 
 @pytest.mark.slow

@@ -141,7 +141,7 @@ def test_a_copy_on_a_cluster_waits_for_what_its_executors_lack_and_takes_it_when
         leaf,
         "cannot connect",
         "of scenario.bulk, on executor ",
-        "executors connect to both databases themselves",
+        "let the hosts of the executors reach both databases",
         seconds=400,
     )
     cascade.stop(leaf.worker)

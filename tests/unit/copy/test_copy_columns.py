@@ -60,7 +60,7 @@ def test_columns_missing_on_the_target_are_not_paired() -> None:
 
 
 def test_a_missing_column_that_events_leave_out_is_only_said() -> None:
-    assert missing(set()) == "public.t: columns missing here are not copied: more, A b"
+    assert missing(set()) == "table public.t: columns missing on the target are not copied: more, A b"
     assert require_here("q", TABLE, TABLE, TABLE, (), None) == ""
 
 
@@ -71,7 +71,9 @@ def test_a_missing_column_that_events_may_tell_comes_with_the_statement_to_type(
 
 
 def test_a_missing_column_that_events_tell_is_refused_with_both_ways_out() -> None:
-    with pytest.raises(UsageError, match="column A b of the source is missing here") as caught:
+    with pytest.raises(
+        UsageError, match="column A b of the source does not exist on the target"
+    ) as caught:
         missing({"a", "A b"})
     assert 'alter table "other"."d" add column "A b" text;' in caught.value.hint
     assert "create_capture('q', 'src.t', '{\"ignore=A b\"}')" in caught.value.hint
@@ -79,11 +81,11 @@ def test_a_missing_column_that_events_tell_is_refused_with_both_ways_out() -> No
 
 def test_a_nullable_column_missing_on_the_source_gets_its_default_with_a_warning() -> None:
     found = pair(TABLE, [column("a")], [column("a"), column("own")], same_version=True)
-    assert found.warnings == ("public.t: columns missing on the source get defaults: own",)
+    assert found.warnings == ("table public.t: columns missing on the source get defaults: own",)
 
 
 def test_a_column_that_the_target_insists_on_is_named() -> None:
-    with pytest.raises(UsageError, match="the source has no column own, too") as caught:
+    with pytest.raises(UsageError, match="column own, too does not exist on the source") as caught:
         pair(
             TABLE,
             [column("a")],

@@ -26,7 +26,7 @@ FACTS = ModeFacts("public.a", "auto", 20 * GB, 10 * GB, key=("id",))
 
 
 def test_a_large_table_is_copied_so_that_it_can_be_resumed() -> None:
-    reason = "not smaller than resumable_copy_min_bytes (10 GB)"
+    reason = "at least resumable_copy_min_bytes (10 GB)"
     assert choose(FACTS) == CopyMode("resumable", reason)
     assert choose(replace(FACTS, bytes=10 * GB)).mode == "resumable"
 
@@ -38,8 +38,8 @@ def test_a_small_table_is_copied_in_one_snapshot() -> None:
 
 
 def test_what_was_asked_for_is_done_whatever_the_size() -> None:
-    assert choose(replace(FACTS, wanted="snapshot")) == CopyMode("snapshot", "asked for")
-    assert choose(replace(FACTS, wanted="resumable", bytes=0)) == CopyMode("resumable", "asked for")
+    assert choose(replace(FACTS, wanted="snapshot")) == CopyMode("snapshot", "requested")
+    assert choose(replace(FACTS, wanted="resumable", bytes=0)) == CopyMode("resumable", "requested")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_was_asked_for_is_done_whatever_the_size() -> None:
         (replace(FACTS, key_here=False), "no unique index on id"),
         (replace(FACTS, keeps_rows=True), "skip_truncate"),
         (replace(FACTS, shared=True), "several queues"),
-        (replace(FACTS, missing=("g",)), "what the source computes: g"),
+        (replace(FACTS, missing=("g",)), "columns that the source computes: g"),
         (replace(FACTS, obstacle="its capture leaves out columns"), "leaves out columns"),
         (replace(FACTS, refused="event 7 does not"), "event 7 does not"),
     ],
@@ -75,7 +75,7 @@ def test_a_table_of_random_keys_is_copied_in_one_snapshot_unless_it_is_asked_for
     scattered = replace(FACTS, reads=reads(0.002))
     found = choose(scattered)
     assert found.mode == "snapshot"
-    assert "would be read 34 times" in found.reason
+    assert "would read the table 34 times" in found.reason
     assert choose(replace(scattered, wanted="resumable")).mode == "resumable"
 
 

@@ -16,10 +16,10 @@ def test_nothing_is_wrong_within_the_limits_or_without_any() -> None:
 def test_the_complaint_names_the_load_and_its_limit() -> None:
     calm = Load("here", 0, 0.0)
     assert complaint(Limits(9, 0), Load("p", 10, 0), calm) == (
-        "10 sessions work on p, copy_max_source_sessions is 9"
+        "p: 10 active sessions, above copy_max_source_sessions (9)"
     )
     for source, target in ((Load("a", 0, 7.5), calm), (calm, Load("b", 0, 7.5))):
-        assert "is 7.5 s behind, copy_max_replica_lag is 5" in complaint(
+        assert "standby lag is 7.5 s, above copy_max_replica_lag (5)" in complaint(
             Limits(0, 5.0), source, target
         )
     # The sessions of this node's server are nobody's business.
