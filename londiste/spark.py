@@ -1,4 +1,4 @@
-"""The queue in programs of Spark: ``londiste.spark.register(spark)``, then ``format("pgq")``.
+"""Spark data source and sinks of queues: ``londiste.spark.register(spark)``, ``format("pgq")``.
 
     import londiste.spark
 

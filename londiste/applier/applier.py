@@ -1,24 +1,24 @@
-"""Writes a plan into this node's tables, inside the transaction that the caller has open.
+"""Applier: writes the net changes of a batch into this node's tables, in the caller's transaction.
 
-The quick way writes the net effect as sets: deletes, then updates, then inserts, each as one
+The fast path writes the net changes as sets: deletes, then updates, then inserts, each as one
 statement for any number of rows.  All statements of all tables are under way at once, in one
-pipeline: the server works while the next is sent, and nobody waits for an answer in between.  Every
-statement must hit as many rows as it was given; a difference means that this table is not what the
-provider's was.
+pipeline: the server works while the next is sent, and none waits for the answer of another.
+Every statement must hit as many rows as it was given; a difference means that this table differs
+from the provider's.
 
     sets -- unique violation --> the same table again as delete-all, insert-all
          -- referenced table --> its rows are deleted, where TRUNCATE is refused
          -- anything else -----> row by row, in the order of the events (``rows``)
 
-Deletes before updates before inserts leaves one kind of conflict: two updates that pass a
-unique value on.  Deleting all touched rows and inserting all final images has none, because
-untouched rows and final images are rows that were committed together on the provider.  (Except
+Deletes before updates before inserts leaves one kind of conflict: an update that takes a unique
+value which another update frees.  Deleting all touched rows and inserting all final images has
+none, because untouched rows and final images were committed together on the provider.  (Except
 when a batch is so large that it is written in several parts; then row by row is the answer, and
 a row that meets another's value waits for the parts to come.)
 It would be wrong without the replica role, where a delete may cascade.
 
-Row by row is slow and names the event that does not fit.  The position of the node stays in
-front of the batch in any case: the caller's transaction ends with the error.
+Row by row is slow and names the event that does not fit.  The position of the node stays
+before the batch in any case: the caller's transaction ends with the error.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SAVEPOINT = "londiste_apply"
 #: Characters of a parameter from which on its memory counts.
 _LONG = 64 << 10
 
-#: Something that is to be done in the same pipeline; what it returns is called after the pipeline.
+#: Work to do in the same pipeline; the returned function is called after the pipeline.
 AfterWrite = Callable[[], Callable[[], None]]
 
 _ORDER = list(Verb)
@@ -62,7 +62,7 @@ _Cursor = psycopg.RawCursor[TupleRow]
 
 
 class StaleShapes(Exception):
-    """Some tables are not what their shapes say any more; nothing is written."""
+    """The cached definitions of some tables are outdated; nothing is written."""
 
     def __init__(self, tables: set[TableName]) -> None:
         super().__init__(", ".join(map(str, tables)))
@@ -80,7 +80,7 @@ class _SetFailed(Exception):
 
 
 class _NotCopied(Exception):
-    """COPY cannot write these rows, or not this table; a statement may."""
+    """COPY cannot write these rows or this table; a statement may."""
 
     def __init__(self, table: TableName) -> None:
         super().__init__(str(table))
@@ -100,7 +100,7 @@ class Applier:
         self._rows = RowWriter(conn, node=node, queue=queue, keep=keep)
         self._node = node
         self._texts: dict[tuple[object, ...], str] = {}
-        # Tables that pass unique values on are likely to do it again.
+        # Tables whose updates exchange unique values are likely to do it again.
         self._rewrite: set[TableName] = set()
         # Tables that others point at, which TRUNCATE refuses.
         self._referenced: set[TableName] = set()
@@ -156,12 +156,12 @@ class Applier:
             self._pipelined([], also)
 
     def begin(self) -> None:
-        """A transaction begins: nothing waits for anything that an earlier one has written."""
+        """Starts a transaction: rows deferred by an earlier one are dropped."""
         self._rows.forget()
 
     @property
     def conflicts(self) -> Conflicts:
-        """What policies have decided since ``begin``; to be written before the end."""
+        """Decisions of the conflict policies since ``begin``; to be written before the end."""
         return self._rows.conflicts
 
     def _as_sets(
@@ -190,7 +190,7 @@ class Applier:
                     log.info("%s, written again as delete and insert", failed)
                     self._rewrite.add(failed.table)
                     continue
-                log.info("%s, the events are applied one by one", failed)
+                log.info("%s, applying its events one by one", failed)
                 return False
             else:
                 return True
@@ -228,7 +228,7 @@ class Applier:
                     else:
                         cursor.execute(text, [payload], prepare=True)
                     if payload is not None:
-                        self._let_go(cursor, len(payload))
+                        self._free(cursor, len(payload))
                 if also is not None and not copies:
                     check = also()
         except psycopg.Error as error:
@@ -260,8 +260,8 @@ class Applier:
         else:
             self._conn.execute(f"release savepoint {_SAVEPOINT}")
 
-    def _let_go(self, cursor: _Cursor, length: int) -> None:
-        """After a long parameter: nobody keeps it, and the next is not queued behind it."""
+    def _free(self, cursor: _Cursor, length: int) -> None:
+        """Frees a long parameter after it was sent, before the next one is queued."""
         if length >= _LONG:
             # The cursor has it for mogrify(); a pipeline keeps its cursors to the end.
             cursor._query = None
@@ -369,7 +369,7 @@ class Applier:
 
 
 def _flushed(pgconn: PGconn) -> Generator[Wait, Ready | int, None]:
-    """Until the server has been sent everything; what it answers meanwhile is read later."""
+    """Waits until everything is sent; answers that arrive before that are read later."""
     while pgconn.flush():
         ready = yield Wait.RW
         if ready & Ready.R:

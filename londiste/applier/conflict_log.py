@@ -1,7 +1,7 @@
-"""What policies of tables have decided about events that did not fit, counted with the batch.
+"""Conflict log: decisions of conflict policies, written with the batch.
 
-The counts, and with policy log the rows, are written in the transaction of the rows: what was
-decided and what is told of it are there together, or neither is.
+The counts, and with policy log the rows, are written in the transaction of the rows: either both
+are committed, or neither.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from londiste.db.names import TableName
 from londiste.db.relation import Relation
 from londiste.errors import ApplyError
 
-#: Conflicts that are held before they are written.
+#: Conflicts in memory before they are written.
 _MANY = 500
 #: Rows that policy log keeps of each table, unless the settings say another number.
 KEEP = 10_000
@@ -26,7 +26,7 @@ KEEP = 10_000
 
 @dataclass(frozen=True, order=True)
 class Decided:
-    """What was decided alike about some rows of events."""
+    """A kind of decision, the same for some rows of events."""
 
     table: TableName
     policy: str
@@ -49,40 +49,40 @@ class Conflicts:
         self.counts: Counter[Decided] = Counter()
 
     def add(self, change: RowChange, shape: Relation, found: ApplyError, message: str) -> None:
-        """Notes a decision; the rows are kept with policy log alone."""
+        """Records a decision; only policy log keeps the rows."""
         self.counts[Decided(shape.name, shape.on_error, found.kind, found.op)] += 1
-        noted: dict[str, object] = {
+        record: dict[str, object] = {
             "table": str(shape.name),
             "kind": found.kind,
             "policy": shape.on_error,
             "event": change.event_id,
         }
         if shape.on_error == "log":
-            noted |= {
+            record |= {
                 "row_nr": change.row,
                 "message": message,
                 "op": found.op,
                 "image": json.dumps(dict(found.image), ensure_ascii=False),
                 "here": found.here,
             }
-        self._held.append(noted)
+        self._held.append(record)
         if len(self._held) >= _MANY:
             self.write()
 
     def write(self) -> None:
-        """Writes what is held, in the transaction that is open."""
+        """Writes the recorded decisions, in the open transaction."""
         if self._held:
             held = json.dumps(self._held, ensure_ascii=False)
             call.value(self._conn, "londiste.note_conflicts", self._queue, held, self._keep)
             self._held.clear()
 
     def forget(self) -> None:
-        """A new transaction begins."""
+        """Starts a new transaction."""
         self._held.clear()
         self.counts.clear()
 
     def told(self) -> list[str]:
-        """What was decided, for the log, a line for each table and kind."""
+        """Lines of the log, one for each table and kind of decision."""
         return [
             f"{one.table}: {describe(one.policy, one.kind, one.op, count)}"
             for one, count in sorted(self.counts.items())

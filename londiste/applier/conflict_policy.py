@@ -1,13 +1,13 @@
-"""What becomes of an event that does not fit the rows of this node: the decision, as a function.
+"""Conflict policy: the decision about an event that conflicts with the rows of this node.
 
                   insert, its row    update or delete,   many rows have the key, another constraint
     policy        is there           no row              refuses it, a value does not fit
     halt          halt               halt                halt
-    keep, log     leave it out       leave it out        leave it out
+    keep, log     skip               skip                skip
     overwrite     write it           insert it; done     halt
 
-A table or column that is missing, a right that is, an event that is no good: these say nothing
-about rows, and halt whatever the policy is.
+A missing table, column or privilege, or a malformed event, is not a conflict of rows and halts
+with every policy.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from enum import StrEnum
 
 from londiste.changes.types import Op, RowChange
 
-#: Kinds of findings that a policy may decide about.
+#: Kinds of errors that a policy may decide about.
 DECIDABLE = frozenset({"missing", "exists", "many", "constraint", "value"})
 
 
 class Action(StrEnum):
-    """What is done with an event that does not fit.
+    """The action for an event that conflicts.
 
-    HALT -- replication stays in front of it.
-    LEAVE_OUT -- the row that is here, or none, stays as it is.
-    WRITE -- the event counts for what the table has after it, whatever it has now.
+    HALT -- replication stops at the event.
+    LEAVE_OUT -- the event is skipped, the target row is not changed.
+    WRITE -- the table gets the row of the event, whatever it has now.
     """
 
     HALT = "halt"
@@ -34,7 +34,7 @@ class Action(StrEnum):
 
 
 def decide(policy: str, kind: str, change: RowChange) -> Action:
-    """What a policy makes of an event; kind is that of its ``Finding``."""
+    """The action of a policy for an event; kind is that of its ``ApplyError``."""
     if policy == "halt" or kind not in DECIDABLE:
         return Action.HALT
     if policy in {"keep", "log"}:
@@ -42,29 +42,29 @@ def decide(policy: str, kind: str, change: RowChange) -> Action:
     if change.state or kind not in {"missing", "exists"}:
         return Action.HALT
     if kind == "missing" and change.op is Op.DELETE:
-        # That the row is gone is what it wants.
+        # The row is deleted already.
         return Action.LEAVE_OUT
-    # A row of which only some columns are told cannot be made.
+    # A row of which the event has only some columns cannot be inserted.
     return Action.HALT if change.partial else Action.WRITE
 
 
 def describe(policy: str, kind: str, op: str, count: int) -> str:
-    """What was done, for the log."""
+    """Line of the log about a decision."""
     what = {
-        "missing": f"{op} of a row that is not here",
-        "exists": "insert of a row that is here",
-        "many": f"{op} where several rows have the key",
-        "constraint": f"{op} against a constraint",
-        "value": f"{op} with a value that does not fit",
+        "missing": f"{op} of a row that does not exist",
+        "exists": "insert of a row that already exists",
+        "many": f"{op} where several rows match the key",
+        "constraint": f"{op} that violates a constraint",
+        "value": f"{op} with an invalid value",
     }[kind]
-    done = "left out"
+    done = "skipped"
     if policy == "overwrite":
-        done = "taken for done" if op == "delete" else "written all the same"
+        done = "already done" if op == "delete" else "applied"
     return f"{count} times {what}: {done} (policy {policy})"
 
 
 def kind_of(sqlstate: str) -> str:
-    """The kind of finding that a refusal of the server is."""
+    """The kind of error of a SQLSTATE."""
     if sqlstate.startswith("23"):
         return "constraint"
     if sqlstate.startswith("22"):

@@ -1,4 +1,4 @@
-r"""Many rows into a table by COPY, from images that nobody decodes.
+r"""COPY of many new rows into a table, from JSON images that are not decoded.
 
 An image is a line of JSON, and all images of a set have the same columns in the same order.
 Without the names of the columns such a line is one of CSV: strings are in quotes, NULL is the word
@@ -41,7 +41,7 @@ _ESCAPE = re.compile(r'\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u[0-9a-
 
 
 class NotAlike(Exception):
-    """An image is not what its set says: it has other columns, or is written in another way."""
+    """An image differs from its set: it has other columns, or another notation."""
 
 
 def is_bulk(shape: Relation, rows: RowSet) -> bool:

@@ -1,4 +1,4 @@
-"""Rows that are set aside, because a unique value of theirs is still another row's.
+"""Deferred rows: rows whose unique value still belongs to another row of the table.
 
 Written one by one, changes may meet each other in an order that was none: events of a table's state
 tell one row after the other what each has *now*, so the first may have a value that a row has given
@@ -35,7 +35,7 @@ CONFLICTS = frozenset({"23505", "23P01"})
 
 
 class Contradiction(Exception):
-    """Such an event cannot follow: a row that is there is inserted."""
+    """An event that cannot follow: it inserts a row that exists."""
 
 
 @dataclass(eq=False)
@@ -61,7 +61,7 @@ class Row:
 
 
 def follow(image: Image, change: RowChange) -> Image | None:
-    """What an event of the same key makes of a row; None: there is none any more.
+    """Applies an event of the same key to a row; None: the row is deleted.
 
     Columns that the event does not name keep their values.  Raises Contradiction.
     """
@@ -73,7 +73,7 @@ def follow(image: Image, change: RowChange) -> Image | None:
 
 
 class DeferredRows:
-    """The rows of all tables that are set aside."""
+    """The deferred rows of all tables."""
 
     def __init__(self) -> None:
         self._rows: dict[TableName, list[Row]] = {}
@@ -90,18 +90,18 @@ class DeferredRows:
         self._rows.setdefault(row.shape.name, []).append(row)
 
     def remove(self, row: Row) -> None:
-        """The row is in its table again, or gone."""
+        """Removes a row that is back in its table, or deleted."""
         rows = self._rows[row.shape.name]
         rows.remove(row)
         if not rows:
             del self._rows[row.shape.name]
 
     def empty(self, table: TableName) -> None:
-        """The table has no rows any more."""
+        """Drops the deferred rows of a truncated table."""
         self._rows.pop(table, None)
 
     def forget(self) -> None:
-        """Their transaction is gone."""
+        """Drops all rows, after the end of their transaction."""
         self._rows.clear()
 
     def find(
@@ -110,7 +110,7 @@ class DeferredRows:
         shape: Relation,
         same: Callable[[Sequence[Mapping[str, str | None]]], int | None],
     ) -> Row | None:
-        """The row that an event is about, if it is set aside.
+        """The deferred row of an event's key, if there is one.
 
         same -- finds the key of the event among keys by the operator of its type, where the text
             does not tell; returns its place among them.

@@ -1,4 +1,4 @@
-"""What is said of events that cannot be applied: without values, but for those of the key."""
+"""Texts of apply errors: messages and hints without row values, except those of the key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from londiste.db.names import TableName
 
 
 def key_of(change: TableChange) -> str:
-    """The key of the row, for whoever has to look for it: a packed event has many."""
+    """The key of the row, by which an operator finds it: a packed event has many."""
     if isinstance(change, Truncate):
         return ""
     values = ", ".join(str(change.image.get(name)) for name in change.key)
@@ -20,7 +20,7 @@ def key_of(change: TableChange) -> str:
 
 
 def format_error(error: psycopg.Error) -> str:
-    """The server's words without the values in them."""
+    """The server's message without the values in it."""
     text = error.diag.message_primary or str(error).strip() or type(error).__name__
     if (error.sqlstate or "").startswith("22"):
         text = re.sub(r'"(?:[^"]|"")*"', "***", text)
@@ -28,7 +28,7 @@ def format_error(error: psycopg.Error) -> str:
 
 
 def hint_for(state: str, table: TableName) -> str:
-    """What can be done about a refusal; '' stands for no SQLSTATE."""
+    """The hint for a SQLSTATE; '' for none."""
     if state == "42501":
         return (
             f"grant the worker's user the right to write {table}; where row-level security is"
@@ -36,6 +36,7 @@ def hint_for(state: str, table: TableName) -> str:
         )
     if state.startswith("22") or state in {"23502", "23514", "42804", "42846"}:
         return (
-            f"make the definition of {table} fit the provider's; the worker then goes on by itself"
+            f"change the definition of {table} to match the provider's; the worker then continues"
+            " automatically"
         )
-    return f"see what differs: londiste compare {table}; copy it again: londiste resync {table}"
+    return f"compare the table: londiste compare {table}; or copy it again: londiste resync {table}"

@@ -1,4 +1,4 @@
-"""What the applier is asked to write: changes of one table in order, and their net effect."""
+"""Input of the applier: changes of one table in order, and their net changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TableChange: TypeAlias = RowChange | Truncate
 
 @dataclass(frozen=True)
 class Net:
-    """What a run of changes comes to; the five lists touch each key at most once each.
+    """Net changes of a run of changes; each of the five lists has a key at most once.
 
     Done in this order: truncate, deletes, unsets, updates, sets, inserts.  A key that is in deletes
     or unsets and in inserts is replaced.
@@ -34,7 +34,7 @@ class Net:
 
 
 class Verb(StrEnum):
-    """What is done with a set of rows; sets of one table are done in this order."""
+    """Operation on a set of rows; sets of one table are written in this order."""
 
     DELETE = "delete"
     UNSET = "unset"
@@ -45,7 +45,7 @@ class Verb(StrEnum):
 
 @dataclass
 class RowSet:
-    """Rows of one table with which the same is done, as JSON texts that nobody has to read.
+    """Rows of one table with the same operation, as JSON texts that are not parsed.
 
     key -- columns that find the row.
     columns -- those of the images; of deletes and unsets only the key is used.
@@ -81,5 +81,5 @@ class TablePlan:
     changes: Sequence[TableChange] = ()
 
 
-#: The changes of all tables of some plans in the order of their events, decoded anew each time.
+#: The changes of all tables of some plans in the order of their events, decoded again each time.
 ReplayChanges: TypeAlias = Callable[[], Iterable[tuple[Relation, TableChange]]]

@@ -1,8 +1,8 @@
-"""Row by row: the changes in the order of their events, which is slow and names the one that fails.
+"""Row by row apply: changes in the order of their events, slow, names the event that fails.
 
-First many statements under way at once, then, if one of them fails, those one after the other to
-find the culprit.  A row with a unique value that is still another row's is set aside (``aside``)
-and put back later.  Nothing else is kept in memory but the statements under way.
+Many statements are sent at once; if one of them fails, they are sent one after the other to find
+it.  A row with a unique value that is still another row's is deferred
+(``deferred_rows``) and written later.  Nothing else is kept in memory but the statements under way.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _REFERENCED = "0A000"
 
 
 class _Wrong(Exception):
-    """One of the statements under way did not do its work."""
+    """One of the statements of a pipeline did not hit its row."""
 
 
 class RowWriter:
@@ -60,13 +60,13 @@ class RowWriter:
         self._many = 0
 
     def forget(self) -> None:
-        """A new transaction begins; what an earlier one has set aside went back with it."""
+        """Starts a new transaction; deferred rows of an earlier one are dropped."""
         self._aside.forget()
         self.conflicts.forget()
 
     @property
     def waiting(self) -> int:
-        """Number of rows that are set aside, and not in their tables."""
+        """Number of deferred rows."""
         return len(self._aside)
 
     def write(self, again: ReplayChanges) -> None:
@@ -82,7 +82,7 @@ class RowWriter:
                     self._one(change, shape)
 
     def put_back(self) -> None:
-        """Puts back those of the rows set aside that nothing is in the way of any more.
+        """Writes the deferred rows that no other row conflicts with any more.
 
         When there are many, only from time to time.
         """
@@ -92,8 +92,8 @@ class RowWriter:
             self._many = 2 * self.waiting
 
     def settle(self) -> None:
-        """Puts all rows back that are set aside.  Raises EventError for the first that stays out,
-        unless the policy of its table knows better.
+        """Writes all deferred rows.  Raises EventError for the first that still conflicts,
+        unless the policy of its table decides otherwise.
 
         Every event of the batch is written by now, or another error is to be expected.
         """
@@ -183,14 +183,14 @@ class RowWriter:
             raise self.error(
                 change,
                 shape,
-                "the row is not there" if hit == 0 else f"{hit} rows have its key",
+                "no row matches the key" if hit == 0 else f"{hit} rows match the key",
                 detail=f"{key_of(change)}SQL: {statement}",
                 kind="many" if hit else "missing",
                 statement=statement,
             )
 
     def _by_policy(self, error: EventError, change: RowChange, shape: Relation) -> Action:
-        """What the policy of the table makes of an event that does not fit, and notes it.
+        """Applies the policy of the table to an event that conflicts, and records the decision.
 
         Raises the error if it is to halt.
         """
@@ -204,7 +204,7 @@ class RowWriter:
     # -- rows that are set aside -----------------------------------------------------------
 
     def _set_aside(self, change: RowChange, shape: Relation) -> bool:
-        """Takes the row of an event that met a conflict out of its table, and keeps it.
+        """Defers the row of an event that met a conflict: deletes it from its table and keeps it.
 
         False where that is no answer: in a table without a key.
         """
@@ -232,14 +232,14 @@ class RowWriter:
             kept = dict(zip(others, values, strict=False))
         if twice and shape.on_error != "halt":
             raise self.error(
-                change, shape, "the row is there already", detail=key_of(change), kind="exists"
+                change, shape, "the row already exists", detail=key_of(change), kind="exists"
             )
         before = kept if hit and shape.on_error != "halt" else None
         self._aside.add(Row(shape, {**kept, **change.image}, change, twice, before))
         return True
 
     def _stays_out(self, row: Row, refused: psycopg.Error) -> None:
-        """The last word about a row that cannot be put back.  Raises EventError."""
+        """Decides about a deferred row that cannot be written.  Raises EventError."""
         text = self._text(Verb.INSERT, row.shape, row.columns, row.change.key)
         error = self._refused(row.change, row.shape, refused, text, exists=row.twice)
         if not isinstance(error, EventError):
@@ -260,12 +260,12 @@ class RowWriter:
                 raise Contradiction
             image = follow(row.image, change)
         except Contradiction:
-            # One too many is the event that was set aside, and not what comes behind it.
+            # The deferred event is the wrong one, and not the event after it.
             wrong = row.change if row.twice else change
             error = self.error(
                 wrong,
                 row.shape,
-                "the row is there already",
+                "the row already exists",
                 detail=key_of(wrong),
                 kind="exists",
             )
@@ -359,7 +359,7 @@ class RowWriter:
         return names if len(names) == len(rows) else ()
 
     def _here(self, change: RowChange, shape: Relation, by: tuple[str, ...]) -> str | None:
-        """The row that is here, as JSON, by its key or other columns; None: none that we find."""
+        """The target row as JSON, by its key or other columns; None if not found."""
         names = by or change.key or shape.key
         if not names or not set(names) <= change.image.keys() & shape.by_name.keys():
             return None
@@ -426,14 +426,14 @@ class RowWriter:
     ) -> EventError:
         """The error of one event.
 
-        by -- the columns in which another row is in its way.
+        by -- the columns in which another row conflicts with it.
         """
         row = change if isinstance(change, RowChange) else None
         verb = row.op.name.lower() if row else "truncate"
         address = row.address if row else str(change.event_id)
         found = ApplyError(kind, table=str(change.table), dest=str(shape.name), op=verb)
         if row is not None:
-            # For whoever looks at it; while rows are only counted nobody does.
+            # Read for operators; not where the policy only counts rows.
             halts = decide(shape.on_error, kind, row) is Action.HALT
             looks = halts or shape.on_error == "log"
             found = dataclasses.replace(
@@ -446,18 +446,18 @@ class RowWriter:
                 sqlstate=sqlstate,
             )
         return EventError(
-            f"event {address} ({verb} of table {shape.name})"
-            f" cannot be applied on node {self._node}: {what}",
+            f"event {address} ({verb} of table {shape.name}) cannot be applied on node"
+            f" {self._node}: {what}",
             detail=detail,
-            hint=f"{hint or hint_for('', shape.name)}; or leave the event out: londiste events skip"
-            f" {address}; londiste events show has the rows",
+            hint=f"{hint or hint_for('', shape.name)}; or skip the event: londiste events skip"
+            f" {address}; londiste events show lists the rows",
             queue=self._queue,
             event_id=change.event_id,
             finding=found,
         )
 
     def missing(self, change: RowChange, shape: Relation) -> EventError | None:
-        """The error of an event that has a column that is not here, or no value for its key."""
+        """The error of an event with an unknown column, or without a value for its key."""
         lacking = [n for n in dict.fromkeys((*change.image, *change.key)) if n not in shape.by_name]
         if lacking:
             word = "column" if len(lacking) == 1 else "columns"
@@ -480,7 +480,7 @@ def _hit(cursor: psycopg.RawCursor[TupleRow], shape: Relation) -> int:
 
 
 def check_columns(plan: TablePlan, again: ReplayChanges, rows: RowWriter) -> None:
-    """Every column of the events must be here: nothing that was sent is dropped.
+    """Checks that the target has every column of the events: nothing that was sent is dropped.
 
     Raises EventError for the first event that has another one.
     """
@@ -510,7 +510,7 @@ def _as_state(change: RowChange) -> RowChange:
 
 
 def must_replace(shape: Relation, columns: Sequence[str], key: Sequence[str]) -> bool:
-    """UPDATE cannot set an identity column; with the whole row at hand there is another way."""
+    """Whether an update must be a delete and an insert: UPDATE cannot set identity columns."""
     return shape.writable <= set(columns) and any(
         c.identity_always and c.name not in key for c in shape.columns
     )

@@ -1,4 +1,4 @@
-"""The SQL that writes rows: one statement takes any number of rows as one JSON parameter.
+"""SQL statements that write rows: one statement takes any number of rows as one JSON parameter.
 
 Images stay text: ``json_to_recordset`` hands every string to the input function of its column's
 type, so nothing is rounded or formatted anew, and only columns that the image has are named.

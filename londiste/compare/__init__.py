@@ -1,1 +1,1 @@
-"""Are both sides equal at one tick?"""
+"""Comparison of a node's tables with the root's at one tick, and repair."""

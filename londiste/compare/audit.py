@@ -1,8 +1,8 @@
-"""``compare --continuous``: one range at a time, in the time that is left over.
+"""Continuous comparison (``compare --continuous``): one range at a time, in a share of the time.
 
 Each range has a tick and snapshots of its own, so the root keeps old row versions for no longer
-than reading a range takes.  What was compared and found is in this node's database; the range that
-was looked at longest ago is next, so a process that starts again goes on where the last ended.
+than reading a range takes.  Ranges and results are in this node's database; the range that
+was compared longest ago is next, so a new process continues where the last one ended.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ log = logging.getLogger(__name__)
 
 #: Findings of a range that are kept.
 _KEPT = 100
-#: Seconds between ranges at least, so that small tables are no reason to tick all the time.
+#: Minimum seconds between ranges, so that small tables do not cause constant ticks.
 _SHORTEST = 1.0
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """What is known of a table.
+    """Coverage of one table.
 
-    compared -- ranges that were looked at since the table was cut into them.
-    oldest -- when the one was that was looked at longest ago.
-    rows -- of the root in the ranges that were looked at; differing -- of them, those that differ.
+    compared -- ranges compared since the table was split into them.
+    oldest -- time of the oldest of those comparisons.
+    rows -- of the root in the compared ranges; differing -- of them, those that differ.
     """
 
     table: str
@@ -70,7 +70,7 @@ class Coverage:
 
 
 def coverage(settings: WorkerSettings, wanted: Sequence[str] = ()) -> list[Coverage]:
-    """What audits of this node have covered, by table."""
+    """Coverage of this node's audits, by table."""
     with session(settings.db, name="londiste compare", autocommit=True) as conn:
         names = [str(t.name) for t in choose(settings, conn, wanted)]
         ranges = progress.compare_ranges(conn, settings.queue_name, progress.AUDIT)
@@ -94,9 +94,9 @@ def summed(table: str, ranges: Sequence[progress.ComparedRange]) -> Coverage:
 def next_range(
     tables: Sequence[str], ranges: Sequence[progress.ComparedRange], since: datetime | None
 ) -> tuple[str, progress.ComparedRange | None] | None:
-    """What to look at next: (table, range); None for a range: the table is to be cut first.
+    """The next (table, range) to compare; no range: the table has to be split first.
 
-    since -- ranges that were looked at later are done; None: the round never ends.
+    since -- ranges compared after it are done; None: the round never ends.
     """
     known = {r.table_name for r in ranges}
     for table in tables:
@@ -120,9 +120,9 @@ def run(
     once: bool,
     say: Callable[[str], None],
 ) -> None:
-    """Audits until a signal stops it; ``once``: until every range was looked at.
+    """Audits until a signal; ``once``: until every range was compared.
 
-    share -- part of the time in which something is read.
+    share -- part of the time that is spent reading.
     """
     with contextlib.ExitStack() as stack:
         signals = stack.enter_context(Signals().handled())
@@ -134,11 +134,11 @@ def run(
                 started, more = _step(settings, asked, started, once=once, say=say)
                 failures = 0
             except StateError as error:
-                # The worker lags or stands still: others have more use for the servers now.
+                # The worker lags or is stopped: the audit leaves the servers to it.
                 if once:
                     raise
                 failures += 1
-                say(f"{error}; tried again later")
+                say(f"{error}; will retry")
                 signals.wait(pause(failures))
                 continue
             if not more:
@@ -156,7 +156,7 @@ def _step(
     once: bool,
     say: Callable[[str], None],
 ) -> tuple[datetime, bool]:
-    """Looks at one range, or cuts a table; (begin of the round, whether something is left)."""
+    """Compares one range, or splits a table: (start of the round, whether work is left)."""
     queue = settings.queue_name
     with contextlib.ExitStack() as stack:
         conn = stack.enter_context(session(settings.db, name="londiste compare", autocommit=True))
@@ -175,7 +175,7 @@ def _step(
         with session(parties.root_dsn, name="londiste compare", autocommit=True) as root:
             table = pair_up(root, conn, chosen[name], asked, parties.held)
             fits = one is not None and one.signature == progress.signature(table)
-            # A round of the table is over: it may have grown out of its ranges.
+            # A round of the table is over: the table may have outgrown its ranges.
             mine = [r for r in ranges if r.table_name == name]
             whole = all(r.checked_at is not None for r in mine)
             if one is None or not fits or (whole and one.number == 0 and not once):
@@ -186,12 +186,12 @@ def _step(
                     return started, True
         count = _look(parties, conn, asked, Piece(table, one.number, one.condition, one.buckets))
         if count:
-            say(f"{name}: {count} rows differ: londiste compare {name}")
+            say(f"table {name}: {count} rows differ; londiste compare {name}")
     return started, True
 
 
 def _look(parties: Parties, conn: Any, asked: Asked, piece: Piece) -> int:
-    """Compares one range, and remembers what came out; how many rows differ."""
+    """Compares one range and stores the result.  Returns the number of differing rows."""
     table: Pairing = piece.table
     with parties.aligned(asked.timeout) as at:
         (result,) = compare(at, [piece], parties.engine, 2)
@@ -212,9 +212,9 @@ def _look(parties: Parties, conn: Any, asked: Asked, piece: Piece) -> int:
             tick = at.tick_id
     findings = []
     for difference in differences[:_KEPT]:
-        said = as_json(table, difference)
+        facts = as_json(table, difference)
         # Values stay in the tables.
-        findings.append({"kind": said["kind"], "key": said["key"]})
+        findings.append({"kind": facts["kind"], "key": facts["key"]})
     progress.compare_done(
         conn,
         parties.queue,

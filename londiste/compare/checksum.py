@@ -1,4 +1,4 @@
-"""Holds the checksums of both sides against each other, piece by piece.
+"""Checksums of both sides, compared chunk by chunk.
 
 A piece of a side is known by its number of rows and two sums of 64-bit hashes of the rows' texts,
 with different seeds, added up as numbers that do not overflow.  A row more, a row less and a row
@@ -17,7 +17,7 @@ from londiste.compare.pause_at_tick import Aligned
 from londiste.engine.base import Engine
 from londiste.engine.spec import Checksum, CompareSpec, Sums
 
-#: About so much of a table is one range, or one task.
+#: Target size of a range, or of one task.
 PIECE_BYTES = 32 << 20
 
 ROOT = "root"
@@ -45,10 +45,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class PieceResult:
-    """What is known of a piece.
+    """Result of one chunk.
 
     differing -- buckets whose sums are not the same, with the larger number of their rows.
-    moved -- nothing is known: DDL took the rows away before they were read.
+    moved -- invalid: DDL removed the rows before they were read.
     """
 
     piece: Piece
@@ -103,7 +103,7 @@ def compare(
 def specs(
     at: Aligned, piece: Piece, number: int, *, root: bool, count_only: bool = False
 ) -> Iterator[CompareSpec]:
-    """What a side is asked about a piece; the sums of several specs add up."""
+    """The checksum tasks of one side of a chunk; their sums add up."""
     table = piece.table
     columns = () if count_only else table.root if root else table.node
     spec = CompareSpec(

@@ -1,8 +1,8 @@
-"""Cuts a table into the pieces that are compared one by one.
+"""Chunks of a table for comparison: key ranges, or the whole table in hash buckets.
 
 Ranges of the key, where both servers order it alike: every row of either side is in exactly one,
 because the first and the last have no end.  The bounds are keys of a sample of the root's rows; a
-range that has many more rows here is no matter, the drill reads it in passes.  Other tables (texts,
+range may have many more rows on the node: the drill reads it in passes.  Other tables (texts,
 whose order depends on the server's collation, tables without a key) are one piece, told apart into
 buckets by a hash of the key's text, or the row's.
 """
@@ -63,7 +63,7 @@ def cut(
 
 
 def buckets(rows: float) -> int:
-    """How many buckets a piece of so many rows is told apart into: a power of two."""
+    """Number of buckets for a chunk of this many rows: a power of two."""
     count = 1
     while count < rows / BUCKET_ROWS and count < _MOST_BUCKETS:
         count *= 2
@@ -71,7 +71,7 @@ def buckets(rows: float) -> int:
 
 
 def ranges(bounds: Sequence[tuple[str, ...]], table: Pairing) -> list[str]:
-    """Conditions of which every row fulfils exactly one; '' is all rows.
+    """Conditions of which every row meets exactly one; '' is all rows.
 
     bounds -- ascending; one that comes twice is taken once.
     """
@@ -100,7 +100,7 @@ def _row(parts: Sequence[str]) -> str:
 def _bounds(
     conn: Connection, table: Pairing, count: int, info: catalog.TableInfo
 ) -> list[tuple[str, ...]]:
-    """Keys that part the root's rows in about equal ``count`` pieces, ascending; or fewer."""
+    """Keys that divide the root's rows into about ``count`` equal parts, ascending; or fewer."""
     share = min(1.0, count * _BLOCKS / max(1, info.pages))
     likely = info.rows_estimate * share
     keep = min(1.0, count * _ROWS / likely) if likely else 1.0

@@ -1,4 +1,4 @@
-"""What of a replicated table is compared with what: columns, as which types, found by which key.
+"""Column pairing of a comparison: columns, their types, and the key that finds rows.
 
 Equal is what has the same text in a session with pinned settings: -0 is not 0, 1.0 is not 1.00 and
 JSON is equal when it is written equally, because replication carries texts.  Where the types of a
@@ -36,9 +36,9 @@ _ORDERED = {
 
 @dataclass(frozen=True)
 class TablePair:
-    """A replicated table: its name on the root, where its rows are here, and which they are.
+    """A replicated table: its name on the root, its table on the node, and its rules.
 
-    unknown -- columns whose values are changed by others on their way.
+    unknown -- columns whose values other nodes change on the way.
     """
 
     table: TableName
@@ -49,7 +49,7 @@ class TablePair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """How the two tables are held against each other; plain data, so that tasks can have it.
+    """How two tables are compared; plain data, for tasks.
 
     columns -- compared, in the root's order; types -- their types here.
     root, node -- SQL expressions of them on each side.
@@ -104,7 +104,7 @@ class Pairing:
         return tuple(side[name] for name in columns)
 
     def type_of(self, column: str) -> str:
-        """The type of a compared column here."""
+        """The type of a compared column on the node."""
         return self.types[self.columns.index(column)]
 
 
@@ -113,8 +113,8 @@ def shared_columns(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(columns both sides store, in the root's order; columns only one side has).
 
-    Generated columns are computed by each side for itself and are left out, and so are those that
-    this node does not want.
+    Generated columns, which each side computes itself, and columns that this node excludes are
+    ignored.
     """
     here = {c.name for c in node if not c.generated and wants.keeps(c.name)}
     there = [c.name for c in root if not c.generated and wants.keeps(c.name)]
@@ -144,7 +144,7 @@ def wider(one: str, other: str) -> str:
 
 
 def root_expression(root: catalog.Column, node: catalog.Column) -> str:
-    """SQL that gives the root's value as replication would store it here."""
+    """SQL that gives the root's value as replication would store it on the node."""
     name = quote(root.name)
     if root.type == node.type or not (root.builtin and node.builtin):
         return name
@@ -162,7 +162,7 @@ def pairing(
     """
     wants = pair.wants
     there, root_kind = _columns(root, pair.table, "on the root")
-    here, node_kind = _columns(node, pair.dest, "here")
+    here, node_kind = _columns(node, pair.dest, "on this node")
     names, skipped = shared_columns(there, here, wants)
     left, right = {c.name: c for c in there}, {c.name: c for c in here}
     own_key, checked = _own_key(node, pair.dest)
@@ -171,7 +171,7 @@ def pairing(
         key = ()
     masked, unknown = wants.changed & set(names), pair.unknown & set(names)
     if masked and (not key or unknown or masked & set(key)):
-        # Without the key as it is nobody can tell which rows belong together.
+        # Without an unchanged key rows cannot be matched.
         unknown, masked = masked | unknown, frozenset()
     if unknown:
         skipped = tuple(sorted({*skipped, *unknown}))
@@ -179,8 +179,8 @@ def pairing(
         key = key if set(key) <= set(names) else ()
     if not names and not count_only:
         raise StateError(
-            f"table {pair.table} has no column that both sides have",
-            hint="compare --count-only holds the numbers of rows against each other",
+            f"table {pair.table}: no column in common with the root",
+            hint="compare row counts only: londiste compare {pair.dest} --count-only",
         )
     return Pairing(
         pair,

@@ -1,8 +1,8 @@
-"""One comparison from beginning to end: which tables, in which pieces, at which ticks.
+"""Comparison run: tables, chunks, ticks, checksums, and the recheck of suspects.
 
 pieces of all tables, in waves ── checksums ── those that differ: drill ── suspects
     a tick and a snapshot for each wave                                       │
-suspects, all tables together ── look again at a later tick ── differences  ◄─┘
+suspects, all tables together ── recheck at a later tick ── differences  ◄────┘
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from londiste.settings import WorkerSettings
 
 log = logging.getLogger(__name__)
 
-#: Looks at a table that is truncated or rewritten each time before it is read.
+#: Attempts to compare a table that is truncated or rewritten each time before it is read.
 _ATTEMPTS = 5
-#: So much is read in one snapshot of the root, at about 100 MB/s a side and core: a minute or so.
-#: A table that cannot be cut into ranges is read in one, whatever its size.
+#: Bytes that are read in one snapshot of the root: about a minute at 100 MB/s a side and core.
+#: A table that cannot be split into ranges is read in one, whatever its size.
 WAVE_BYTES = 8 << 30
 
 
 @dataclass
 class _Found:
-    """What is known of a table so far."""
+    """State of one table's comparison."""
 
     pairing: Pairing
     ranges: int = 1
@@ -73,9 +73,9 @@ def compare_tables(
     """Compares tables of this node with the root's; ``done`` gets each result as it is known.
 
     Tables that are truncated or rewritten before they are read are compared again, at another
-    tick.  Raises StateError on a root, when a table is not in step or truncated each time, or
-    when the worker does not come to the tick in time; UnknownTable for a name that is not
-    replicated here.
+    tick.  Raises StateError on a root, when a table is not in sync or truncated each time, or
+    when the worker does not reach the tick in time; UnknownTable for a name that is not
+    replicated on this node.
     """
     with contextlib.ExitStack() as stack:
         conn = stack.enter_context(open_session(settings.db))
@@ -95,7 +95,7 @@ def compare_tables(
 def _plan(
     root: Connection, conn: Connection, queue: str, paired: Sequence[Pairing], asked: Asked
 ) -> tuple[dict[str, _Found], list[Piece]]:
-    """Cuts the tables, or takes up the ranges that an interrupted comparison has left."""
+    """Splits the tables, or resumes the ranges of an interrupted comparison."""
     found: dict[str, _Found] = {}
     todo: list[Piece] = []
     before: dict[str, list[progress.ComparedRange]] = {}
@@ -139,7 +139,7 @@ def _checksums(
     found: dict[str, _Found],
     todo: Sequence[Piece],
 ) -> int:
-    """Compares all pieces, notes suspects, and remembers ranges that are equal; the last tick."""
+    """Compares all chunks, collects suspects and stores equal ranges.  Returns the last tick."""
     tick = 0
     for wave in waves(todo):
         left = wave
@@ -150,7 +150,7 @@ def _checksums(
             if not left:
                 break
             names = ", ".join(sorted({piece.table.name for piece in left}))
-            parties.say(f"truncated or rewritten meanwhile, compared again: {names}")
+            parties.say(f"truncated or rewritten during the comparison, comparing again: {names}")
         else:
             raise _moving(names)
     return tick
@@ -158,9 +158,9 @@ def _checksums(
 
 def _moving(names: str) -> StateError:
     return StateError(
-        f"truncated or rewritten in each of {_ATTEMPTS} attempts: {names}",
-        detail="a snapshot that is older than that does not see the rows",
-        hint="compare when fewer TRUNCATE and ALTER TABLE are going on",
+        f"tables {names}: truncated or rewritten in each of {_ATTEMPTS} attempts",
+        detail="a snapshot from before TRUNCATE or ALTER TABLE does not see the rows",
+        hint="compare again when there is less TRUNCATE and ALTER TABLE",
     )
 
 
@@ -172,7 +172,7 @@ def _wave(
     at: Aligned,
     wave: Sequence[Piece],
 ) -> list[Piece]:
-    """Compares pieces at one tick; those that DDL took away before they were read."""
+    """Compares chunks at one tick.  Returns those that DDL removed before they were read."""
     again: list[Piece] = []
     unequal: list[PieceResult] = []
     for result in compare(at, wave, parties.engine, parties.parallel, count_only=asked.count_only):
@@ -219,7 +219,7 @@ def _nearer(
     found: dict[str, _Found],
     unequal: Sequence[PieceResult],
 ) -> Iterator[PieceResult]:
-    """The results, of tables that have room for suspects told apart into buckets."""
+    """The results; those of tables below the limit of suspects are split into buckets."""
     for start in range(0, len(unequal), parties.parallel):
         some = unequal[start : start + parties.parallel]
         full = asked.count_only or all(
@@ -261,7 +261,7 @@ def _second_look(
     tick: int,
     done: Callable[[TableResult], None],
 ) -> tuple[int, tuple[TableResult, ...]]:
-    """Looks at all suspects again, at a later tick."""
+    """Rechecks all suspects at a later tick."""
     results = {name: _result(state) for name, state in found.items() if not state.suspects}
     left = {name: state for name, state in found.items() if state.suspects}
     for result in results.values():
@@ -297,7 +297,7 @@ def _second_look(
 
 @contextlib.contextmanager
 def both_sides(at: Aligned) -> Iterator[tuple[Connection, Connection]]:
-    """A session on each side, which sees the tick."""
+    """A session on each side, in the snapshot of the tick."""
     name = "londiste compare"
     with snapshot_session(at.root_dsn, at.root_snapshot, name) as root:
         with snapshot_session(at.node_dsn, at.node_snapshot, name) as node:
@@ -305,7 +305,7 @@ def both_sides(at: Aligned) -> Iterator[tuple[Connection, Connection]]:
 
 
 def moved(root: Connection, node: Connection, table: Pairing) -> bool:
-    """Whether what these sessions have read of a table says nothing."""
+    """Whether DDL invalidated what these sessions read of a table."""
     return catalog.moved(root, table.pair.table) or catalog.moved(node, table.pair.dest)
 
 
@@ -321,7 +321,7 @@ def _result(state: _Found) -> TableResult:
 
 
 def _remember(conn: Connection, queue: str, results: Sequence[TableResult], asked: Asked) -> None:
-    """A table that was compared whole needs no memory; --resume begins it anew."""
+    """Deletes the stored ranges of equal tables; --resume starts them again."""
     if not asked.count_only:
         for result in results:
             if result.equal:

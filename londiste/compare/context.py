@@ -1,4 +1,4 @@
-"""Who takes part in a comparison: this node, its root, an engine; which tables, and how paired."""
+"""Context of a comparison: node, root, engine, and the chosen tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Asked:
-    """What a command asks for.
+    """Options of a comparison.
 
     tables -- names and patterns; none: all.
     timeout -- seconds to wait for the worker to reach a tick.
@@ -120,15 +120,15 @@ def require_subscriber(settings: WorkerSettings, conn: Connection) -> NodeInfo:
     info = nodes.get_node_info(conn, settings.queue_name)
     if info.type is NodeType.ROOT:
         raise StateError(
-            f"node {info.name} is the root of queue {settings.queue_name}",
-            detail="compare holds a node's tables against the root's",
-            hint="run it with the settings of a branch or leaf",
+            f"node {info.name}: is the root of queue {settings.queue_name}",
+            detail="compare checks a node's tables against the root's",
+            hint="run compare with the settings of a branch or leaf",
         )
     if info.combined_type is NodeType.BRANCH:
         raise StateError(
-            f"node {info.name} waits behind queue {info.combined_queue}, which brings its rows",
-            detail="it cannot be asked to stand still at a tick of its own",
-            hint=f"compare with the settings of {info.combined_queue} here, and of"
+            f"node {info.name}: is fed by combined queue {info.combined_queue}",
+            detail="it cannot pause at a tick of its own",
+            hint=f"compare with the settings of {info.combined_queue} on this node, and of"
             f" {info.queue} at the root of {info.combined_queue}",
         )
     return info
@@ -175,7 +175,7 @@ def pair_up(
         count_only=asked.count_only,
     )
     if found.skipped:
-        log.warning("%s: columns that are not compared: %s", table.name, ", ".join(found.skipped))
+        log.warning("table %s: columns not compared: %s", table.name, ", ".join(found.skipped))
     return found
 
 
@@ -188,13 +188,13 @@ def _pair(table: ReplicatedTable, held: Mapping[TableName, TableRules]) -> Table
 
 
 def root_location(settings: WorkerSettings, info: NodeInfo) -> str:
-    """How to reach the root of this node's cascade; asks only the nodes on the way there."""
+    """Connection string of the cascade's root; connects only to the nodes on the way to it."""
     with Connections(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
         return upstream(sites, info.queue, sites.reach(info.provider_location)).root_dsn
 
 
 def held_from(settings: WorkerSettings, info: NodeInfo) -> Mapping[TableName, TableRules]:
-    """What the branches above hold of tables of which they do not hold all."""
+    """Filters of tables that the branches above replicate partially."""
     with Connections(name="londiste compare", extra=settings.remote_extra_connstr) as sites:
         return held_above(sites, info.queue, sites.reach(info.provider_location))
 
@@ -206,24 +206,24 @@ def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[Replica
 
     def unknown(text: str) -> LondisteError:
         return UnknownTable(
-            f"table {text} is not replicated here",
+            f"table {text}: not replicated on this node",
             detail=f"queue {queue} has {len(local)} tables on this node",
-            hint="londiste tables lists them",
+            hint="londiste tables",
         )
 
     chosen = [local[name] for name in select(wanted, list(local), [], unknown).chosen]
     for table in chosen:
         if table.wants.incomparable:
             raise StateError(
-                f"table {table.name} has handler {table.attrs.get('handler')}",
+                f"table {table.name}: handler {table.attrs.get('handler')} cannot be compared",
                 detail=f"{table.wants.incomparable}: its rows are not those of the source",
-                hint="compare others; londiste tables shows the handlers",
+                hint="exclude it; londiste tables shows the handlers",
             )
         if not table.wants.stored:
             raise StateError(
-                f"table {table.name} has handler {table.attrs.get('handler')}",
-                detail="replication leaves its rows here alone, so there is nothing to compare",
-                hint="compare others; londiste tables shows the handlers",
+                f"table {table.name}: handler {table.attrs.get('handler')} cannot be compared",
+                detail="replication does not write its rows on this node",
+                hint="exclude it; londiste tables shows the handlers",
             )
     return chosen
 
@@ -231,11 +231,9 @@ def _chosen(conn: Connection, queue: str, wanted: Sequence[str]) -> list[Replica
 def _require_in_step(chosen: Sequence[ReplicatedTable]) -> None:
     half = [f"{t.name} ({t.state or 'missing'})" for t in chosen if t.state != "ok"]
     if half:
-        raise StateError(
-            f"not in step yet: {', '.join(half)}", hint="wait for them: londiste wait-sync"
-        )
+        raise StateError(f"tables not in sync: {', '.join(half)}", hint="londiste wait-sync")
     if not chosen:
-        raise StateError("no table is replicated here", hint="londiste add-table --all")
+        raise StateError("no table is replicated on this node", hint="londiste add-table --all")
 
 
 def require_one_source(conn: Connection, queue: str, chosen: Sequence[ReplicatedTable]) -> None:
@@ -244,7 +242,7 @@ def require_one_source(conn: Connection, queue: str, chosen: Sequence[Replicated
         others = other_queues(conn, queue, table.name, table.dest)
         if others:
             raise StateError(
-                f"table {table.dest} is also filled from queue {', '.join(others)}",
-                detail="which rows come from which queue cannot be told; nothing was compared",
-                hint="compare the other tables by name, or say which rows: --where",
+                f"table {table.dest}: also filled from queue {', '.join(others)}",
+                detail="its rows cannot be assigned to a queue; nothing was compared",
+                hint="compare the other tables by name, or select rows: --where",
             )

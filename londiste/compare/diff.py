@@ -1,4 +1,4 @@
-"""Which rows of two sides are not the same; pure.
+"""Row diff: the rows that differ between two sides; pure.
 
 Rows are texts.  Those of one key are held against each other as a multiset, so a table without a
 key, or a key that is there twice on one side, is no special case.
@@ -17,7 +17,7 @@ MISSING, EXTRA, DIFFERS = "missing", "extra", "differs"
 
 @dataclass(frozen=True)
 class RowDifference:
-    """A row that is not the same on both sides.
+    """A row that differs between the sides.
 
     kind -- missing: the root has it and this node has not; extra: the other way round; differs:
         both have a row of this key.
@@ -40,7 +40,7 @@ class RowDifference:
 def differences(
     root: Iterable[Row], node: Iterable[Row], key: Sequence[int]
 ) -> list[RowDifference]:
-    """What has to be done to ``node`` to make it ``root``, ordered by key.
+    """The changes that turn ``node`` into ``root``, ordered by key.
 
     key -- numbers of the columns in the key; a row that is one too many on each side with the same
         key is a pair that differs.  None: only whole rows can be missing or extra.
@@ -62,7 +62,7 @@ def differences(
 def suspects(
     root: Mapping[bytes, Sequence[bytes]], node: Mapping[bytes, Sequence[bytes]]
 ) -> list[bytes]:
-    """Keys whose rows are not the same: digests by key, as often as the row is there."""
+    """Keys whose rows differ; the values are lists of digests by key."""
     keys = [key for key, rows in root.items() if sorted(rows) != sorted(node.get(key, ()))]
     return keys + [key for key in node if key not in root]
 

@@ -1,4 +1,4 @@
-"""Brings both sides of a comparison to one tick, without a lock on any table.
+"""Alignment of both sides of a comparison at one tick, without locks on tables.
 
 The root's rows are read in a snapshot that is itself made a tick of the queue; the node is
 held when it has applied exactly this tick, and its rows are read in a snapshot of that moment:
@@ -7,7 +7,7 @@ held when it has applied exactly this tick, and its rows are read in a snapshot 
     node                         hold at T ──┘          … worker reaches T ── snapshot exported
                                                                             └─ hold released
 
-While ticks are locked nobody else can tick the queue (a few milliseconds); writers never wait.
+While ticks are locked no other session can tick the queue (a few milliseconds); writers never wait.
 The hold is stored before T can be seen, so the worker cannot run past it unnoticed; if a worker
 that joins ticks does, the alignment starts again with a new tick.
 """
@@ -31,7 +31,7 @@ from londiste.pgq import queues
 
 log = logging.getLogger(__name__)
 
-#: A killed process stops the worker for so long at most; who waits for the tick renews it.
+#: Maximum seconds that a killed process pauses the worker; a waiting process renews the pause.
 _HOLD_SECONDS = 15
 _ATTEMPTS = 5
 
@@ -63,7 +63,7 @@ def aligned(
     consumer -- the node's worker.
     timeout -- seconds to wait for the worker to reach the tick.
     hold -- the worker stays at the tick until the block ends, some seconds at most.
-    Raises StateError when the worker does not get there in time, and says why if it is known.
+    Raises StateError with the known reason when the worker does not reach the tick in time.
     """
     with contextlib.ExitStack() as stack:
         root = stack.enter_context(_session(root_dsn))
@@ -82,12 +82,12 @@ def aligned(
             if node_snapshot is not None:
                 yield Aligned(tick, root_dsn, root_snapshot, node_dsn, node_snapshot)
                 return
-            log.info("the worker went past tick %d, trying again with a new one", tick)
+            log.info("worker passed tick %d, retrying with a new tick", tick)
             reader.rollback()
         raise StateError(
-            f"the worker of queue {queue} does not stop at a tick",
-            detail=f"it went past {_ATTEMPTS} ticks that were asked for",
-            hint="run its worker in the version of this program, or unset pgq_batch_collect_*",
+            f"queue {queue}: the worker does not pause at a tick",
+            detail=f"it passed {_ATTEMPTS} requested ticks",
+            hint="run a worker of this program's version, or unset pgq_batch_collect_*",
         )
 
 
@@ -96,12 +96,12 @@ def _session(dsn: str) -> contextlib.closing[Connection]:
 
 
 def _holder() -> str:
-    """Two comparisons at a time are told apart, and the reader of the table sees who it is."""
+    """Name of the pause's owner: distinguishes comparisons that run at the same time."""
     return f"compare pid {os.getpid()} on {socket.gethostname()}"
 
 
 def _release(dsn: str, queue: str, consumer: str) -> None:
-    """Lets the worker go on whatever happened here; the hold also ends by itself."""
+    """Resumes the worker after any error; the pause also expires."""
     with contextlib.suppress(TransientError), _session(dsn) as conn:
         nodes.clear_consumer_hold(conn, queue, consumer, _holder())
 
@@ -143,11 +143,11 @@ def _node_at(node: Connection, queue: str, consumer: str, tick: int, timeout: fl
             return None
         if time.monotonic() > deadline:
             raise StateError(
-                f"worker {consumer} of queue {queue} did not reach tick {tick} in {timeout:g} s",
+                f"queue {queue}: worker {consumer} did not reach tick {tick} in {timeout:g} s",
                 detail=state.cur_error
-                or f"it stands at tick {state.completed_tick}"
+                or f"it is at tick {state.completed_tick}"
                 + (" and is paused" if state.paused else ""),
-                hint="start it: londiste -c FILE worker, or look at: londiste -c FILE status",
+                hint="start it: londiste -c FILE worker; or check it: londiste -c FILE status",
             )
         if time.monotonic() > renew:
             renew += _HOLD_SECONDS / 3

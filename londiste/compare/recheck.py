@@ -1,4 +1,4 @@
-"""The rows of some keys, whole, on both sides at one tick: whether suspects are differences."""
+"""Recheck of suspects: reads whole rows of both sides at one tick."""
 
 # ruff: noqa: S608 - every name passes through quote(), every value through literal(), every type comes
 # from format_type(), conditions are those of the user or made in pieces.py.
@@ -24,7 +24,7 @@ _KEYS = 2_000
 def look(
     root: Connection, node: Connection, table: Pairing, suspects: Sequence[Suspect]
 ) -> list[RowDifference]:
-    """What is not the same in the rows of these keys, in the transactions of the two sessions.
+    """The differences between the rows of these keys, in the transactions of the two sessions.
 
     The row filter of the table holds, a condition of the command does not: a row that is inside of
     it on one side and outside on the other is one row that differs, not one too many.

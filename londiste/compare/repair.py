@@ -1,9 +1,9 @@
-"""Repair: from differences to a plan, and from a plan to rows.
+"""Repair of differing rows: creates a plan from differences, and applies it.
 
 A plan is applied with the worker held at a tick that both sides are at.  Every row of the plan is
-looked at again there: one that is not any more what it was, on either side, is left alone.  The
-worker's position is locked in the transaction that writes, so nothing that replication brings can
-come in between; and each statement has to hit one row, or nothing is done at all.
+checked again at that tick: rows that changed on either side are skipped.  The
+worker's position is locked in the transaction that writes, so replication cannot write in
+between; and each statement must hit one row, or nothing is written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _KEYS = 500
 
 @dataclass(frozen=True)
 class Applied:
-    """What became of a plan: rows that were written, and changes that had become stale."""
+    """Result of a repair: rows that were written, and changes that were stale."""
 
     tick_id: int
     rows: int
@@ -55,10 +55,10 @@ class Applied:
 
 
 def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> list[RepairChange]:
-    """The changes that make the tables here those of the root.
+    """The changes that make the node's tables equal to the root's.
 
-    Raises StateError when not all rows that differ are known, and when the rows of a table come
-    from several queues, so that nobody can tell which are too many.
+    Raises StateError when not all differing rows are known, and when the rows of a table come
+    from several queues, so that extra rows cannot be identified.
     """
     found: list[RepairChange] = []
     with session(settings.db, name="londiste repair", autocommit=True) as conn:
@@ -66,14 +66,14 @@ def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> lis
             table = result.pairing
             if result.more:
                 raise StateError(
-                    f"more than {asked.limit} rows of table {table.name} differ",
-                    hint=f"look for more with --limit, or copy it again: londiste resync"
-                    f" {table.name}",
+                    f"table {table.name}: more than {asked.limit} rows differ",
+                    hint=f"raise --limit, or copy the table again: londiste resync {table.name}",
                 )
             if table.unknown and result.counts()[MISSING]:
                 raise StateError(
-                    f"rows of table {table.name} are missing, and cannot be made here whole",
-                    detail=f"values change on their way: {', '.join(sorted(table.unknown))}",
+                    f"table {table.name}: missing rows cannot be restored completely",
+                    detail="other nodes change values on the way:"
+                    f" {', '.join(sorted(table.unknown))}",
                     hint=f"copy it again: londiste resync {table.name}",
                 )
             others = conn.execute(
@@ -82,10 +82,10 @@ def planned(settings: WorkerSettings, compared: Comparison, asked: Asked) -> lis
             ).fetchall()
             if others and not asked.where and result.counts()[EXTRA]:
                 raise StateError(
-                    f"rows of table {table.pair.dest} come from other queues too:"
+                    f"table {table.pair.dest}: rows come from other queues too:"
                     f" {', '.join(str(row[0]) for row in others)}",
-                    detail="rows that this queue's root does not have may be theirs",
-                    hint="say which rows are this queue's: --where \"region = 'eu'\"",
+                    detail="rows that do not exist on this queue's root may belong to those queues",
+                    hint="select this queue's rows: --where \"region = 'eu'\"",
                 )
             found += changes(table, result.differences, rules(conn, table))
     return in_order(found)
@@ -100,7 +100,7 @@ def written(settings: WorkerSettings, found: Sequence[RepairChange], tick: int) 
 
 
 def rules(conn: Connection, table: Pairing) -> Rules:
-    """What unique indexes and identities of the table here ask of statements."""
+    """Rules that unique indexes and identity columns of the target impose on statements."""
     unique: set[str] = set()
     for index in catalog.indexes(conn, table.pair.dest):
         if index.unique and not index.primary:
@@ -148,10 +148,10 @@ def apply(
                 done = _at_tick(parties, at, paired, suspects, plan)
             if done is not None:
                 return done
-            say("truncated, rewritten or replicated meanwhile, tried again")
+            say("truncated, rewritten or replicated during the repair, retrying")
     raise TransientError(
-        f"the rows of the plan did not stand still in {_ATTEMPTS} attempts",
-        hint="give the command again when fewer TRUNCATE and ALTER TABLE are going on",
+        f"rows of the plan changed in each of {_ATTEMPTS} attempts",
+        hint="repeat the command when there is less TRUNCATE and ALTER TABLE",
     )
 
 
@@ -212,9 +212,9 @@ def _one(node: Connection, change: RepairChange, dest: TableName) -> None:
         raise ours from error
     if hit != 1:
         raise StateError(
-            f"a statement of the plan for table {change.table} hits {hit} rows, not one",
+            f"table {change.table}: a statement of the plan hits {hit} rows, expected 1",
             detail=f"nothing was written; the statement: {change.statement[:300]}",
-            hint="somebody writes to the table here; make the plan again when that is over",
+            hint="stop other writers of the target table, then create the plan again",
         )
 
 
@@ -224,8 +224,8 @@ def _suspects(conn: Connection, table: Pairing, plan: Sequence[RepairChange]) ->
     width = len(table.found_by)
     if any(len(key) != width for key in keys):
         raise StateError(
-            f"table {table.name} has other columns than when the plan was made",
-            hint=f"make the plan again: londiste repair {table.name}",
+            f"table {table.name}: its columns have changed since the plan was created",
+            hint=f"create the plan again: londiste repair {table.name}",
         )
     types = [table.type_of(name) for name in table.found_by]
     found: list[Suspect] = []

@@ -1,7 +1,7 @@
-"""A repair as a file that people can read: one statement per row, and what it was made for.
+"""Repair plan: a reviewable SQL file with one statement per row.
 
-Every statement is on one line.  The line above it says in JSON what the row is on both sides; by
-that ``londiste repair --apply`` looks at the row again before it touches it.  Statements name the
+Every statement is on one line.  The line above it contains the row of both sides as JSON; with
+that ``londiste repair --apply`` checks the row again before it writes.  Statements name the
 row as it was compared, so that one that has changed is not found.  Whatever names and values are,
 a line begins with ``--`` or is one statement: line breaks are escaped in both.
 """
@@ -27,13 +27,13 @@ from londiste.errors import BadOption
 VERSION = "-- londiste repair plan 1"
 _ROW = "-- row "
 _END = "commit;"
-#: What is deleted makes place for what is inserted: no unique value stands in the way.
+#: Deletes come first: they free unique values for inserts.
 _ORDER = {"delete": 0, "update": 1, "insert": 2}
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What the table here asks of statements.
+    """Rules of the target table for statements.
 
     unique -- columns of other unique indexes, and identities that are always generated: a row in
         which one of them differs is deleted and inserted.
@@ -63,7 +63,7 @@ class RepairChange:
 def changes(
     table: Pairing, differences: Iterable[RowDifference], rules: Rules
 ) -> list[RepairChange]:
-    """The statements that make the rows here those of the root, in the order to run them."""
+    """The statements that make the node's rows equal to the root's, in the order to run them."""
     found = [
         RepairChange(table.name, difference, statement)
         for difference in differences
@@ -73,7 +73,7 @@ def changes(
 
 
 def verify(table: Pairing, plan: Sequence[RepairChange], rules: Rules, where: str) -> None:
-    """Whether the statements of a file are those that its rows come to, with none left out.
+    """Checks that the statements of a file match its rows, and that none is missing.
 
     plan -- the changes of this table; where -- the file.
 
@@ -81,8 +81,8 @@ def verify(table: Pairing, plan: Sequence[RepairChange], rules: Rules, where: st
     a row that is not what its note says is left alone later.
     """
     hint = (
-        "values cannot be edited: take the row out, with every statement that has the same"
-        f" -- row line, or make the plan again: londiste repair {table.name} --plan FILE"
+        "do not edit values: remove the row with every statement of the same -- row line, or"
+        f" create the plan again: londiste repair {table.name} --plan FILE"
     )
     given = Counter((change.difference, change.statement) for change in plan)
     for change in plan:
@@ -93,17 +93,17 @@ def verify(table: Pairing, plan: Sequence[RepairChange], rules: Rules, where: st
             wanted = []
         if change.statement not in wanted:
             raise BadOption(
-                f"{where}, line {change.line}: not the statement that its row comes to",
-                detail="the line was edited, or the table is another since; nothing was written."
-                + (f" It would be: {' '.join(wanted)[:300]}" if wanted else ""),
+                f"{where}, line {change.line}: the statement does not match its row",
+                detail="the line was edited, or the table was changed; nothing was written."
+                + (f" Expected: {' '.join(wanted)[:300]}" if wanted else ""),
                 hint=hint,
             )
         # A row that is deleted and inserted has two: one of them alone would be another change.
         if len({given[change.difference, statement] for statement in wanted}) > 1:
             raise BadOption(
-                f"{where}, line {change.line}: the row has {len(wanted)} statements, and not all"
-                " are in the file",
-                detail="it is deleted and inserted again; nothing was written",
+                f"{where}, line {change.line}: the row has {len(wanted)} statements, and some are"
+                " missing in the file",
+                detail="the row is deleted and inserted again; nothing was written",
                 hint=hint,
             )
 
@@ -187,13 +187,13 @@ def text(found: Sequence[RepairChange], *, queue: str, node: str, tick: int, mad
         VERSION,
         f"-- plan {json.dumps(facts)}",
         "--",
-        "-- Makes the rows below those of the root. Read it, take out rows that are to stay as",
+        "-- Makes the rows below equal to those of the root. Review it, remove rows to keep as",
         "-- they are (the line that begins with -- row, and the statement below it; a row that is",
         "-- deleted and inserted has two of each), and apply it. An edited statement is refused:",
         "--     londiste -c FILE repair --apply --plan THIS-FILE",
-        "-- That looks at every row again at a common tick, leaves those alone that have changed",
-        "-- on either side since, and does the rest in one transaction. psql would do it too, but",
-        "-- looks at this side only.",
+        "-- That checks every row again at a common tick, skips those that have changed on",
+        "-- either side since, and does the rest in one transaction. psql would do it too, but",
+        "-- checks this side only.",
         "",
         *_begin(),
         "",
@@ -234,12 +234,12 @@ def parse(content: str, where: str) -> tuple[str, list[RepairChange]]:
     def wrong(number: int, what: str) -> BadOption:
         return BadOption(
             f"{where}, line {number}: {what}",
-            hint="take out whole rows only, or make the plan again: londiste repair TABLE --plan",
+            hint="remove whole rows only, or create the plan again: londiste repair TABLE --plan",
         )
 
     lines = content.split("\n")
     if lines[0] != VERSION:
-        raise wrong(1, "not a repair plan of this program")
+        raise wrong(1, "not a repair plan of this version")
     queue, note, found = "", None, []
     frame = {"", *_begin(), _END}
     ended = False
@@ -255,12 +255,12 @@ def parse(content: str, where: str) -> tuple[str, list[RepairChange]]:
                 found.append(_change(note, line, number))
                 note = None
             elif line not in frame and not line.startswith("--"):
-                raise wrong(number, "a statement without the line that says which row it is for")
+                raise wrong(number, "a statement without a -- row line")
             ended = ended or line == _END
         except (ValueError, KeyError, TypeError) as error:
-            raise wrong(number, f"not as it was written: {error}") from None
+            raise wrong(number, f"invalid format: {error}") from None
     if note is not None or not queue or not ended:
-        raise wrong(len(lines), "the end is missing")
+        raise wrong(len(lines), "the end of the file is missing")
     return queue, found
 
 

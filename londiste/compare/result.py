@@ -1,4 +1,4 @@
-"""What a comparison found out, as values."""
+"""Results of a comparison."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""From a piece that differs to the keys of its rows that do: the task that looks at both sides.
+"""Row diff of a differing chunk: finds the keys of its differing rows.
 
-Both servers send the keys and the hashes of the piece's rows, in passes of so many rows that they
-have place in memory, and what is not the same is a suspect.  Suspects are looked at again, at a
-later tick, before anybody hears of them (``rows.py``).
+Both servers send the keys and the hashes of the chunk's rows, in passes that fit into memory;
+keys with different hashes are suspects.  Suspects are checked again at a later tick before they
+are reported (``recheck.py``).
 """
 
 # ruff: noqa: S608 - every name passes through quote(), every value through literal(), every type comes
@@ -31,12 +31,12 @@ MASKED_ROWS = 50_000
 
 @dataclass(frozen=True)
 class Drill:
-    """What one task looks through.
+    """Input of one task.
 
     at -- the snapshots of both sides.
     among -- buckets of the piece; none: all rows of it.
-    rows -- about so many they are, on the side that has more.
-    limit -- suspects that are wanted at most.
+    rows -- estimate, of the side that has more.
+    limit -- maximum number of suspects.
     """
 
     at: Aligned
@@ -63,10 +63,10 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Drilled:
-    """What a task found.
+    """Result of one task.
 
     more -- it stopped at the limit.
-    moved -- it found nothing out: DDL took the rows away.
+    moved -- invalid: DDL removed the rows.
     """
 
     table: str
@@ -84,7 +84,7 @@ def drill(task: Drill) -> Drilled:
 
 
 def drill_between(root: Connection, node: Connection, task: Drill) -> Drilled:
-    """What ``drill`` finds in the transactions of two sessions."""
+    """Runs ``drill`` in the transactions of two sessions."""
     table = task.piece.table
     found: list[Suspect] = []
     more = False
@@ -107,7 +107,7 @@ def drill_between(root: Connection, node: Connection, task: Drill) -> Drilled:
 
 
 def _passes(task: Drill) -> Iterator[tuple[str, str]]:
-    """Conditions on each side that share the rows of the task out."""
+    """Conditions of each side that divide the rows of the task."""
     most = MASKED_ROWS if task.piece.table.masked else PASS_ROWS
     count = -(-task.rows // most) or 1
     for number in range(count):

@@ -1,4 +1,4 @@
-"""What a node remembers of comparisons: ranges and results.  One function per SQL function."""
+"""SQL functions of comparisons: stored ranges and results."""
 
 from __future__ import annotations
 

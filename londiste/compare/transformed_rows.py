@@ -1,4 +1,4 @@
-"""Rows whose columns a handler changes on their way here: the root's are changed the same way.
+"""Rows that a handler transforms: the root's rows are transformed the same way for comparison.
 
 The rows come to this process whole, the root's go through the handler's function, and what comes
 out is written as the type of the column here writes it, by this node's server.  So an original

@@ -1,1 +1,1 @@
-"""Copies of tables in Parquet files, kept from a queue: ``londiste lake``."""
+"""Lake: copies of tables in Parquet files, updated from a queue (``londiste lake``)."""

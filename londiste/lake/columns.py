@@ -1,4 +1,4 @@
-"""Columns of a table of the lake, while those in the database change.
+"""Columns of a lake table, as the database's columns change.
 
 A column is never removed here: what is dropped there is NULL in rows that are written later.
 """
@@ -92,12 +92,11 @@ def evolve(
             continue
         if now.column.shown != column.column.shown:
             raise StateError(
-                f"column {column.name} of table {table} has another type: {now.type}, which is"
-                f" {now.column.shown} in the lake, and was {column.type}, which is"
-                f" {column.column.shown} there",
-                detail="files that were written before have the old type",
-                hint=f"mode state: londiste lake resync {table}; else begin with another"
-                " lake_path (string_columns makes it a text that takes every type)",
+                f"table {table}: column {column.name} changed its type: {now.type} is"
+                f" {now.column.shown} in the lake, {column.type} was {column.column.shown}",
+                detail="existing files have the old type",
+                hint=f"mode state: londiste lake resync {table}; otherwise start with another"
+                " lake_path (string_columns stores it as text, which accepts every type)",
             )
         if column.dropped is None and now.number == column.number:
             now = replace(now, since=column.since)
@@ -111,11 +110,11 @@ def evolve(
     for column in there.values():
         if column.name.lower() in lower:
             raise StateError(
-                f"table {table} has a column {column.name} where the lake has"
-                f" {lower[column.name.lower()]}",
-                detail="Spark does not tell upper from lower case, and the older files stay",
-                hint="give the column its name back, or begin with another lake_path; or leave it"
-                f" out: skip_columns = {table}.{column.name}",
+                f"table {table}: column {column.name} conflicts with {lower[column.name.lower()]}"
+                " of the lake",
+                detail="Spark ignores case in names, and older files are not rewritten",
+                hint="restore the column's name, or start with another lake_path; or exclude it:"
+                f" skip_columns = {table}.{column.name}",
             )
         one = by_name[column.name]
         added.append(column.name)

@@ -1,4 +1,4 @@
-"""Which small files of a table become larger ones.
+"""Compaction: chooses the small files of a lake table to join.
 
 Every epoch adds a file to a part, so a day of an ``append`` and the closed rows of a history would
 be as many files as there were epochs.  Files of about one size are joined when there are enough of

@@ -1,4 +1,4 @@
-"""Is a table of the lake what it is in the database?
+"""Comparison of lake tables with the database.
 
 Both sides are brought to one moment, that of a snapshot of the database.  The lake's version is
 older; so the changes behind it that the snapshot sees are read from the queue and folded into what
@@ -37,7 +37,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Result:
-    """What is known of one table.
+    """Result of one table.
 
     tick -- of the version of the lake; damaged -- files that are not as they were written;
     torn -- rows of a history that contradict each other.  None for found: files are damaged, so no
@@ -65,8 +65,8 @@ def chosen(settings: LakeSettings, names: Sequence[str]) -> list[TableName]:
     for table in wanted:
         if table not in every:
             raise BadOption(
-                f"table {table} is not one of the lake",
-                hint=f"it has: {', '.join(map(str, every))}",
+                f"table {table}: not a table of the lake",
+                hint=f"choose from: {', '.join(map(str, every))}",
             )
     return list(dict.fromkeys(wanted)) or every
 
@@ -83,20 +83,20 @@ def compare(settings: LakeSettings, table: TableName, *, limit: int, timeout: fl
     version = store.newest()
     if version is None or version.position is None:
         raise StateError(
-            f"table {table} is not in the lake yet",
+            f"table {table}: not in the lake yet",
             detail=str(store.directory),
             hint="londiste lake once",
         )
     if not version.key:
         raise StateError(
-            f"table {table} has no primary key: its rows cannot be told apart",
-            hint="name the tables to compare",
+            f"table {table}: no primary key to compare by",
+            hint="compare tables by name",
         )
     if version.mode == "append" and not version.complete:
         raise StateError(
-            f"table {table} of the lake has changes only, not the rows that were there before",
+            f"table {table}: the lake has only its changes, not the initial rows",
             detail="lake_start was not snapshot",
-            hint="name the tables to compare",
+            hint="compare tables by name",
         )
     result = Result(str(table), version.mode, version.tick, version.key)
     damaged = store.damaged(version)
@@ -197,16 +197,16 @@ def _parts(conn: Connection, options: Options, start: Offset, until: Tick) -> Se
     assert start.tick is not None
     if start.generation != queues.queue_generation(conn, options.queue):
         raise PositionLost(
-            f"queue {options.queue} is another one than that of the lake",
-            detail="it was made anew, or restored",
-            hint="look with londiste lake once, which says what to do",
+            f"queue {options.queue}: not the queue that the lake was read from",
+            detail="the queue was created again, or restored",
+            hint="run londiste lake once; its error shows what to do",
         )
     found = ticks.between(conn, options.queue, start.tick, until.id)
     if not found or found[0].id != start.tick or found[0].time != start.time:
         raise PositionLost(
-            f"events of queue {options.queue} behind tick {start.tick} are gone",
-            detail="the lake has come further meanwhile, or has not worked for too long",
-            hint="give the command again; londiste lake status shows where it stands",
+            f"queue {options.queue}: events after tick {start.tick} no longer exist",
+            detail="the lake advanced during the comparison, or did not run for too long",
+            hint="repeat the command; londiste lake status shows the lake's position",
         )
     return offsets.slices(found, options.partitions, start.seen)
 
@@ -224,8 +224,8 @@ def _tick_behind(conn: Connection, queue: str, snapshot: Snapshot, timeout: floa
             asked = True
         elif time.monotonic() > deadline:
             raise TransientError(
-                f"no tick came to queue {queue} for {timeout:g} s",
-                hint="start the ticker: londiste ticker; or make one: londiste tick",
+                f"queue {queue}: no tick for {timeout:g} s",
+                hint="start the ticker: londiste ticker; or create a tick: londiste tick",
             )
         time.sleep(_POLL_SECONDS)
 

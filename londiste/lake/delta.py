@@ -1,4 +1,4 @@
-"""The files of a table told in the log of Delta Lake, for programs that read such tables.
+"""Delta Lake log of a lake table, for programs that read Delta tables.
 
 The versions of ``versions.py`` stay what is true: one is published first, and the log follows.
 Should the process die between the two, the next one writes what is missing.  A commit of the log
@@ -59,8 +59,8 @@ def catch_up(store: Store, version: Version) -> None:
         link_once(log / f"{number:020d}.json", text)
     except FileExistsError:
         raise Superseded(
-            f"commit {number} of the Delta log of table {store.table} was made by another process",
-            hint="let one process write a lake",
+            f"table {store.table}: another process wrote commit {number} of its Delta log",
+            hint="run one process per lake",
         ) from None
 
 
@@ -86,9 +86,9 @@ def _version(store: Store, actions: list[dict[str, Any]]) -> int:
         if info.get("engineInfo") == _ENGINE:
             return int(info["operationParameters"]["version"])
     raise StateError(
-        f"the Delta log of table {store.table} was written to by another program",
+        f"table {store.table}: another program wrote to its Delta log",
         detail=str(store.directory / _LOG),
-        hint="others may read it only; remove _delta_log, and it is made anew",
+        hint="other programs must only read it; remove _delta_log, and it is created again",
     )
 
 

@@ -1,4 +1,4 @@
-"""A table of a lake as a DataFrame, for programs of Spark."""
+"""Lake table as a Spark DataFrame."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ def frame(spark: Any, directory: Path, tick: int | None) -> Any:
     version = store.newest() if tick is None else store.at(tick)
     if version is None or version.position is None:
         raise StateError(
-            f"{directory} is not the directory of a table of a lake, or has no rows yet",
-            hint="londiste lake status lists the tables; a lake has a directory for each",
+            f"{directory}: not a directory of a lake table, or without rows",
+            hint="list the tables: londiste lake status; a lake has a directory for each",
         )
     if version.format != "parquet":
         raise StateError(
-            f"the files of {directory} are {version.format}",
-            hint=f"read those that londiste dispatch --files names: spark.read.{version.format}(…)",
+            f"{directory}: its files are {version.format}",
+            hint="read the files that londiste dispatch --files lists:"
+            f" spark.read.{version.format}(…)",
         )
     return dataframes.files(spark, store.paths(version.files), schema(version))
 

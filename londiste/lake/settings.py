@@ -13,7 +13,7 @@ from londiste.settings import CommaList, DatabaseSettings, SparkSettings
 
 def _a_directory(value: Path) -> Path:
     if re.match(r"[a-z0-9]+:/", str(value)):
-        raise ValueError("an address: only directories of a file system can be written to")
+        raise ValueError("not a directory of a file system")
     return value.expanduser().absolute()
 
 
@@ -26,69 +26,70 @@ class LakeSettings(DatabaseSettings):
 
     sections: ClassVar[tuple[str, ...]] = ("lake",)
 
-    queue_name: str = Field(description="The queue (required).")
-    job_name: str = Field("lake", description="Name of this job; the file's name when empty.")
+    queue_name: str = Field(description="Queue (required).")
+    job_name: str = Field(
+        "lake", description="Name of this job (default: name of the settings file)."
+    )
     consumer_name: str = Field(
         "",
-        description="Begin of the names of the consumers, one for each table; job_name if empty.",
+        description="Prefix of the consumers' names, one consumer per table (default: job_name).",
     )
     lake_path: Directory = Field(
-        description="Directory of the lake, which all executors see under this name (required)."
+        description="Directory of the lake, under the same path on all executors (required)."
     )
-    lake_tables: CommaList = Field(description="The tables: schema.table, … (required).")
+    lake_tables: CommaList = Field(description="Tables: schema.table, … (required).")
     lake_mode: Literal["append", "state", "history"] = Field(
         "state",
-        description="append: every change; state: the rows as they are; history: as they were.",
+        description="Mode: append (all changes), state (current rows) or history (all row"
+        " versions).",
     )
     lake_format: Literal["parquet", "delta"] = Field(
-        "parquet", description="delta: other programs find the files by a log of Delta Lake, too."
+        "parquet", description="File format: parquet or delta (with a Delta Lake log)."
     )
     lake_start: Literal["snapshot", "earliest", "latest"] = Field(
         "snapshot",
-        description="Where a new table begins: with its rows, or (append only) with changes.",
+        description="Start of a new table: snapshot (its rows); append only: earliest or latest.",
     )
     lake_buckets: int = Field(
         16,
         ge=1,
         le=4096,
-        description="Parts of a new table by its key; those with changes are written anew.",
+        description="Parts of a new table by its key; parts with changes are rewritten.",
     )
-    lake_period: float = Field(
-        60.0, gt=0, description="Seconds between two looks for changes, when none are left."
-    )
+    lake_period: float = Field(60.0, gt=0, description="Poll interval in seconds.")
     lake_epoch_events: int = Field(
-        1_000_000, ge=1, description="Events of the queue taken at a time, one tick at least."
+        1_000_000, ge=1, description="Maximum events per epoch (at least one tick)."
     )
     lake_retention: float = Field(
         86_400.0,
         ge=0,
-        description="Seconds for which a version that is not the newest can still be read.",
+        description="Seconds for which old versions of a table can be read.",
     )
     lake_compact_files: int = Field(
         32,
         ge=0,
-        description="So many small files of a part are joined to a larger one; 0: none are.",
+        description="Number of small files of a part that are joined into a larger one (0: never).",
     )
     lake_compact_size: int = Field(
-        64 << 20, ge=1, description="Bytes from which on a file is not small any more."
+        64 << 20, ge=1, description="Size in bytes below which a file is small."
     )
-    lake_tasks: int = Field(4, ge=1, description="Tasks that read a table or its events, at most.")
+    lake_tasks: int = Field(
+        4, ge=1, description="Maximum parallel tasks that read a table or its events."
+    )
     unsupported_values: Literal["fail", "string", "null"] = Field(
-        "fail", description="Values that the columns of Spark cannot hold: stop, text, or NULL."
+        "fail",
+        description="Action for values that Spark's types cannot hold: fail, string or null.",
     )
     string_columns: CommaList = Field(
-        (), description="Columns that come as text: schema.table.column, …"
+        (), description="Columns stored as text: schema.table.column, …"
     )
-    skip_columns: CommaList = Field(
-        (), description="Columns that the lake shall not have: schema.table.column, …"
-    )
+    skip_columns: CommaList = Field((), description="Excluded columns: schema.table.column, …")
     unknown_columns: Literal["fail", "ignore"] = Field(
         "fail",
-        description="Columns of events that the table does not have any more: stop, or go on"
-        " without their values.",
+        description="Action for events with columns that the table no longer has: fail or ignore.",
     )
     passed_scripts: tuple[int, ...] = Field(
-        (), description="Events of scripts that have changed no rows of these tables."
+        (), description="Ids of script events that changed no rows of these tables."
     )
     max_retry_delay: float = Field(
         20.0,
@@ -97,7 +98,7 @@ class LakeSettings(DatabaseSettings):
     )
     spark: SparkSettings = Field(
         default_factory=dict,
-        description="Settings of Spark: spark.master (default: local[*]) and any spark.* key.",
+        description="Spark settings: spark.master (default: local[*]) and any spark.* key.",
     )
 
     @field_validator("passed_scripts", mode="before")
@@ -111,14 +112,14 @@ class LakeSettings(DatabaseSettings):
     @classmethod
     def _some(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value:
-            raise ValueError("no table is named")
+            raise ValueError("is empty")
         return value
 
     @field_validator("queue_name")
     @classmethod
     def _some_name(cls, value: str) -> str:
         if not value.strip():
-            raise ValueError("the queue needs a name")
+            raise ValueError("is required")
         return value
 
     @property

@@ -1,4 +1,4 @@
-"""What a table of the lake is read from: connection, columns and key in the database."""
+"""Source of a lake table: connection, columns and key in the database."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def options(settings: LakeSettings, table: TableName) -> Options:
         parts: dict[str, Any] = dict(conninfo_to_dict(settings.db))
     except psycopg.Error:
         raise BadOption(
-            "db is not a connection string",
+            "db: not a connection string",
             hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
         ) from None
     password = str(parts.pop("password", None) or "")
@@ -78,8 +78,8 @@ def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Desc
     unknown = sorted(skipped - {column.name for column in details})
     if unknown:
         raise BadOption(
-            f"skip_columns names {', '.join(unknown)}, which table {table} does not have",
-            hint=f"it has: {', '.join(column.name for column in details)}",
+            f"table {table}: skip_columns names unknown columns {', '.join(unknown)}",
+            hint=f"choose from: {', '.join(column.name for column in details)}",
         )
     shape = shape_of(
         [column for column in details if column.name not in skipped],
@@ -89,8 +89,9 @@ def describe(conn: Connection, settings: LakeSettings, table: TableName) -> Desc
     key = catalog.key(conn, table)
     if skipped & set(key):
         raise BadOption(
-            f"skip_columns names {', '.join(sorted(skipped & set(key)))}, of the key of {table}",
-            hint="the lake finds rows by it: leave it out of skip_columns",
+            f"table {table}: skip_columns names key columns"
+            f" {', '.join(sorted(skipped & set(key)))}",
+            hint="remove them from skip_columns: the lake finds rows by the key",
         )
     taken = _TAKEN | ({"_day"} if settings.lake_format == "delta" else set())
     _refuse_names(table, shape.columns, taken)
@@ -103,19 +104,19 @@ def require_key(conn: Connection, table: TableName, described: Described) -> Non
     """Raises StateError unless rows of the table can be found by their key's text."""
     if not described.key:
         raise StateError(
-            f"table {table} has no primary key",
-            detail="rows of a state or a history are found by it",
-            hint="lake_mode = append keeps its changes; or give it a primary key",
+            f"table {table}: no primary key",
+            detail="modes state and history find rows by it",
+            hint="add a primary key, or use lake_mode = append",
         )
     found = shapes.shapes(conn, [table])[table].by_name
     for name in described.key:
         folding = found[name].folding
         if folding not in (shapes.Folding.TEXT, shapes.Folding.ZEROS):
             raise StateError(
-                f"key column {name} of table {table} has a type whose equal values are not equal"
-                f" texts: {found[name].type_name}",
-                detail="the lake would take one row for two",
-                hint="lake_mode = append keeps its changes",
+                f"table {table}: equal values of key column {name} may have different texts:"
+                f" {found[name].type_name}",
+                detail="the lake would store one row as two",
+                hint="use lake_mode = append",
             )
 
 
@@ -142,14 +143,14 @@ def _refuse_names(table: TableName, columns: Sequence[StreamColumn], taken: set[
         lower = column.name.lower()
         if lower in taken:
             raise BadOption(
-                f"table {table} has a column {column.name}, a name that the lake uses itself",
-                hint=f"leave it out: skip_columns = {table}.{column.name}",
+                f"table {table}: column name {column.name} is reserved by the lake",
+                hint=f"exclude it: skip_columns = {table}.{column.name}",
             )
         if lower in seen:
             raise BadOption(
-                f"table {table} has columns {seen[lower]} and {column.name}, which Spark takes for"
-                " one: it does not tell upper from lower case",
-                hint=f"leave one out: skip_columns = {table}.{column.name}",
+                f"table {table}: columns {seen[lower]} and {column.name} differ only in case,"
+                " which Spark ignores",
+                hint=f"exclude one: skip_columns = {table}.{column.name}",
             )
         seen[lower] = column.name
 

@@ -1,4 +1,4 @@
-"""Where the tables of a lake stand, against their queue."""
+"""Status of the tables of a lake: position and lag."""
 
 from __future__ import annotations
 

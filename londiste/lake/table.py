@@ -1,4 +1,4 @@
-"""One table of the lake: an epoch after another, each published as one version.
+"""Lake table: applies epochs of changes, each published as one version.
 
 An epoch is what lies between two ticks, read by executors, folded into files, and there for
 readers when its version is.  The position is in the version: what was published is never read
@@ -82,17 +82,17 @@ class LakeTable:
         """What to do about an error of reading, in settings of this job."""
         anew = f"londiste lake resync {self.table}"
         if "newColumns=" in hint:
-            more = "" if self.mode == "append" else f"; or read the rows anew: {anew}"
-            return f"unknown_columns = ignore goes on without its values{more}"
+            more = "" if self.mode == "append" else f"; or read the rows again: {anew}"
+            return f"set unknown_columns = ignore to continue without its values{more}"
         if "missingColumns=" in hint:
             if self.mode == "append":
-                return "unknown_columns = ignore takes NULL in its place"
-            return f"read the rows anew: {anew}"
+                return "set unknown_columns = ignore to store NULL"
+            return f"read the rows again: {anew}"
         if "stringColumns=" in hint:
             column = hint.partition("stringColumns=")[2].split(",")[0]
             return (
-                f"read it as text: string_columns = {self.table}.{column}; or all that do not fit:"
-                " unsupported_values = string, or NULL in their place: unsupported_values = null"
+                f"store it as text: string_columns = {self.table}.{column}; or all such columns:"
+                " unsupported_values = string; or store NULL: unsupported_values = null"
             )
         return hint
 
@@ -103,8 +103,8 @@ class LakeTable:
             return self._first(version)
         if version.mode == "append":
             raise StateError(
-                f"table {self.table} is kept in mode append, whose changes are what they are",
-                hint="begin anew with another lake_path",
+                f"table {self.table}: mode append cannot be read again",
+                hint="start with another lake_path",
             )
         conn = self.driver.conn
         source.make_tick(conn, self.settings.queue_name)
@@ -116,8 +116,8 @@ class LakeTable:
         assert end.tick is not None
         if end.tick <= version.tick:
             raise TransientError(
-                f"no tick came to queue {self.settings.queue_name} since tick {version.tick}",
-                hint="start the ticker: londiste ticker; then give the command again",
+                f"queue {self.settings.queue_name}: no tick since tick {version.tick}",
+                hint="start the ticker: londiste ticker; then repeat the command",
             )
         if version.mode == "state":
             fresh = columns.first(described.columns, described.details)
@@ -160,9 +160,9 @@ class LakeTable:
         damaged = self.store.damaged(replace(version, files=tuple(old)))
         if damaged:
             raise LondisteError(
-                f"files of table {self.table} in the lake are damaged: {damaged[0]}",
-                detail=f"{len(damaged)} of those that were to be joined; they stay as they are",
-                hint="restore them from a backup; londiste lake compare names all of them",
+                f"table {self.table}: damaged files in the lake: {damaged[0]}",
+                detail=f"{len(damaged)} of the files to join; they are not changed",
+                hint="restore them from a backup; londiste lake compare lists all of them",
             )
         jobs = self._jobs()
         try:
@@ -176,9 +176,9 @@ class LakeTable:
             raise self._ours(jobs, error) from error
         if _rows(new) != _rows(old):
             raise LondisteError(
-                f"joined files of table {self.table} in the lake have not the rows of those before",
-                detail="nothing was published, the files stay as they are",
-                hint="this is a defect: report it; lake_compact_files = 0 goes on without",
+                f"table {self.table}: joined files do not have the rows of the files before",
+                detail="nothing was published, the files are not changed",
+                hint="report this defect; lake_compact_files = 0 continues without joining",
             )
         gone = {file.path for file in old}
         kept = tuple(file for file in version.files if file.path not in gone)
@@ -208,9 +208,9 @@ class LakeTable:
 
     def _other_mode(self, version: Version) -> StateError:
         return StateError(
-            f"table {self.table} of the lake is kept in mode {version.mode}, not {self.mode}",
+            f"table {self.table}: its mode is {version.mode}, not {self.mode}",
             detail=str(self.store.directory),
-            hint=f"lake_mode = {version.mode}, or another lake_path",
+            hint=f"set lake_mode = {version.mode}, or use another lake_path",
         )
 
     def _describe(self, conn: Connection) -> source.Described:
@@ -228,14 +228,14 @@ class LakeTable:
             source.require_key(conn, self.table, described)
             if settings.lake_start != "snapshot":
                 raise StateError(
-                    f"lake_start = {settings.lake_start} goes with mode append only",
-                    detail="a state or a history begins with the rows that are there",
-                    hint="leave lake_start out",
+                    f"lake_start = {settings.lake_start} requires mode append",
+                    detail="modes state and history start with the rows of the table",
+                    hint="remove lake_start",
                 )
         if not source.capture_is_seen(conn, settings.queue_name, self.table):
             log.warning(
-                "table %s has no trigger that names queue %s: unless its events come from another"
-                " node, the lake will not hear of changes (londiste add-table, or check)",
+                "table %s: no trigger for queue %s; unless its events come from another node,"
+                " the lake gets no changes (londiste add-table, or check)",
                 self.table,
                 settings.queue_name,
             )
@@ -349,26 +349,26 @@ class LakeTable:
             self._same_key(version, described.key)
         if version.is_whole and described.oid != version.oid:
             raise StateError(
-                f"table {table} was made anew: it is another one than that of the lake",
-                detail="that its rows went is told by no event",
-                hint=f"read its rows anew: {resync}",
+                f"table {table}: was dropped and created again since it was read",
+                detail="no event reports the deletion of its rows",
+                hint=f"read its rows again: {resync}",
             )
         evolved = columns.evolve(
             table, version.columns, described.columns, described.details, newest.id
         )
         if evolved.filled and version.is_whole:
             raise StateError(
-                f"table {table} has a new column whose values in older rows no event tells:"
+                f"table {table}: no event contains the values of new columns in older rows:"
                 f" {', '.join(evolved.filled)}",
-                detail="it has a default, is NOT NULL, or was there under another name",
-                hint=f"read the rows anew: {resync}; or leave it out: skip_columns ="
+                detail="it has a default, is NOT NULL, or was renamed",
+                hint=f"read the rows again: {resync}; or exclude it: skip_columns ="
                 f" {table}.{evolved.filled[0]}",
             )
         for name in evolved.added:
-            log.warning("table %s has a new column in the lake: %s", table, name)
+            log.warning("table %s: new column in the lake: %s", table, name)
         for name in evolved.dropped:
             log.warning(
-                "column %s of table %s is gone: it stays in the lake, NULL in new rows", name, table
+                "table %s: column %s was dropped; the lake keeps it, NULL in new rows", table, name
             )
         known = replace(version, columns=evolved.columns, oid=described.oid)
         return (
@@ -380,10 +380,10 @@ class LakeTable:
     def _same_key(self, version: Version, key: Sequence[str]) -> None:
         if tuple(key) != version.key:
             raise StateError(
-                f"the primary key of table {self.table} is ({', '.join(key)}), and was"
+                f"table {self.table}: the primary key is ({', '.join(key)}), was"
                 f" ({', '.join(version.key)})",
-                hint="mode state: londiste lake resync"
-                f" {self.table}; mode history: begin with another lake_path",
+                hint=f"mode state: londiste lake resync {self.table}; mode history: start with"
+                " another lake_path",
             )
 
     def _refuse(self, facts: Any) -> None:
@@ -391,18 +391,18 @@ class LakeTable:
         scripts = [id for id in facts.scripts if id not in self.settings.passed_scripts]
         if scripts:
             raise EventError(
-                f"a script was executed on all nodes, event {scripts[0]}, whose changes of rows"
-                " are not told as events",
-                detail=f"table {self.table} stands in front of it",
-                hint=f"if it has changed no row of the table: --set passed_scripts={scripts[0]};"
+                f"script event {scripts[0]}: its row changes are not in events",
+                detail=f"table {self.table} stops before it",
+                hint=f"if it changed no row of the table: --set passed_scripts={scripts[0]};"
                 f" else: londiste lake resync {self.table}",
                 event_id=scripts[0],
             )
         if facts.keyless:
             raise EventError(
-                f"{facts.keyless} events of table {self.table} do not tell its primary key",
-                detail="the table had another key, or is captured with one (pkey=…)",
-                hint=f"londiste lake resync {self.table}; londiste check tells how it is captured",
+                f"table {self.table}: {facts.keyless} events do not contain its primary key",
+                detail="the table had another key, or is captured with another one (pkey=…)",
+                hint=f"read the rows again: londiste lake resync {self.table}; londiste check"
+                " shows how it is captured",
             )
 
     # -- files ------------------------------------------------------------------------------------
@@ -433,9 +433,9 @@ class LakeTable:
         elif version.mode == "append" and count != changes:
             # Every change is a row.
             raise LondisteError(
-                f"{changes} changes of table {self.table} became {count} rows in the lake",
-                detail="nothing was published; the next try begins where the last one did",
-                hint="lake_path must be a directory that all of Spark sees under this name",
+                f"table {self.table}: {changes} changes became {count} rows in the lake",
+                detail="nothing was published; the next attempt starts where the last one did",
+                hint="make lake_path a directory that all of Spark sees under this name",
             )
         return self._publish(version, end, (*kept, *files), what, changes)
 

@@ -1,4 +1,4 @@
-"""Versions of a table of the lake: which files it is made of, up to which tick.
+"""Versions of a lake table: its files, up to a tick.
 
 A directory of a table has:
 
@@ -153,8 +153,8 @@ class Store:
             if version.position is not None and version.tick <= tick:
                 return version
         raise StateError(
-            f"the lake has no version of table {self.table} at tick {tick} any more, or not yet",
-            hint="londiste lake status --versions lists what there is",
+            f"table {self.table}: the lake has no version at tick {tick}",
+            hint="list the versions: londiste lake status --versions",
         )
 
     def versions(self) -> Iterator[Version]:
@@ -182,7 +182,7 @@ class Store:
                 found.append(f"{file.path}: {error.strerror}")
                 continue
             if digest != file.digest:
-                found.append(f"{file.path}: its bytes are not those that were written")
+                found.append(f"{file.path}: content differs from what was written")
         return found
 
     def _read(self, number: int) -> Version | None:
@@ -196,8 +196,8 @@ class Store:
             found = json.loads(text)
             if found.pop("format") != FORMAT:
                 raise StateError(
-                    f"{path} was written by another version of this program",
-                    hint="install the newest version of this program here",
+                    f"{path}: written by another version of this program",
+                    hint="install the newest version of this program",
                 )
             found["columns"] = tuple(LakeColumn(**column) for column in found["columns"])
             found["files"] = tuple(File(**file) for file in found["files"])
@@ -206,10 +206,10 @@ class Store:
             return Version(**found)
         except (ValueError, KeyError, TypeError) as error:
             raise LondisteError(
-                f"{path} is damaged",
+                f"{path}: damaged",
                 detail=str(error),
-                hint="restore it from a backup; or remove the directory of the table, and it is"
-                " read anew",
+                hint="restore it from a backup; or remove the directory of the table, and its"
+                " rows are read again",
             ) from None
 
     @property
@@ -261,9 +261,8 @@ class Store:
             link_once(self._path(version.number), text)
         except FileExistsError:
             raise Superseded(
-                f"version {version.number} of table {self.table} in the lake was made by another"
-                " process",
-                hint="let one process write a lake",
+                f"table {self.table}: another process wrote version {version.number} in the lake",
+                hint="run one process per lake",
             ) from None
         return version
 

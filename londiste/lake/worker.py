@@ -1,4 +1,4 @@
-"""All tables of a lake, one after another, until the process shall end."""
+"""Lake worker: updates all tables, one after another, until it is stopped."""
 
 from __future__ import annotations
 

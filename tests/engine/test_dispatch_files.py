@@ -290,8 +290,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"fields": "id,v:_event_id"}, "name that is taken: _event_id"),
     ({"fields": "id,v:ID"}, "name that is taken: id"),
     ({"pgq_keep_lag": "1 hour"}, "pgq_keep_lag does not go"),
-    ({"string_columns": "public.t.nope"}, "names nope"),
-    ({"row_mode": "keep_latest", "table_filter": ("public.f",)}, "equal values are not equal"),
+    ({"string_columns": "public.t.nope"}, "names unknown columns nope"),
+    ({"row_mode": "keep_latest", "table_filter": ("public.f",)}, "may have different texts"),
 ]
 
 

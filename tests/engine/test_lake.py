@@ -169,7 +169,7 @@ def test_columns_come_and_go(lake: Lake) -> None:
         ("more", True),
     ]
     lake.stream.write("alter table t add column d int default 5", "insert into t values (4, 7)")
-    with pytest.raises(StateError, match="whose values in older rows no event tells: d") as stopped:
+    with pytest.raises(StateError, match="values of new columns in older rows: d") as stopped:
         lake.once()
     assert "londiste lake resync public.t" in stopped.value.hint
     assert lake.version().number == version.number
@@ -183,12 +183,12 @@ def test_columns_come_and_go(lake: Lake) -> None:
     lake.once()
     assert lake.compare().equal
     lake.stream.write("alter table t rename column more to less")
-    with pytest.raises(StateError, match="no event tells: less"):
+    with pytest.raises(StateError, match="in older rows: less"):
         lake.once()
     lake.stream.database.execute("drop table t")
     lake.stream.table("id int primary key, v text")
     lake.stream.write("insert into t values (8, 'new')")
-    with pytest.raises(StateError, match="was made anew"):
+    with pytest.raises(StateError, match="was dropped and created again"):
         lake.once()
     resync(lake)
     assert lake.compare().equal and len(lake.version().columns) == 2
@@ -196,10 +196,10 @@ def test_columns_come_and_go(lake: Lake) -> None:
 
 def test_names_that_spark_takes_for_one_are_refused_with_what_to_do(lake: Lake) -> None:
     lake.stream.table('id int primary key, v text, "V" text, "_Row" int')
-    with pytest.raises(BadOption, match="_Row, a name that the lake uses itself") as refused:
+    with pytest.raises(BadOption, match="_Row is reserved by the lake") as refused:
         lake.once(skip_columns="public.t.V")
     assert refused.value.hint.endswith("skip_columns = public.t._Row")
-    with pytest.raises(BadOption, match="columns v and V, which Spark takes for one") as refused:
+    with pytest.raises(BadOption, match="columns v and V differ only in case") as refused:
         lake.once(skip_columns="public.t._Row")
     assert refused.value.hint.endswith("skip_columns = public.t.V")
 
@@ -210,7 +210,7 @@ def test_a_column_whose_name_changes_its_case_only_stops_the_lake(lake: Lake) ->
     lake.stream.write("insert into t values (1, 'a')")
     lake.once()
     lake.stream.write('alter table t rename column v to "V"', "insert into t values (2, 'b')")
-    with pytest.raises(StateError, match="has a column V where the lake has v"):
+    with pytest.raises(StateError, match="column V conflicts with v of the lake"):
         lake.once()
     # The event of the other name is there still.
     lake.stream.write('alter table t rename column "V" to v')
@@ -292,7 +292,7 @@ def test_what_cannot_be_kept_is_refused_with_what_to_do(lake: Lake) -> None:
     stream = lake.stream
     stream.table("id int, v text")
     stream.tick()
-    with pytest.raises(StateError, match="has no primary key") as refused:
+    with pytest.raises(StateError, match="no primary key") as refused:
         lake.once()
     assert "lake_mode = append" in refused.value.hint
     lake.once(lake_mode="append")
@@ -303,7 +303,7 @@ def test_what_cannot_be_kept_is_refused_with_what_to_do(lake: Lake) -> None:
     with pytest.raises(StateError, match="its rows cannot be told apart"):
         lake.compare(lake_mode="append")
     stream.table("f float8 primary key", "g")
-    with pytest.raises(StateError, match="equal values are not equal texts"):
+    with pytest.raises(StateError, match="may have different texts"):
         lake.once(lake_tables="g")
     stream.table("id int primary key, n numeric", "h")
     with pytest.raises(BadOption, match=r"of the key of public\.h"):
@@ -323,7 +323,7 @@ def test_a_script_stops_the_lake_until_somebody_has_looked(lake: Lake) -> None:
     lake.once()
     event = queues_insert(lake)
     lake.stream.write("insert into t values (2, 'b')")
-    with pytest.raises(EventError, match=f"a script was executed on all nodes, event {event}"):
+    with pytest.raises(EventError, match=f"script event {event}"):
         lake.once()
     lake.once(passed_scripts=str(event))
     assert lake.compare().equal
@@ -352,7 +352,7 @@ def test_old_versions_are_read_until_they_are_forgotten(lake: Lake) -> None:
         assert kept.vacuum() == (1, 4)
     assert len(list(lake.store.directory.rglob("*.parquet"))) == 4
     assert lake.compare().equal
-    with pytest.raises(StateError, match=r"no version of table public\.t at tick"):
+    with pytest.raises(StateError, match=r"public\.t: the lake has no version at tick"):
         lake.store.at(first.tick)
 
 

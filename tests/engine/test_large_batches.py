@@ -189,7 +189,7 @@ def test_a_row_that_is_missing_here_stops_the_batch_and_names_the_event(
     root.database.execute("update fruit set price = 5; delete from tree where id > 100")
     position = line.position(leaf)
     line.tick()
-    with pytest.raises(EventError, match="the row is not there"):
+    with pytest.raises(EventError, match="no row matches the key"):
         once(leaf, carrier)
     assert line.position(leaf) == position
     assert contents(leaf)["tree"] == before["tree"]

@@ -117,7 +117,7 @@ def test_a_jvm_killed_in_the_middle_of_a_job_is_followed_by_another(
     end(task)
     line.wait(lambda: not staged(leaf), "the end of the batch", 60)
     assert worker.stop() == 0
-    assert "the connection to Spark broke off" in worker.said()
+    assert "Spark: connection to the JVM lost" in worker.said()
     is_done(line, root, leaf, tick)
 
 
@@ -137,6 +137,6 @@ def test_an_executor_of_a_cluster_killed_in_the_middle_of_a_job_is_made_up_for(
     end(task)
     line.wait_position(leaf, tick, 300)
     line.wait(lambda: not staged(leaf), "the end of the batch", 60)
-    line.wait(lambda: "a task of Spark was lost" in worker.said(), "the warning", 60)
+    line.wait(lambda: "Spark: a task was lost" in worker.said(), "the warning", 60)
     assert worker.stop() == 0
     is_done(line, root, leaf, tick)

@@ -145,9 +145,9 @@ def test_events_that_are_gone_stop_the_query(stream: Stream) -> None:
         "update pgq.queue set queue_history_txid ="
         f" (select txid_snapshot_xmin(tick_snapshot) from pgq.tick where tick_id = {middle})"
     )
-    with pytest.raises(Exception, match=f"events of queue q behind tick {first} are gone"):
+    with pytest.raises(Exception, match=f"queue q: events after tick {first} no longer exist"):
         stream.run()
-    with pytest.raises(Exception, match=f"events of queue q behind tick {first} are gone"):
+    with pytest.raises(Exception, match=f"queue q: events after tick {first} no longer exist"):
         stream.read(startingTick=first).collect()
     assert told(stream.run(failOnDataLoss=False)) == [("insert", '{"id":3,"v":"c"}')]
     assert stream.position() == last

@@ -1,1 +1,1 @@
-"""The data pipeline on Spark: the only package that imports pyspark."""
+"""Spark engine, sources and sinks: the only package that imports pyspark."""

@@ -1,4 +1,4 @@
-"""A comparison as a Spark job: every task lets one server work out one table's checksum."""
+"""Comparison as a Spark job: each task reads one checksum from a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy as a Spark job: chunks become tasks, and each task is one byte pipe.
+"""Copy as a Spark job: each chunk is a task, and each task is one byte pipe.
 
 Nothing of a row passes through the JVM: it sees the number of a chunk go out and its counts
 come back.

@@ -1,4 +1,4 @@
-"""The engine on Spark; it starts with the first job."""
+"""Spark engine; the session starts with the first job."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Looks whether a job has executors: Spark itself waits for them without an end and without a word.
+"""Executor watch: ends jobs of a cluster that has no executor for too long.
 
-A cluster without a free core, without a worker, or whose last worker has gone during a job, is a
-state that people have to learn of.
+Spark itself waits without limit for a free core or a worker, and logs nothing.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class Patience:
                     since = time.monotonic()
                 elif time.monotonic() - since > limit:
                     self.exhausted = no_executor(context.master, limit)
-                    # Again and again: a job that is only being planned is not there to be ended.
+                    # Repeated: a job that is still being planned cannot be cancelled yet.
                     context.cancelJobsWithTag(self._tag)
 
 

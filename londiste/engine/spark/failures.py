@@ -1,4 +1,4 @@
-"""What a failure of Spark means: one of our errors, in one line, that says what to do.
+"""Spark failures as Londiste errors: one line with a hint.
 
 Spark tells a failure as the trace of its JVM, dozens of lines of which one says what happened.
 That line is found here, and nowhere else; the trace goes to the log at level debug.
@@ -29,8 +29,8 @@ _CONNECTION = {
     "BrokenPipeError",
     "EOFError",
 }
-_LOCALLY = 'or go on without Spark: engine = "local"'
-_MEMORY = "look for the out-of-memory killer in the kernel's log"
+_LOCALLY = 'or run without Spark: engine = "local"'
+_MEMORY = "check the kernel's log for the out-of-memory killer"
 
 
 def translated(error: Exception, labels: Sequence[str] = ()) -> LondisteError:
@@ -43,18 +43,19 @@ def translated(error: Exception, labels: Sequence[str] = ()) -> LondisteError:
     name = type(error).__name__
     if name in _CONNECTION:
         return TransientError(
-            "the connection to Spark broke off",
+            "Spark: connection to the JVM lost",
             detail=_cut(_first(text)),
-            hint="the JVM of Spark has ended, the next job starts another; if it was killed, "
-            + _MEMORY,
+            hint="wait: the next job starts a new JVM; if it was killed, " + _MEMORY,
         )
     if "cancelled" in text and "job" in text.lower():
-        return TransientError("the Spark job was cancelled")
+        return TransientError("Spark: job was cancelled")
     if "stopped SparkContext" in text or "SparkContext was shut down" in text:
         return TransientError(
-            "the session of Spark was ended",
-            detail="its master has let it go" if "remov" in text else _cut(_first(text)),
-            hint="the next job starts a new one",
+            "Spark: session was ended",
+            detail="the Spark master removed the application"
+            if "remov" in text
+            else _cut(_first(text)),
+            hint="wait: the next job starts a new session",
         )
     found = _TASK.search(text)
     where = f"{_label(found, labels)}, on {found['host']}" if found is not None else ""
@@ -70,21 +71,21 @@ def translated(error: Exception, labels: Sequence[str] = ()) -> LondisteError:
         again = f"{found['times']} times: {where}" if found is not None else ""
         why = _first(found["reason"]) if found is not None else ""
         return TransientError(
-            "a task of Spark was killed",
+            "Spark: a task was killed",
             detail="; ".join(filter(None, [again, _plain(why), "its transaction was rolled back"])),
             hint=f"{_MEMORY} there, {_LOCALLY}" if found is not None else _MEMORY,
         )
     if "failed to connect back" in text:
         return TransientError(
-            "a Python of Spark did not start in time",
+            "Spark: a Python worker did not start in time",
             detail="; ".join(filter(None, [where, "Spark waits ten seconds for it"])),
-            hint="give the host less to do at a time, or give the command again",
+            hint="reduce the load of the host, or repeat the command",
         )
     reason = _plain(found["reason"]) if found is not None else _says(text)
     return LondisteError(
-        "a Spark job failed",
+        "Spark: job failed",
         detail=_cut(": ".join(filter(None, [where, reason]))),
-        hint=f'see all of it: give spark.log.level = "INFO", {_LOCALLY}',
+        hint=f'run with spark.log.level = "INFO" for details, {_LOCALLY}',
     )
 
 
@@ -94,17 +95,17 @@ def unusable(problem: str) -> LondisteError:
     problem -- as the executor found it, its host first.
     """
     return SparkUnavailable(
-        "an executor of Spark cannot run tasks of londiste",
+        "Spark: an executor cannot run Londiste's tasks",
         detail=problem,
-        hint='name a Python that has what is missing: spark.pyspark.python = "PATH" (needed are'
-        f" psycopg[binary] and pyarrow), {_LOCALLY}",
+        hint='set a Python that has the missing package: spark.pyspark.python = "PATH"'
+        f" (psycopg[binary] and pyarrow are required), {_LOCALLY}",
     )
 
 
 def no_master(master: str, reason: str) -> LondisteError:
     """The error for a master that nobody can connect to."""
     return SparkUnavailable(
-        "the master of Spark does not answer",
+        "Spark: the master does not answer",
         detail=f"{master}: {reason}",
         hint=f"start it, correct spark.master, {_LOCALLY}",
     )
@@ -113,10 +114,10 @@ def no_master(master: str, reason: str) -> LondisteError:
 def no_executor(master: str, seconds: float) -> LondisteError:
     """The error for a cluster that gives us nothing to run tasks on."""
     return SparkUnavailable(
-        "spark has no executor for our tasks",
-        detail=f"{master}: there was none for {seconds:g} s",
-        hint="see on the master's page whether a worker is alive and has a free core and"
-        f" spark.executor.memory for us, {_LOCALLY}",
+        "Spark: no executor for Londiste's tasks",
+        detail=f"{master}: none for {seconds:g} s",
+        hint="check on the master's page that a worker is alive with a free core and enough"
+        f" spark.executor.memory, {_LOCALLY}",
     )
 
 

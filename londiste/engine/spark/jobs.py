@@ -1,4 +1,4 @@
-"""Runs picklable tasks as one Spark job and brings their results or errors back.
+"""Runs picklable tasks as one Spark job and returns their results or errors.
 
 A task travels as a few bytes in the job's closure, one partition per task (or per group of
 tasks), through mapInArrow, which Spark Connect has as well.  Rows of tables never enter
@@ -70,8 +70,8 @@ def run(
     for _, _, attempt in answers:
         if attempt:
             log.warning(
-                "a task of Spark was lost %d times and ran again: its process or executor was"
-                " killed, or a connection broke off",
+                "Spark: a task was lost %d times and ran again: its process or executor was"
+                " killed, or a connection was lost",
                 attempt,
             )
     for results, failure, _ in answers:
@@ -127,7 +127,7 @@ def _program(
 
             perform = jobs.perform
             if londiste.__version__ != version:
-                problem = f"it has version {londiste.__version__}, not {version}"
+                problem = f"its version is {londiste.__version__}, not {version}"
         except ImportError as error:
             problem = str(error)
         if problem:

@@ -1,4 +1,4 @@
-"""Takes this package to the executors: the program on the workers is always that of the driver.
+"""Upload of this package to the executors, so that they run the driver's version.
 
 An archive of its files goes with the session, and Spark unpacks it on every executor.  So a
 cluster needs a Python with psycopg and pyarrow, and no installation of this package; and where

@@ -1,4 +1,4 @@
-"""The one place that builds a Spark session, on the first job that needs one.
+"""Spark session: started once, by the first job that needs it.
 
 One session per process, shared by its threads.  Without ``spark.master`` Spark runs inside
 this program (``local[*]``, one JVM of about half a gigabyte); on a cluster only the setting
@@ -102,10 +102,10 @@ def get(given: Mapping[str, str]) -> SparkSession:
     global _session
     with _lock:
         if _session is not None and _is_dead():
-            log.warning("the JVM of Spark has ended, a new session is started")
+            log.warning("Spark: the JVM has ended, starting a new session")
             _forget()
         if _session is not None and _is_stopped(_session):
-            log.warning("the session of Spark was ended by its cluster, a new one is started")
+            log.warning("Spark: the cluster ended the session, starting a new one")
             _stop()
         if _session is None:
             _session = _start(merged(given))
@@ -194,7 +194,7 @@ def _start(settings: Mapping[str, str]) -> SparkSession:
         if "All masters are unresponsive" in reason:
             raise no_master(where, "it takes a connection and says nothing") from None
         raise LondisteError(
-            "spark does not start",
+            "Spark does not start",
             detail=reason,
             hint="check spark.* in the settings and JAVA_HOME, or set engine = local",
         ) from error

@@ -1,4 +1,4 @@
-"""``spark.readStream.format("pgq")`` and ``spark.read.format("pgq")``.
+"""Spark data source of queues: ``spark.readStream.format("pgq")`` and ``spark.read.format("pgq")``.
 
 The offset is a tick, a partition is a slice of the events between two ticks, which an executor
 reads with COPY into record batches of Arrow.  What is decided in the driver is in
@@ -102,10 +102,10 @@ class _Reader:
         self._schema = schemas.schema(options.payload, self._shape.columns)
         if schema != self._schema:
             raise BadOption(
-                "the columns of the result are not those of the source",
+                ".schema(…) does not match the columns of the source",
                 detail=f"they are {self._schema.simpleString()}",
-                hint="leave .schema(…) out; if there was none, the table has changed since the"
-                " DataFrame was made: make it again",
+                hint="remove .schema(…); without one, the table has changed since the DataFrame"
+                " was created: create it again",
             )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ class BatchReader(_Reader, DataSourceReader):  # type: ignore[misc]
                 if options.end_tick < first.id:
                     raise BadOption(
                         f"endingTick {options.end_tick} is before the start, tick {first.id}",
-                        hint="give a later one, or leave it out",
+                        hint="set a later one, or remove it",
                     )
                 raise lost(conn, options.queue, options.end_tick)
         # Spark asks for one part at least.

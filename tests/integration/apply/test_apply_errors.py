@@ -137,7 +137,7 @@ def test_retry_and_policies_wake_a_worker_that_waits(
     assert done.code == 0, str(done)
     line.wait_position(leaf, last)
     assert rows(leaf) == rows(root)
-    assert "1 times update of a row that is not here: written all the same" in worker.said()
+    assert "1 times update of a row that does not exist: applied" in worker.said()
     done = line.run(leaf, "events", "conflicts", "--json")
     (counted,) = json.loads(done.out)
     assert (counted["kind"], counted["policy"], counted["times"]) == ("missing", "overwrite", 1)

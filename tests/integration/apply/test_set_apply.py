@@ -308,7 +308,7 @@ def test_a_value_that_stays_anothers_is_an_error_of_the_event(target: Target, ke
 def test_what_is_missing_is_named_with_its_table_and_key(target: Target) -> None:
     target.database.execute("create table t (a int, b text, v text, primary key (a, b))")
     for change in (target.u(a="7", b="x", v="secret"), target.d(a="7", b="x")):
-        with pytest.raises(EventError, match=r"public\.t.*the row is not there") as caught:
+        with pytest.raises(EventError, match=r"public\.t.*no row matches the key") as caught:
             target.apply(change._replace(key=("a", "b")))
         assert caught.value.detail.startswith("key (a, b) = (7, x), SQL: ")
         assert "secret" not in caught.value.detail
@@ -317,7 +317,7 @@ def test_what_is_missing_is_named_with_its_table_and_key(target: Target) -> None
 def test_rows_that_should_be_one_are_named_with_their_table_and_key(target: Target) -> None:
     target.database.execute("create table t (id int, v text); insert into t values (1), (1), (2)")
     for change in (target.u(id="1", v="x"), target.d(id="1"), target.s(id="1", v="x")):
-        with pytest.raises(EventError, match=r"public\.t.*2 rows have its key") as caught:
+        with pytest.raises(EventError, match=r"public\.t.*2 rows match the key") as caught:
             target.apply(target.u(id="2", v="y"), change)
         assert caught.value.event_id == change.event_id
         assert caught.value.detail.startswith("key (id) = (1), SQL: ")
@@ -395,7 +395,7 @@ def test_a_table_that_is_nothing_but_key(target: Target) -> None:
     target.apply(*(change._replace(key=key) for change in both))
     target.apply(target.u(a="3", b="4")._replace(key=key), target.d(a="1", b="2")._replace(key=key))
     assert target.rows() == [(3, 4)]
-    with pytest.raises(EventError, match="the row is not there"):
+    with pytest.raises(EventError, match="no row matches the key"):
         target.apply(target.u(a="1", b="2")._replace(key=key))
 
 
@@ -556,12 +556,12 @@ def test_equality_of_types_from_extensions_is_found(target: Target) -> None:
 FAILURES: dict[str, tuple[Callable[[Target], list[TableChange]], str, str]] = {
     "update of a row that is missing": (
         lambda t: [t.u(id="1", v="new"), t.u(id="7", v="x"), t.i(id="8", v="y")],
-        "event 2 (update of table public.t) cannot be applied on node leaf: the row is not there",
+        "event 2 (update of table public.t) cannot be applied on node leaf: no row matches the key",
         "londiste compare public.t",
     ),
     "delete of a row that is missing": (
         lambda t: [t.u(id="1", v="new"), t.d(id="7")],
-        "event 2 (delete of table public.t) cannot be applied on node leaf: the row is not there",
+        "event 2 (delete of table public.t) cannot be applied on node leaf: no row matches the key",
         "londiste resync public.t",
     ),
     "insert of a row that is there": (
@@ -574,7 +574,7 @@ FAILURES: dict[str, tuple[Callable[[Target], list[TableChange]], str, str]] = {
         lambda t: [t.i(id="8", v="y"), t.i(id="9 secret", v="y")],
         "event 2 (insert of table public.t) cannot be applied on node leaf:"
         " invalid input syntax for type integer: ***",
-        "make the definition of public.t fit",
+        "change the definition of public.t to match",
     ),
     "column that is missing": (
         lambda t: [t.i(id="8", v="y"), t.i(id="9", v="y", w="secret")],
@@ -586,7 +586,7 @@ FAILURES: dict[str, tuple[Callable[[Target], list[TableChange]], str, str]] = {
         lambda t: [t.i(id="8", v="y"), t.i(id="9", v="bad")],
         "event 2 (insert of table public.t) cannot be applied on node leaf:"
         ' new row for relation "t" violates check constraint "fine"',
-        "make the definition of public.t fit",
+        "change the definition of public.t to match",
     ),
 }
 

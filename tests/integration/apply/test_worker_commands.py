@@ -122,8 +122,8 @@ def test_an_event_that_does_not_fit_halts_and_is_shown_until_it_does(line: Line)
     assert "londiste resync public.a" in done.err
     assert "secret" not in done.err
     worker = line.start(leaf)
-    line.wait(lambda: "the row is not there" in worker.said(), "the error in the log")
-    assert "cannot be applied on node leaf: the row is not there" in (line.error(leaf) or "")
+    line.wait(lambda: "no row matches the key" in worker.said(), "the error in the log")
+    assert "cannot be applied on node leaf: no row matches the key" in (line.error(leaf) or "")
     assert line.position(leaf) == before
     assert _contents(leaf)["public.log"] == []
     leaf.database.execute(
@@ -137,8 +137,12 @@ def test_an_event_that_does_not_fit_halts_and_is_shown_until_it_does(line: Line)
 @pytest.mark.parametrize(
     ("here", "there", "said"),
     [
-        ("delete from a where id = 2", "update a set v = 'z' where id = 2", "the row is not there"),
-        ("delete from a where id = 2", "delete from a where id > 0", "the row is not there"),
+        (
+            "delete from a where id = 2",
+            "update a set v = 'z' where id = 2",
+            "no row matches the key",
+        ),
+        ("delete from a where id = 2", "delete from a where id > 0", "no row matches the key"),
         ("insert into a values (3, 'q', 3)", "insert into a values (3, 'c', 3)", "duplicate key"),
     ],
 )

@@ -240,8 +240,8 @@ def test_a_plan_with_an_edited_statement_is_refused_with_its_line(
         path.write_text("\n".join(lines))
         done = command(leaf, "repair", "--apply", "--plan", str(path))
         assert done.code == 2, str(done)
-        assert f"fix.sql, line {number}: not the statement that its row comes to" in done.err
-        assert "hint: values cannot be edited" in done.err
+        assert f"fix.sql, line {number}: the statement does not match its row" in done.err
+        assert "hint: do not edit values" in done.err
         assert contents(leaf) == broken
     # A row that is deleted and inserted goes as a whole, or not at all.
     lines = good.split("\n")
@@ -281,13 +281,16 @@ def test_a_repair_that_is_killed_has_written_nothing_and_holds_nothing(
 
 PLANS = [
     ("select 1;", "line 1: not a repair plan"),
-    ("-- londiste repair plan 1\ndelete from keyed;", "line 2: a statement without the line"),
-    ("-- londiste repair plan 1\n-- row {", "line 2: not as it was written"),
-    ("-- londiste repair plan 1\n", "line 2: the end is missing"),
-    ('-- londiste repair plan 1\n-- plan {"queue": "q"}\nbegin;\n', "line 4: the end is missing"),
+    ("-- londiste repair plan 1\ndelete from keyed;", "line 2: a statement without a -- row line"),
+    ("-- londiste repair plan 1\n-- row {", "line 2: invalid format"),
+    ("-- londiste repair plan 1\n", "line 2: the end of the file is missing"),
+    (
+        '-- londiste repair plan 1\n-- plan {"queue": "q"}\nbegin;\n',
+        "line 4: the end of the file is missing",
+    ),
     (
         "-- londiste repair plan 1\nbegin;\ndrop table keyed;",
-        "line 3: a statement without the line",
+        "line 3: a statement without a -- row line",
     ),
 ]
 
@@ -320,7 +323,7 @@ def test_conditions_counts_and_limits(
     assert (found["more"], len(found["rows"])) == (True, 3)
     done = line.run(leaf, "repair", "keyed", "--limit", "3", "--apply")
     assert done.code == 3
-    assert "error: more than 3 rows of table public.keyed differ" in done.err
+    assert "error: table public.keyed: more than 3 rows differ" in done.err
     assert "londiste resync public.keyed" in done.err
     other = tmp_path / "other.sql"
     other.write_text('-- londiste repair plan 1\n-- plan {"queue": "other"}\ncommit;\n')

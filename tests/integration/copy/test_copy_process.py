@@ -86,7 +86,7 @@ def test_tables_without_a_common_column_are_not_taken_for_copied(nodes: Nodes) -
     )
     nodes.add(A)
     nodes.start()
-    assert "has no column that" in wait_for(lambda: nodes.error(A), what="the reason to be stored")
+    assert "no column in common" in wait_for(lambda: nodes.error(A), what="the reason to be stored")
     assert nodes.state(A) == "in-copy"
 
 

@@ -174,7 +174,7 @@ def test_no_copy_empties_a_table_that_is_filled_from_others_too(nodes: Nodes) ->
     nodes.set_state(B, "in-copy")
     nodes.start()
     reason = wait_for(lambda: nodes.error(B), what="the reason to be stored")
-    assert "table public.a is also filled from public.a" in reason
+    assert "table public.a: also filled from public.a" in reason
     assert "--skip-truncate" in reason
     nodes.leaf.execute("select londiste.local_set_table_attrs('q', 'public.b', 'skip_truncate=1')")
     nodes.wait_end()

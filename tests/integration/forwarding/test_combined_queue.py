@@ -144,7 +144,7 @@ def test_a_part_is_not_copied_into_what_the_stand_by_may_have(
     said = refused("one@second", "resync", "public.t")
     assert "come through queue all" in said
     said = refused("one@second", "compare", "public.t")
-    assert "waits behind queue all" in said
+    assert "is fed by combined queue all" in said
 
 
 def _unit(combined: Combined, node: str) -> Worker:

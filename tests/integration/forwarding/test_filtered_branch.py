@@ -299,7 +299,7 @@ def test_nothing_is_copied_or_repaired_from_above_a_branch_that_masks(
     plan = tmp_path / "plan"
     done = line.run(leaf, "repair", "--plan", str(plan))
     assert (done.code, plan.exists()) == (3, False), str(done)
-    assert "values change on their way: age, doc, mail, ok" in done.err
+    assert "other nodes change values on the way: age, doc, mail, ok" in done.err
     assert "londiste resync public.t" in done.err
     for node in (branch, leaf):
         assert "0r1ginal" not in everything(node) + line.processes.report()

@@ -68,7 +68,7 @@ def test_a_comparison_makes_up_for_an_executor_killed_in_the_middle_of_a_range(
     # Nobody waits for it any more, and it says what it knows all the same.
     send(task, signal.SIGCONT)
     assert comparison.wait(600) == 3, comparison.said()
-    assert "a task of Spark was lost" in comparison.said()
+    assert "Spark: a task was lost" in comparison.said()
     (answer,) = re.findall(r"^\{.*\}$", comparison.said(), re.MULTILINE)
     assert counts(answer) == COUNTS
 

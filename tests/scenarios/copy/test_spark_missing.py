@@ -71,7 +71,7 @@ def test_a_copy_waits_while_the_master_of_spark_does_not_answer(
     root, leaf = _nodes(cascade, cluster16, {'"spark.master"': quoted("spark://127.0.0.1:1")})
     _start(cascade, leaf)
     cascade.add_tables(TABLE)
-    _waits(cascade, leaf, "the master of Spark does not answer", "spark://127.0.0.1:1: ")
+    _waits(cascade, leaf, "Spark: the master does not answer", "spark://127.0.0.1:1: ")
     _goes_on_locally(cascade, root, leaf)
 
 
@@ -119,12 +119,12 @@ def test_a_copy_on_a_cluster_waits_for_what_its_executors_lack_and_takes_it_when
     )
     _start(cascade, leaf)
     cascade.add_tables(TABLE)
-    _waits(cascade, leaf, "spark has no executor", f"{cluster.master}: there was none", seconds=400)
+    _waits(cascade, leaf, "Spark: no executor", f"{cluster.master}: none for", seconds=400)
     cluster.add_worker()
     _waits(
         cascade,
         leaf,
-        "an executor of Spark cannot run tasks of londiste",
+        "Spark: an executor cannot run Londiste's tasks",
         f"{sys.executable}: No module named 'psycopg'",
         seconds=400,
     )

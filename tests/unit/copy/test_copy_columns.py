@@ -60,7 +60,9 @@ def test_columns_missing_on_the_target_are_not_paired() -> None:
 
 
 def test_a_missing_column_that_events_leave_out_is_only_said() -> None:
-    assert missing(set()) == "table public.t: columns missing on the target are not copied: more, A b"
+    assert (
+        missing(set()) == "table public.t: columns missing on the target are not copied: more, A b"
+    )
     assert require_here("q", TABLE, TABLE, TABLE, (), None) == ""
 
 

@@ -47,7 +47,7 @@ def test_a_killed_task_names_its_chunk_and_host_and_is_worth_another_try(reason:
 def test_a_python_that_a_busy_host_starts_too_late_is_worth_another_try() -> None:
     error = _told("org.apache.spark.SparkException: Python worker failed to connect back.")
     assert isinstance(error, TransientError)
-    assert error.message == "a Python of Spark did not start in time"
+    assert error.message == "Spark: a Python worker did not start in time"
     assert "chunk 1 of public.t" in error.detail
 
 
@@ -94,4 +94,4 @@ def test_an_error_whose_text_only_a_dead_jvm_knows_is_no_second_error() -> None:
         def __str__(self) -> str:
             raise ConnectionRefusedError
 
-    assert translated(Unspeakable()).message == "a Spark job failed"
+    assert translated(Unspeakable()).message == "Spark: job failed"

@@ -1,1 +1,1 @@
-"""Tables of a lake: events and rows into Parquet files, as jobs of Spark."""
+"""Spark jobs of the lake: events and rows into Parquet files."""

@@ -1,4 +1,4 @@
-"""Rows of tables and changes of them as DataFrames: read by executors, or out of files.
+"""DataFrames of a table's rows and changes, read by executors or from files.
 
 What a batch of events holds is decided before, in the driver, as parts; a task reads one of them.
 The columns are given, not asked for: a lake keeps those that the table does not have any more.

@@ -1,4 +1,4 @@
-"""Where two DataFrames with the same key differ, and whether a history holds together."""
+"""Diff of two DataFrames with the same key, and consistency check of a history."""
 
 from __future__ import annotations
 

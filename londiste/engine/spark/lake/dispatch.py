@@ -1,4 +1,4 @@
-"""Changes that go into folders by time: which row goes where, and what becomes of it."""
+"""Dispatch of changes into folders by time."""
 
 from __future__ import annotations
 

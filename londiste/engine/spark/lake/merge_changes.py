@@ -1,4 +1,4 @@
-"""Changes folded into states: what a table is, and what it was.
+"""Merge of changes into states and histories of a table.
 
 A change is placed by its event and, in a packed event, its row: both grow with time for one row of
 a table, and TRUNCATE stands behind everything that it removes.  Nothing here runs a job.

@@ -1,4 +1,4 @@
-"""What a job writes: the files of an epoch, by parts; and what the driver has to know before."""
+"""Parquet writer: the files of an epoch by parts, and their statistics."""
 
 from __future__ import annotations
 
@@ -120,9 +120,9 @@ def write(rows: Any, directory: Path, form: str = "parquet", *, split: bool = Tr
     writer.option("maxRecordsPerFile", FILE_ROWS if split else 0).save(f"file://{directory}")
     if not directory.is_dir():
         raise LondisteError(
-            f"what Spark has written is not in {directory}",
+            f"{directory}: files written by Spark are missing",
             detail="nothing was published",
-            hint="lake_path must be a directory that all of Spark sees under this name",
+            hint="make lake_path a directory that all of Spark sees under this name",
         )
 
 

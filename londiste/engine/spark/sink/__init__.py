@@ -1,1 +1,1 @@
-"""Rows of Spark into a queue, ``format("pgq")``, and into tables, ``format("pgq_table")``."""
+"""Spark sinks: rows into a queue (``format("pgq")``) and into tables (``format("pgq_table")``)."""

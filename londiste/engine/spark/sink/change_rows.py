@@ -1,4 +1,4 @@
-"""Rows that change tables: which of their columns are the row, and which tell the change.
+"""Columns of change rows: those of the row, and those that describe the change.
 
 Here is what executors do; ``merging.py`` is what the driver makes of it.
 """

@@ -1,4 +1,4 @@
-"""In the driver: an epoch becomes visible, in one transaction with the note that it is in.
+"""Commit of an epoch, in the driver: one transaction with its record.
 
 Spark asks again when it does not know whether it was heard; then the note says so, and nothing
 happens.

@@ -1,4 +1,4 @@
-"""Rows that become events: what each row is, and how the driver inserts those of an epoch.
+"""Event rows: mapping of rows to events, and their insertion by the driver.
 
 The statements take a chunk of rows as one text of JSON, from the message of a task or from where
 it was staged; no row passes through the driver that does not come with a message.

@@ -1,4 +1,4 @@
-"""In the driver: the rows of an epoch are merged into tables, all on the server.
+"""Merge of an epoch's rows into tables, in the driver, on the server.
 
     rows of chunks  ->  a temporary table with the columns' types
                     ->  the last change of each key

@@ -1,4 +1,4 @@
-"""The options of the sinks: ``format("pgq")`` that writes, and ``format("pgq_table")``.
+"""Options of the sinks ``format("pgq")`` and ``format("pgq_table")``.
 
 What goes for passwords and misspelled names is said in ``stream/options.py``.
 """

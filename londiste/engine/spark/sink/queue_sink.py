@@ -1,4 +1,4 @@
-"""What Spark calls of the sink of a queue: ``format("pgq")``.
+"""Queue sink, as Spark calls it: ``format("pgq")``.
 
 Spark makes these objects anew in every process that has to do with an epoch, so they hold the
 options, and the name of the attempt, which tasks share.

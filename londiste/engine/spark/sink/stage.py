@@ -1,4 +1,4 @@
-"""In an executor: the rows of a task, on their way into an epoch.
+"""Staging of a task's rows, in an executor.
 
 Rows are cut into chunks, texts of JSON that one statement takes.  The few of a small task go to
 the driver with the message that it is done.  The chunks of a larger one go into a table that is

@@ -1,4 +1,4 @@
-"""What Spark calls of the sink of tables: ``format("pgq_table")``.
+"""Table sink, as Spark calls it: ``format("pgq_table")``.
 
 As in ``queue.py``, these objects are made anew in every process that has to do with an epoch.
 """
@@ -127,7 +127,7 @@ def fitting(
         if target not in found:
             raise UnknownTable(
                 f"there is no table {target}",
-                hint="make it first; names are written schema.table, as they are in the catalog",
+                hint="create it first; write names as schema.table, as in the catalog",
             )
     merge = options.mode is Mode.MERGE
     names = [name for name, _ in shape.columns]

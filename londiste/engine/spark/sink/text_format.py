@@ -1,4 +1,4 @@
-"""Values of Spark as PostgreSQL's text, and as JSON.
+"""Spark values as PostgreSQL text and as JSON.
 
 Nothing is rounded: decimals keep their digits, floats are written so that they are read as the
 same number, times with a zone are told in UTC.

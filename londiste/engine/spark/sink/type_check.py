@@ -1,4 +1,4 @@
-"""Whether the columns of rows fit into those of a table, told before anything is written.
+"""Type check: columns of rows against those of a table, before anything is written.
 
 A pair of types is fitting when no value is changed on the way without a word: one that is out of
 range may be refused by the server, but none is rounded.

@@ -1,1 +1,1 @@
-"""A queue as a source of Spark: ``spark.readStream.format("pgq")``."""
+"""Spark stream of a queue: ``spark.readStream.format("pgq")``."""

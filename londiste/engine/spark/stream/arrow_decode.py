@@ -1,4 +1,4 @@
-"""Many events at a time: what COPY has written, made into columns without a look at each row.
+"""Arrow decoding of events: COPY output to columns, many events at a time.
 
 A million events cost Python four times what they cost the server, when each is decoded by itself.
 Events of the common form, rows as JSON (our own capture's, packed or not, and jsontriga's), are

@@ -1,4 +1,4 @@
-"""The stream in the driver: where it stands, where a batch ends, what the queue may forget.
+"""Stream driver: position, batch ends, and the consumer that keeps events.
 
 One session of the driver belongs to a query that runs.  It holds the lock of the consumer, so two
 queries cannot move one position against each other.  The consumer of the queue stays at the
@@ -64,8 +64,8 @@ class Driver:
         if known is not None and known.current_batch is not None:
             raise StateError(
                 f"consumer {options.consumer} of queue {options.queue} has an open batch",
-                detail="another program consumes under this name",
-                hint="give the stream a consumer of its own: .option('consumer', …)",
+                detail="another program uses this consumer",
+                hint="use a consumer of its own: .option('consumer', …)",
             )
         if options.mode is Mode.SNAPSHOT_THEN_CHANGES:
             tick = self._newest()
@@ -147,7 +147,7 @@ class Driver:
         queue, consumer = self.options.queue, self.options.consumer
         found = queues.get_consumer_info(self.conn, queue, consumer)
         if not found:
-            raise self._other("the consumer is not registered any more")
+            raise self._other("the consumer is no longer registered")
         known = found[0]
         if known.last_tick is None or known.last_tick < offset.tick:
             batches.register_consumer_at(self.conn, queue, consumer, offset.tick)
@@ -198,7 +198,7 @@ class Driver:
         row = position_check.look(conn, options.queue, options.consumer, known, offset.tick)
         reason = None
         if row.registration is None and self._begun:
-            reason = "the consumer is not registered any more"
+            reason = "the consumer is no longer registered"
         elif known is not None:
             # An offset does not tell the registration: what is behind it is proved by the events.
             reason = position_check.decide(known, replace(row, registration=0), offset.tick)
@@ -237,15 +237,17 @@ class Driver:
         if self._held is None or self._held.seen != end.seen or not self._held.is_alive:
             if self.options.lost is GapPolicy.FAIL:
                 raise StateError(
-                    f"the snapshot at tick {end.tick}, whose rows come first, is gone",
-                    detail="it ended with the program, or the session, that held it; its rows may"
-                    " be in the target or not",
-                    hint="empty the target and begin with another checkpoint; or read the rows of"
-                    " now with onSnapshotLost=again, after which changes come that are in them",
+                    f"the snapshot at tick {end.tick} no longer exists; its rows come first",
+                    detail="it ended with the program or session that held it; its rows may be"
+                    " in the target or not",
+                    hint="empty the target and start with another checkpoint; or read the"
+                    " current rows with onSnapshotLost=again, followed by changes that they"
+                    " already contain",
                 )
             self.proved(end)
             log.warning(
-                "queue %s: the snapshot at tick %s is gone, the rows of table %s are read anew",
+                "queue %s: the snapshot at tick %s no longer exists, reading the rows of table"
+                " %s again",
                 self.options.queue,
                 end.tick,
                 self.options.table,
@@ -262,7 +264,7 @@ class Driver:
         if tick is None:
             raise self._no_tick()
         log.warning(
-            "queue %s: events from tick %s to tick %s are gone and left out (failOnDataLoss=false)",
+            "queue %s: skipped lost events from tick %s to tick %s (failOnDataLoss=false)",
             self.options.queue,
             offset.tick,
             tick.id,
@@ -296,10 +298,10 @@ class Driver:
 
     def _other(self, reason: str) -> PositionLost:
         return PositionLost(
-            f"consumer {self.options.consumer} of queue {self.options.queue} cannot go on where the"
-            " checkpoint stands",
+            f"consumer {self.options.consumer} of queue {self.options.queue} cannot resume at the"
+            " checkpoint",
             detail=reason,
-            hint="begin anew with another checkpoint, and bring the target to where that begins",
+            hint="start with another checkpoint, and bring the target to its start",
         )
 
 
@@ -322,9 +324,9 @@ def starting_tick(conn: Connection, options: Options, *, otherwise: str) -> Tick
         tick = ticks.newest(conn, queue, until=start.time)
         if tick is None or tick.id < oldest.id:
             raise PositionLost(
-                f"queue {queue} has not all events since {start.time.isoformat()}",
-                detail=f"it has them since {oldest.time.isoformat()}, tick {oldest.id}",
-                hint="begin with startingOffsets=earliest, or at a later time",
+                f"queue {queue}: events since {start.time.isoformat()} are incomplete",
+                detail=f"complete since {oldest.time.isoformat()}, tick {oldest.id}",
+                hint="start with startingOffsets=earliest, or at a later time",
             )
         return tick
     return oldest if (start.end or otherwise) == "earliest" else newest
@@ -337,18 +339,18 @@ def lost(conn: Connection, queue: str, tick: int) -> PositionLost | StateError:
         return StateError(
             f"queue {queue} has no tick {tick} yet",
             detail="it has no tick at all" if last is None else f"the newest is {last.id}",
-            hint="begin with startingOffsets=latest",
+            hint="start with startingOffsets=latest",
         )
     return PositionLost(
-        f"events of queue {queue} behind tick {tick} are gone",
+        f"queue {queue}: events after tick {tick} no longer exist",
         detail=(
-            "there is no tick behind which all events are there"
+            "no tick has all events after it"
             if first is None
-            else f"all events are there behind ticks {first.id} to {last.id}"
+            else f"all events exist after ticks {first.id} to {last.id}"
         )
         + "; rotation removes what no registered consumer needs",
-        hint="begin anew with another checkpoint and mode=snapshot-then-changes; with"
-        " failOnDataLoss=false the query leaves out what is gone",
+        hint="start with another checkpoint and mode=snapshot-then-changes; with"
+        " failOnDataLoss=false the query skips lost events",
     )
 
 

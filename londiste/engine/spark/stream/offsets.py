@@ -1,4 +1,4 @@
-"""Offsets of a stream: which tick, of which queue; and which ticks the next micro-batch takes.
+"""Offsets of a stream: ticks of a queue, and the limits of a micro-batch.
 
 An offset is what Spark writes into its checkpoint before a batch runs, so a batch is a pure
 function of two of them.  A number alone would be believed after a restore, when it stands for other

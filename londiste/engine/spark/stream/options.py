@@ -1,4 +1,4 @@
-"""The options of ``format("pgq")``: read once, checked all, no guess about a misspelled one.
+"""Options of the source ``format("pgq")``.
 
 Spark shows options in its page and in plans, and hides the values of those only whose name says so.
 So a password comes by a password file, a service, or the option ``password``; never inside ``dsn``.

@@ -1,4 +1,4 @@
-"""In an executor: the events of a slice, by COPY, as record batches of Arrow.
+"""Stream reader, in an executor: events of a slice, by COPY, as Arrow batches.
 
 A task reads all of its events or fails: the queue is asked before and after, so nothing that
 rotation has removed in between is missing without a word.

@@ -1,4 +1,4 @@
-"""The columns of the result: those of the table or the event, and Spark's of a change feed."""
+"""Schema of the result: columns of the table or event, and Spark's change feed columns."""
 
 from __future__ import annotations
 

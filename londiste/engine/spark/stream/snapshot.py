@@ -1,4 +1,4 @@
-"""The rows of a table at one snapshot, and the session that keeps it.
+"""Table rows at one snapshot, and the session that holds it.
 
 Every row lies in one block, and in one snapshot has one version: ranges of blocks that leave none
 out hold every row once.  A snapshot lives as long as the transaction that has exported it.
@@ -116,7 +116,7 @@ def rows(
                 )
         except (psycopg.errors.UndefinedObject, psycopg.errors.InvalidParameterValue):
             raise StateError(
-                f"snapshot {part.snapshot} is gone",
+                f"snapshot {part.snapshot} no longer exists",
                 detail="the session that exported it has ended",
                 hint="keep it open as long as the job runs: with londiste.spark.snapshot(…)",
             ) from None
@@ -154,7 +154,7 @@ def _values(
     if catalog.moved(conn, table):
         # Such statements make a table look empty to snapshots from before.
         raise TableChanged(
-            f"table {table} was rewritten while it was read",
+            f"table {table}: rewritten during the read",
             detail="TRUNCATE, ALTER TABLE or the like",
             hint="read it again",
         )

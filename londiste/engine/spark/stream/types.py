@@ -1,4 +1,4 @@
-"""The columns of a table as Spark has them, and the text of each value made into one of those.
+"""Types of table columns in Spark, and conversion of their texts.
 
 A column gets a type of Spark only where the two have the same values, or where a value that has no
 place there can be told from all others: numeric, date and the timestamps.  All else comes as
