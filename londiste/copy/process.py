@@ -23,10 +23,11 @@ import psycopg
 
 from londiste.cascade import sqlapi as nodes
 from londiste.copy import step_timings
-from londiste.copy.group_copy import GroupCopy
+from londiste.copy.group_copy import GroupLoad
 from londiste.copy.group_plan import MOST, may_join
 from londiste.copy.load_throttle import Limits, LoadWatch
 from londiste.copy.sessions import CopyJob, CopySessions
+from londiste.copy.single_copy import SingleLoad
 from londiste.copy.sqlapi import groups
 from londiste.copy.table_copy import TableCopy
 from londiste.daemon import logcontext, loop
@@ -50,7 +51,7 @@ from londiste.replication.tablesync import states as sync
 log = logging.getLogger(__name__)
 
 #: Creates the copy of a table, or of a group.
-Maker: TypeAlias = Callable[[], TableCopy | GroupCopy]
+Maker: TypeAlias = Callable[[], TableCopy]
 
 #: Seconds to wait for the lock of a process that was just killed.
 _LOCK_PATIENCE = 5.0
@@ -109,7 +110,7 @@ class CopyProcess:
     longest_pause: float = 20.0
     limits: Limits = field(default_factory=Limits)
     _running: dict[str, threading.Thread] = field(default_factory=dict)
-    _groups: dict[str, GroupCopy] = field(default_factory=dict)
+    _groups: dict[str, GroupLoad] = field(default_factory=dict)
     _single: set[TableName] = field(default_factory=set)
     _end: threading.Event = field(default_factory=threading.Event)
     _waiting: set[str] = field(default_factory=set)
@@ -236,7 +237,7 @@ class CopyProcess:
                 grouped |= set(joining)
                 joining = []
             elif name not in grouped:
-                found[str(name)] = lambda n=name: TableCopy(self.job, n, self._end.is_set)  # type: ignore[misc]
+                found[str(name)] = lambda n=name: self._single_copy(n)  # type: ignore[misc]
         if not self.wanted:
             for info in nodes.get_consumer_info(conn, self.job.queue):
                 if groups.is_group(self.job.copy_prefix, info.name):
@@ -264,15 +265,18 @@ class CopyProcess:
         ]
         return found if len(found) > 1 else []
 
-    def _group(self, consumer: str, names: Collection[TableName], signals: Signals) -> GroupCopy:
+    def _group(self, consumer: str, names: Collection[TableName], signals: Signals) -> TableCopy:
         def alone(some: Collection[TableName]) -> None:
             self._single |= set(some)
             # They need not wait for the next round.
             signals.wake()
 
-        group = GroupCopy(self.job, consumer, names, self._end.is_set, alone)
+        group = GroupLoad(self.job, consumer, names, self._end.is_set, alone)
         self._groups[consumer] = group
-        return group
+        return TableCopy(group)
+
+    def _single_copy(self, name: TableName) -> TableCopy:
+        return TableCopy(SingleLoad(self.job, name, self._end.is_set))
 
     def _more_to_come(self, conn: Connection) -> bool:
         """Whether the worker will soon hand over tables that it has not started yet."""
@@ -303,23 +307,23 @@ class CopyProcess:
                 found.setdefault(TableName.parse(consumer.name[len(prefix) :]))
         return [name for name in found if not self.wanted or name in self.wanted]
 
-    def _bring(self, name: str, copy: TableCopy | GroupCopy, signals: Signals) -> None:
+    def _bring(self, name: str, copy: TableCopy, signals: Signals) -> None:
         """The thread of one table, or of one group."""
         try:
-            table = {} if isinstance(copy, GroupCopy) else {"table": name}
+            table = {"table": name} if isinstance(copy.load, SingleLoad) else {}
             with logcontext.bound(
                 job=self.job.consumer, queue=self.job.queue, consumer=copy.consumer, **table
             ):
                 self._until_done(name, copy, signals)
         finally:
-            if isinstance(copy, TableCopy):
+            if isinstance(copy.load, SingleLoad):
                 # Another time it may be copied with others again.
-                self._single.discard(copy.name)
+                self._single.discard(copy.load.name)
             self._waiting.discard(name)
             # The next table need not wait for the next round.
             signals.wake()
 
-    def _until_done(self, name: str, copy: TableCopy | GroupCopy, signals: Signals) -> None:
+    def _until_done(self, name: str, copy: TableCopy, signals: Signals) -> None:
         trouble = loop.Trouble()
         changes = 0
         began = time.monotonic()

@@ -1,39 +1,43 @@
-"""Copy of one table from in-copy to ok: the copy process's side of the table states.
+"""Copy of tables from in-copy to ok: the copy process's side of the table states.
 
-Every step reads the state from the database, does what the state allows, and stores the next
-one with a compare-and-set.  So the process can be killed between any two lines:
+One class for a single table (``copy/single_copy.py``) and for a group of small ones that share a
+consumer (``copy/group_copy.py``): they differ in how their rows are loaded.  Every step reads the
+states from the database, does what they allow, and stores the next ones by compare-and-set.  So the
+process can be killed between any two lines:
 
-    in-copy       everything again, as a new attempt; or on from the chunks that are there
-    catching-up   indexes first if they are still missing, then on from the stored position
-    wanna-sync    stand still until the main worker has chosen the hand-over tick
+    in-copy       a new attempt; or the rest of the chunks, if the attempt can be resumed
+    catching-up   indexes first if they are still missing, then events from the stored position
+    wanna-sync    wait until the worker has chosen the hand-over tick
     do-sync:M     up to tick M and not further, then ok
     otherwise     clean up: no consumer, no attempt is left behind
 
-When the node has got another provider meanwhile, and the sessions with the old one have ended, the
-table is copied again from the new one: what the old one was asked for may be on no other node.
+If the node gets another provider, and the sessions with the old one have ended, the tables are
+copied again from the new one: events kept for this copy by the old one may be on no other node.  If
+a batch cannot be replayed for a group, the group is halved until the table that fails is alone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Collection, Mapping
 
 from londiste.cascade import sqlapi as nodes
-from londiste.copy import indexes, sequences, setup, step_timings
-from londiste.copy.catchup import JOIN_EVENTS, Replay, ask_for_tick
-from londiste.copy.restore import analyze, restore
-from londiste.copy.sessions import CopyJob, CopySessions, Stopping
-from londiste.copy.snapshot_copy import SnapshotCopy
-from londiste.copy.sqlapi import attempts
+from londiste.copy import step_timings
+from londiste.copy.catchup import JOIN_EVENTS, Replay
+from londiste.copy.group_copy import GroupLoad
+from londiste.copy.sessions import Stopping
+from londiste.copy.single_copy import SingleLoad
+from londiste.copy.sqlapi import attempts, groups
 from londiste.daemon import crash
 from londiste.db.connection import session
 from londiste.db.names import TableName
 from londiste.db.snapshot import Snapshot
-from londiste.errors import LondisteError, StateError, Superseded, UnknownConsumer
+from londiste.errors import LockTimeout, LondisteError, Superseded, UnknownConsumer
 from londiste.replication import sqlapi as tables
 from londiste.replication.apply.routing import RoutingTable
 from londiste.replication.model import ReplicatedTable
+from londiste.replication.sqlapi import StateMove
 from londiste.replication.tablesync import states
 from londiste.replication.tablesync.states import (
     By,
@@ -46,210 +50,232 @@ from londiste.replication.tablesync.states import (
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks at a state that somebody else has to change.
+Members = Mapping[TableName, ReplicatedTable]
+
+#: Seconds between polls of states that the worker has to change.
 _POLL_SECONDS = 0.1
+#: Errors that no single table of a group causes.
+_OF_ALL = (Stopping, Superseded, UnknownConsumer)
 
 
 class TableCopy:
-    """Brings one table from in-copy to ok.
+    """Brings a table, or a group of small tables, from in-copy to ok.
 
-    ``run`` returns when there is nothing left to do for this table, and raises what went wrong
-    otherwise; it may be called again after any error.
+    ``run`` returns when there is nothing left to do, and raises errors otherwise; it may be called
+    again after any error.
     """
 
-    def __init__(self, job: CopyJob, table: TableName, stopping: Callable[[], bool]) -> None:
-        self.job = job
-        self.queue = job.queue
-        self.name = table
-        self.sides = CopySessions(job, table, stopping)
-        self.consumer = self.sides.consumer
-        self.stopping = stopping
-        self._analyzed = False
+    def __init__(self, load: SingleLoad | GroupLoad) -> None:
+        self.load = load
+        self.sides = load.sides
+        self.job = self.sides.job
+        self.queue = load.queue
+        self.consumer = load.consumer
+        self.stopping = self.sides.stopping
         self._tally = step_timings.Tally()
+        self._noted = False
+
+    @property
+    def tables(self) -> frozenset[TableName]:
+        """The tables that are copied now."""
+        return self.load.tables
 
     def run(self) -> None:
-        """Steps until the table is ok, removed, or the process stops."""
+        """Copies and catches up until the tables are ok or removed, or the process stops."""
         try:
-            self._follow_provider()
-            while not self.stopping():
-                changes = self.job.changes.count()
-                table = self.sides.table()
-                state = None if table is None else states.from_text(table.state)
-                match state:
-                    case InCopy():
-                        assert table is not None
-                        self.sides.relocate()
-                        SnapshotCopy(self.sides).run(table)
-                    case CatchingUp():
-                        assert table is not None
-                        self._catch_up(table)
-                    case WannaSync():
-                        self.job.changes.wait(changes, _POLL_SECONDS)
-                    case DoSync(tick):
-                        assert table is not None
-                        self._synchronise(table, tick)
-                    case _:
-                        self.clean_up()
-                        self.sides.give_back()
-                        return
+            if (before := self.sides.left()) is not None:
+                self._start_over(f"node {before} is no longer the provider")
+            while not self.stopping() and self._step():
+                pass
         except Stopping:
             return
         except UnknownConsumer as error:
-            # Nobody keeps any more what happened since its rows were copied.
-            if not self._begin_again(error.message):
+            # The events since the copy are not kept any more.
+            if not self._start_over(error.message):
                 raise
-            raise Superseded(f"table {self.name}: its copy starts over") from error
+            raise Superseded(f"{self._label()}: copy starts over") from error
         finally:
             self.sides.close()
 
-    def _follow_provider(self) -> None:
-        """Lets the copy begin again when the node reads from elsewhere than it did."""
-        if (before := self.sides.left()) is not None:
-            self._begin_again(f"node {before} is no longer the provider")
-
-    def _begin_again(self, why: str) -> bool:
-        table = self.sides.table()
-        if table is None or not isinstance(states.from_text(table.state), states.REPLAYING):
-            return False
-        again = states.to_text(InCopy())
-        tables.move_table_state(self.sides.here, self.queue, table.name, table.state, again, None)
-        log.warning("table %s: copy starts over: %s", table.name, why)
-        return True
-
     def note_error(self, error: LondisteError) -> None:
-        """Stores why the table does not go on, for status."""
+        """Stores why the copy does not continue, for status."""
         text = error.message + (f" ({error.detail})" if error.detail else "")
         text += f"; {error.hint or 'correct it; the copy then continues automatically'}"
+        self._noted = True
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
             nodes.set_consumer_error(conn, self.queue, self.consumer, text)
 
-    def clean_up(self) -> None:
-        """Takes the copy's consumer off both sides; ends an attempt that is still noted."""
-        node = self.sides.here
-        for attempt in attempts.copy_progress(node, self.queue):
-            if attempt.table == str(self.name):
-                attempts.abandon(node, self.queue, self.name, attempt.attempt)
-        there = self.sides.registered_at()
-        if there is not None:
-            # The source first: this node's row is what reminds us of the other one.
-            self.sides.unregister_at(there)
-            nodes.unregister_consumer(node, self.queue, self.consumer)
+    def _step(self) -> bool:
+        """One step of the copy; False when no table is left."""
+        changes = self.job.changes.count()
+        members = self.load.members()
+        if self.load.pending(members):
+            self.load.load(members)
+            return True
+        if not members:
+            self._clean_up()
+            self.sides.give_back()
+            return False
+        now = [states.from_text(table.state) for table in members.values()]
+        try:
+            if any(isinstance(state, CatchingUp) for state in now):
+                self._catch_up(members)
+            elif any(isinstance(state, WannaSync) for state in now):
+                self.job.changes.wait(changes, _POLL_SECONDS)
+            else:
+                self._synchronise(members)
+        except LondisteError as error:
+            blames_a_table = not error.retry or isinstance(error, LockTimeout)
+            if (
+                isinstance(self.load, SingleLoad)
+                or len(members) == 1
+                or not blames_a_table
+                or isinstance(error, _OF_ALL)
+            ):
+                raise
+            log.info("group of %d tables: split in halves: %s", len(members), error)
+            self.load.halve(sorted(members))
+        else:
+            self._clear_error()
+        return True
 
-    def _restore(self, table: ReplicatedTable) -> None:
-        """Indexes, if any were taken off; statistics, once."""
-        node = self.sides.here
-        if table.dropped_ddl:
-            wanted = indexes.worth_it(self.sides, table)
-            if wanted:
-                with step_timings.step(node, self.queue, table.name, step_timings.INDEXES) as tally:
-                    indexes.build(self.sides, table, wanted, tally)
-            rest = (
-                step_timings.KEYS if wanted or not indexes.missing(table) else step_timings.INDEXES
-            )
-            # Without a place among the builds: small tables shall not wait for large indexes.
-            with step_timings.step(node, self.queue, table.name, rest):
-                restore(node, self.queue, table)
-        if table.dropped_ddl or not self._analyzed:
-            with step_timings.step(node, self.queue, table.name, step_timings.ANALYZE):
-                analyze(node, table)
-            self._sequences(table)
-        self._analyzed = True
-        crash.point("copy.restored")
+    def _states(self) -> dict[TableName, str | None]:
+        return {name: table.state for name, table in self.load.members().items()}
 
-    def _sequences(self, table: ReplicatedTable) -> None:
-        """Where the source's are now, which is behind all rows that were copied."""
-        if not sequences.owned(self.sides.here, table.dest):
-            return
-        for found in tables.get_table_list(self.sides.provider, self.queue):
-            if found.name == table.name:
-                sequences.advance(
-                    self.sides.provider, found.dest, self.sides.here, table.dest, self.queue
-                )
-
-    def _catch_up(self, table: ReplicatedTable) -> None:
-        """Replays batches until none is waiting and the copy's snapshot is spent."""
-        if table.dropped_ddl:
-            # The first tick behind the copy is made while the indexes are built.
-            ask_for_tick(self.sides)
-        self._restore(table)
-        step_timings.copy_step_start(self.sides.here, self.queue, self.name, step_timings.CATCH_UP)
-        self._tally = step_timings.Tally()
-        interest = RoutingTable.copy(table)
-        copied = Snapshot.parse(table.snapshot) if table.snapshot else None
+    def _catch_up(self, members: Members) -> None:
+        """Replays batches until none is waiting and the copy's snapshots are spent."""
+        self.load.before_replay(members)
+        before = {name: table.state for name, table in members.items()}
+        routes = RoutingTable.copies(members.values())
+        texts = {table.snapshot for table in members.values() if table.snapshot}
+        snapshots = [Snapshot.parse(text) for text in texts]
         waits = step_timings.StepWaits(self.sides.here, self.queue, step_timings.CATCH_UP)
         with contextlib.closing(Replay(self.sides, self._tally)) as replay:
             while not self.stopping():
-                batch = replay.next(interest)
+                batch = replay.next(routes)
                 if batch is not None:
                     crash.point("copy.mid-catch-up")
-                    if self.sides.state() != table.state:
+                    if self._states() != before:
                         return
                     if batch.size_estimate > JOIN_EVENTS // 2:
                         continue
-                    # All that was there: with a tick every few milliseconds one more always waits.
-                if states.snapshot_spent(copied, replay.seen()):
-                    self._require_captured(table)
-                    seen = TableSyncSnapshot(By.COPY, tick=replay.tick(), caught_up=True)
-                    self._move(table, CatchingUp(), seen)
-                    self._step_ended(step_timings.CATCH_UP, step_timings.HAND_OVER)
+                    # The last one: with a tick every few milliseconds another one always waits.
+                seen = replay.seen()
+                if all(states.snapshot_spent(snapshot, seen) for snapshot in snapshots):
+                    lost = self.load.lost_captures(members)
+                    if lost:
+                        # The next attempt reports what is wrong with them.
+                        self._copy_again({name: members[name] for name in lost})
+                        return
+                    self._move(
+                        {
+                            name: table
+                            for name, table in members.items()
+                            if states.from_text(table.state) == CatchingUp()
+                        },
+                        TableSyncSnapshot(By.COPY, tick=replay.tick(), caught_up=True),
+                        step_timings.CATCH_UP,
+                        step_timings.HAND_OVER,
+                    )
                     crash.point("copy.wanna-sync")
                     return
                 replay.ask_for_tick()
                 replay.wait(_POLL_SECONDS)
-                waits.note([self.name], replay.late())
-                if self.sides.state() != table.state:
+                waits.note(members, replay.late())
+                if self._states() != before:
                     return
 
-    def _require_captured(self, table: ReplicatedTable) -> None:
-        """What was not captured since the rows were copied is not in the queue: all begins again.
-
-        Raises StateError, when the table is to be copied again.
-        """
-        source_name = setup.source_table(self.sides)
-        try:
-            if source_name is not None:
-                setup.require_captured(self.sides, source_name)
-        except StateError:
-            tables.move_table_state(
-                self.sides.here, self.queue, table.name, table.state, states.to_text(InCopy()), None
-            )
-            raise
-
-    def _synchronise(self, table: ReplicatedTable, tick: int) -> None:
-        """Replays up to the hand-over tick exactly; then the main worker has the table."""
-        interest = RoutingTable.copy(table)
+    def _synchronise(self, members: Members) -> None:
+        """Replays up to the hand-over tick exactly; then the worker has the tables."""
+        before = {name: table.state for name, table in members.items()}
+        routes = RoutingTable.copies(members.values())
+        now = [states.from_text(table.state) for table in members.values()]
+        # One tick for all: the worker waits at the first one.
+        up_to = min(state.tick for state in now if isinstance(state, DoSync))
         with contextlib.closing(Replay(self.sides, self._tally)) as replay:
             while not self.stopping():
                 seen = TableSyncSnapshot(By.COPY, tick=replay.tick())
-                if states.next_state(DoSync(tick), seen) != DoSync(tick):
+                arrived = {
+                    name: table
+                    for name, table in members.items()
+                    if states.next_state(states.from_text(table.state), seen)
+                    != states.from_text(table.state)
+                }
+                if arrived:
                     crash.point("copy.before-ok")
-                    self._step_ended(step_timings.HAND_OVER)
-                    self._move(table, DoSync(tick), seen)
+                    self._move(arrived, seen, step_timings.HAND_OVER, None)
                     crash.point("copy.after-ok")
-                    log.info("table %s: in sync since tick %d", table.name, tick)
+                    log.info("%s: in sync since tick %d", self._label(arrived), seen.tick)
                     return
-                if replay.next(interest, up_to=tick) is None:
+                if replay.next(routes, up_to=up_to) is None:
                     replay.wait(_POLL_SECONDS)
-                    if self.sides.state() != table.state:
+                    if self._states() != before:
                         return
 
-    def _step_ended(self, name: str, following: str | None = None) -> None:
-        """Notes what the batches since its beginning were."""
-        node = self.sides.here
-        step_timings.copy_step_end(node, self.queue, self.name, name, self._tally)
+    def _move(
+        self, some: Members, seen: TableSyncSnapshot, ended: str, started: str | None
+    ) -> None:
+        """Stores the next states, each only where the state is still the one that was read."""
+        node, moves = self.sides.here, []
+        for name, table in some.items():
+            after = states.next_state(states.from_text(table.state), seen)
+            snapshot = None if after == states.Ok() else table.snapshot
+            moves.append(StateMove(name, table.state, states.to_text(after), snapshot))
+        with node.transaction():
+            moved = tables.move_table_states(
+                node, self.queue, moves, consumer=self.load.member_consumer
+            )
+            groups.copy_group_step(node, self.queue, moved, ended, started, self._tally)
         self._tally = step_timings.Tally()
-        if following is not None:
-            step_timings.copy_step_start(node, self.queue, self.name, following)
+        if moved:
+            log.info("%s: %s", self._label(moved), moves[0].new)
 
-    def _move(self, table: ReplicatedTable, now: states.SyncState, seen: TableSyncSnapshot) -> None:
-        after = states.next_state(now, seen)
-        moved = tables.move_table_state(
+    def _start_over(self, why: str) -> bool:
+        """Has tables copied again whose events since the copy are lost; False: there are none."""
+        replaying = {
+            name: table
+            for name, table in self.load.members().items()
+            if isinstance(states.from_text(table.state), states.REPLAYING)
+        }
+        self._copy_again(replaying)
+        if replaying:
+            log.warning("%s: copy starts over: %s", self._label(replaying), why)
+        return bool(replaying)
+
+    def _copy_again(self, some: Members) -> None:
+        """Moves tables back to in-copy; those of a group leave it."""
+        if not some:
+            return
+        again = states.to_text(InCopy())
+        self.load.leave(some)
+        self._tally = step_timings.Tally()
+        tables.move_table_states(
             self.sides.here,
             self.queue,
-            table.name,
-            states.to_text(now),
-            states.to_text(after),
-            None if after == states.Ok() else table.snapshot,
+            [StateMove(name, table.state, again, None) for name, table in some.items()],
+            consumer=self.load.member_consumer,
         )
-        if moved:
-            log.info("%s: %s", table.name, states.to_text(after))
+
+    def _clear_error(self) -> None:
+        """A step that succeeds ends the error of an earlier one."""
+        if self._noted:
+            nodes.set_consumer_error(self.sides.here, self.queue, self.consumer, None)
+            self._noted = False
+
+    def _clean_up(self) -> None:
+        """Unregisters the copy's consumer on both sides; ends an attempt that is left."""
+        node = self.sides.here
+        for attempt in attempts.copy_progress(node, self.queue):
+            if attempt.table == str(self.sides.name):
+                attempts.abandon(node, self.queue, self.sides.name, attempt.attempt)
+        registered_at = self.sides.registered_at()
+        if registered_at is not None:
+            # The source first: this node's row leads to the other one.
+            self.sides.unregister_at(registered_at)
+            nodes.unregister_consumer(node, self.queue, self.consumer)
+
+    def _label(self, some: Collection[TableName] = ()) -> str:
+        """The tables, for messages."""
+        if isinstance(self.load, SingleLoad):
+            return f"table {self.load.name}"
+        return f"{len(some)} tables" if some else "group of tables"

@@ -178,13 +178,8 @@ class RoutingTable:
         return replace(cls._of(By.MAIN, mine), held=held(mine))
 
     @classmethod
-    def copy(cls, table: ReplicatedTable) -> RoutingTable:
-        """What the copy process applies while it catches up with one table."""
-        return cls._of(By.COPY, [table])
-
-    @classmethod
     def copies(cls, tables: Iterable[ReplicatedTable]) -> RoutingTable:
-        """The same for several tables that catch up together."""
+        """What the copy process applies while tables catch up."""
         return cls._of(By.COPY, tables)
 
     @classmethod

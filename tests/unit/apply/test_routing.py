@@ -36,12 +36,12 @@ def test_the_worker_takes_what_is_ok_and_kept_here() -> None:
 
 @pytest.mark.parametrize("state", [None, "in-copy", "wanna-sync:3", "ok"])
 def test_the_copy_process_takes_nothing_unless_it_catches_up(state: str | None) -> None:
-    assert RoutingTable.copy(table(A, state)).route("public.a", 5) is None
+    assert RoutingTable.copies([table(A, state)]).route("public.a", 5) is None
 
 
 @pytest.mark.parametrize("state", ["catching-up", "do-sync:3"])
 def test_the_copy_process_takes_its_table(state: str) -> None:
-    interest = RoutingTable.copy(table(B, state))
+    interest = RoutingTable.copies([table(B, state)])
     assert interest.route("x.b.c", 5) is not None
     assert interest.route("public.a", 5) is None
 
