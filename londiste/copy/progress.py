@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.rows import dict_row
 
-from londiste.copy.eta import ChunkTimes, Remaining, remaining
 from londiste.copy.sqlapi.attempts import Attempt, copy_progress
 from londiste.copy.step_timings import Tally
 from londiste.db import call
@@ -23,6 +22,31 @@ from londiste.replication import sqlapi as tables
 
 #: Bytes of the text of a row for a byte of it on disk, until the first chunk tells.
 _TEXT_PER_DISK = 0.75
+
+
+@dataclass(frozen=True)
+class ChunkTimes:
+    """The finished chunks of a table: their number, and bytes and seconds of all together."""
+
+    count: int
+    bytes: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Bytes per second of one task; 0 when unknown."""
+        return self.bytes / self.seconds if self.seconds > 0 else 0.0
+
+
+def remaining(done: ChunkTimes, left: float, running: int) -> float | None:
+    """Seconds for the chunks that are left, at the mean of the finished ones; None without any.
+
+    left -- chunks, those in flight as the fraction that is still to come.
+    running -- tasks at work now; taken for the number from now on.
+    """
+    if done.count < 1:
+        return None
+    return left * done.seconds / done.count / max(1, running)
 
 
 @dataclass(frozen=True)
@@ -45,8 +69,7 @@ class Progress:
     seconds -- since the copy began.
     rate -- bytes per second of all tasks together, None when unknown.
     eta -- seconds until all rows are copied, None when unknown.
-    eta_low, eta_high -- between which seconds that is in nine of ten cases (``copy/eta.py``);
-        None until two chunks are finished.
+    eta_low, eta_high -- always None; kept for programs that read ``--json``.
     """
 
     table: str
@@ -60,8 +83,8 @@ class Progress:
     seconds: float
     rate: float | None
     eta: float | None
-    eta_low: float | None
-    eta_high: float | None
+    eta_low: float | None = None
+    eta_high: float | None = None
 
     @property
     def fraction(self) -> float:
@@ -95,15 +118,15 @@ def progress(attempt: Attempt, flying: InFlight, times: ChunkTimes | None = None
     else:
         total = int(attempt.total_bytes * _TEXT_PER_DISK)
     total = max(total, moved)
-    left: Remaining | None = None
+    left: float | None = None
     rate: float | None = None
     if times is not None and times.bytes:
         pieces = attempt.total_chunks - attempt.chunks - flying.bytes * times.count / times.bytes
         left = remaining(times, max(0.0, pieces), flying.running)
-        rate = (times.rate or 0.0) * max(1, flying.running)
+        rate = times.rate * max(1, flying.running)
     elif moved and attempt.seconds > 0:
         rate = moved / attempt.seconds
-        left = Remaining((total - moved) / rate)
+        left = (total - moved) / rate
     return Progress(
         table=attempt.table,
         rows=attempt.rows + flying.rows,
@@ -115,16 +138,14 @@ def progress(attempt: Attempt, flying: InFlight, times: ChunkTimes | None = None
         total_chunks=attempt.total_chunks,
         seconds=attempt.seconds,
         rate=rate,
-        eta=left.seconds if left else None,
-        eta_low=left.low if left else None,
-        eta_high=left.high if left else None,
+        eta=left,
     )
 
 
 def copy_chunk_times(conn: Connection, queue: str) -> dict[str, ChunkTimes]:
     """Durations of the finished chunks of running copies, by table name."""
     return {
-        row["table_name"]: ChunkTimes(row["chunks"], row["bytes"], row["seconds"], row["deviation"])
+        row["table_name"]: ChunkTimes(row["chunks"], row["bytes"], row["seconds"])
         for row in call.rows(conn, "londiste.copy_chunk_times", queue)
     }
 
@@ -140,7 +161,7 @@ def all_done(conn: Connection, queue: str, table: TableName, attempt: int) -> Ta
 
     Raises TransientError when marks are missing: the attempt starts over, or continues.
     """
-    times = copy_chunk_times(conn, queue).get(str(table), ChunkTimes(0, 0, 0.0, None))
+    times = copy_chunk_times(conn, queue).get(str(table), ChunkTimes(0, 0, 0.0))
     for found in copy_progress(conn, queue):
         if found.table == str(table) and found.attempt == attempt:
             if found.chunks < found.total_chunks:
@@ -169,12 +190,8 @@ def _in_flight(conn: Connection) -> dict[TableName, InFlight]:
 
 
 def time_left(item: Progress) -> str:
-    """The time that is left with its band, for people; '' when it cannot be told."""
-    if item.eta is None:
-        return ""
-    if item.eta_low is None or item.eta_high is None:
-        return f"about {item.eta:.0f} s"
-    return f"{item.eta:.0f} s ({item.eta_low:.0f} to {item.eta_high:.0f})"
+    """The remaining time, for messages; '' when unknown."""
+    return "" if item.eta is None else f"about {item.eta:.0f} s"
 
 
 def line(item: Progress) -> str:

@@ -59,7 +59,7 @@ def status(
     """Show how far the copies of this node are, or what they took.
 
     Tables that are not in step: what happens, rows, bytes, chunks (done+running/all), rate, and
-    the time that is left with the band in which it lies in nine of ten cases. With --json and
+    the estimated remaining time. With --json and
     --watch one JSON document per line and look.
     """
     settings = context.settings(NodeSettings)

@@ -72,7 +72,7 @@ def test_a_running_copy_shows_rows_bytes_chunks_and_its_step(
     nodes.wait_end()
 
 
-def test_the_time_left_has_a_band_once_chunks_are_finished(nodes: Nodes) -> None:
+def test_the_time_left_is_known_once_chunks_are_finished(nodes: Nodes) -> None:
     fill(nodes, A)
     nodes.add(A)
     # Only the last chunk, which has the last row, waits.
@@ -99,8 +99,7 @@ def test_the_time_left_has_a_band_once_chunks_are_finished(nodes: Nodes) -> None
             load = status.collect(conn, "q", "w2").tables[0].load
         assert load is not None
         assert load.total_chunks > 2
-        assert load.eta is not None and load.eta_low is not None and load.eta_high is not None
-        assert 0 <= load.eta_low <= load.eta <= load.eta_high
+        assert load.eta is not None and load.eta >= 0
         assert load.rate is not None and load.rate > 0
         assert 2000 < load.rows <= 3000
     nodes.wait_end()
