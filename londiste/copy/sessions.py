@@ -16,9 +16,10 @@ import psycopg
 from psycopg import conninfo
 
 from londiste.cascade import sqlapi as nodes
-from londiste.db.connection import Connection, connect, session, usable
+from londiste.db.connection import Connection, connect, session
 from londiste.db.names import TableName
 from londiste.engine.base import Engine
+from londiste.engine.session_pool import SessionPool
 from londiste.errors import StateError
 from londiste.pgq import batches
 from londiste.replication import sqlapi as tables
@@ -53,55 +54,6 @@ class Builds:
             yield True
         finally:
             self._places.release()
-
-
-class SessionPool:
-    """Idle sessions of finished tables, for the next ones.
-
-    A session costs more than a small table: the server starts a process that reads the catalog.
-    Only sessions of tables that came to their end without an error are kept, and not more of a
-    place than tables are copied at a time.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[tuple[str, bool], list[Connection]] = {}
-
-    def take(self, dsn: str, name: str, *, target: bool) -> Connection | None:
-        """An idle session in the state of a new one, or None; ``name`` becomes its name.
-
-        target -- with the replica role, for this node.
-        """
-        while True:
-            with self._lock:
-                kept = self._kept.get((dsn, target))
-                conn = kept.pop() if kept else None
-            if conn is None:
-                return None
-            with contextlib.suppress(psycopg.Error):
-                if usable(conn):
-                    conn.execute(
-                        "select pg_catalog.set_config('application_name', %s, false)", [name]
-                    )
-                    return conn
-            conn.close()
-
-    def keep(self, dsn: str, conn: Connection, *, target: bool, most: int) -> None:
-        """Keeps a session for the next table."""
-        with self._lock:
-            kept = self._kept.setdefault((dsn, target), [])
-            if usable(conn) and len(kept) < most:
-                kept.append(conn)
-                return
-        conn.close()
-
-    def close(self) -> None:
-        """Closes the idle sessions."""
-        with self._lock:
-            for kept in self._kept.values():
-                for conn in kept:
-                    conn.close()
-            self._kept.clear()
 
 
 class Changes:
@@ -261,10 +213,20 @@ class CopySessions:
     def give_back(self) -> None:
         """Keeps the sessions for another table, after a copy without an error."""
         if self._here is not None:
-            self.job.spare.keep(self.job.db, self._here, target=True, most=self.job.parallel)
+            self.job.spare.keep(
+                self.job.db,
+                self._here,
+                target=True,
+                name=self.session_name,
+                most=self.job.parallel,
+            )
         if self._provider is not None:
             self.job.spare.keep(
-                self._location, self._provider, target=False, most=self.job.parallel
+                self._location,
+                self._provider,
+                target=False,
+                name=self.session_name,
+                most=self.job.parallel,
             )
         self._here = self._provider = None
 

@@ -1,8 +1,7 @@
-"""Pool of idle sessions, passed from chunk to chunk of a table.
+"""Pool of idle sessions, for the next table of a copy process and the next chunk of a table.
 
 To open two sessions, and have the servers read their catalogs into them, takes 30 ms of processors,
-as long as 5 MB of rows.  A session that nobody takes within ``KEEP`` seconds is closed, and one
-whose task has failed at once.
+as long as 5 MB of rows.  Only sessions that ended their work without an error are kept.
 """
 
 from __future__ import annotations
@@ -11,18 +10,98 @@ import contextlib
 import select
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import psycopg
 
 from londiste.db.connection import Connection, connect, usable
 
-#: Seconds for which a session waits for the next chunk.
+#: Seconds for which a session of a task waits for the next chunk.
 KEEP = 2.0
 
-_Key = tuple[str, str, bool]
 
-_lock = threading.Lock()
-_waiting: dict[_Key, list[tuple[Connection, threading.Timer]]] = {}
+@dataclass
+class _Idle:
+    """A session that waits for its next use."""
+
+    conn: Connection
+    name: str
+    timer: threading.Timer | None = None
+
+
+class SessionPool:
+    """Idle sessions, by connection string and role.
+
+    expires -- a session that is not taken within ``KEEP`` seconds is closed.
+    """
+
+    def __init__(self, *, expires: bool = False) -> None:
+        self._expires = expires
+        self._lock = threading.Lock()
+        self._idle: dict[tuple[str, bool], list[_Idle]] = {}
+
+    def take(self, dsn: str, name: str, *, target: bool) -> Connection | None:
+        """An idle session in the state of a new one, or None; ``name`` becomes its name.
+
+        target -- with the replica role.
+        """
+        while True:
+            with self._lock:
+                waiting = self._idle.get((dsn, target))
+                idle = waiting.pop() if waiting else None
+            if idle is None:
+                return None
+            if idle.timer is not None:
+                idle.timer.cancel()
+            with contextlib.suppress(psycopg.Error, OSError, ValueError):
+                # A server that has sent something has ended the session.
+                if usable(idle.conn) and not select.select([idle.conn.fileno()], [], [], 0)[0]:
+                    if idle.name != name:
+                        idle.conn.execute(
+                            "select pg_catalog.set_config('application_name', %s, false)", [name]
+                        )
+                    return idle.conn
+            idle.conn.close()
+
+    def keep(
+        self, dsn: str, conn: Connection, *, target: bool, name: str = "", most: int | None = None
+    ) -> None:
+        """Keeps a session for its next use, or closes it.
+
+        name -- its application_name, if known; most -- idle sessions of this kind, None: no limit.
+        """
+        idle = _Idle(conn, name)
+        if self._expires:
+            idle.timer = threading.Timer(KEEP, self._expired, ((dsn, target), idle))
+            idle.timer.daemon = True
+        with self._lock:
+            waiting = self._idle.setdefault((dsn, target), [])
+            kept = usable(conn) and (most is None or len(waiting) < most)
+            if kept:
+                waiting.append(idle)
+        if not kept:
+            conn.close()
+        elif idle.timer is not None:
+            idle.timer.start()
+
+    def close(self) -> None:
+        """Closes the idle sessions."""
+        with self._lock:
+            for waiting in self._idle.values():
+                for idle in waiting:
+                    idle.conn.close()
+            self._idle.clear()
+
+    def _expired(self, key: tuple[str, bool], idle: _Idle) -> None:
+        with self._lock:
+            waiting = self._idle.get(key, [])
+            if idle not in waiting:
+                return  # it was taken
+            waiting.remove(idle)
+        idle.conn.close()
+
+
+_tasks = SessionPool(expires=True)
 
 
 @contextlib.contextmanager
@@ -33,8 +112,7 @@ def lent(dsn: str, *, name: str, replica: bool = False, keep: bool) -> Iterator[
 
     keep -- it may be one that was used before, and it may be used again.
     """
-    key = (dsn, name, replica)
-    conn = _take(key) if keep else None
+    conn = _tasks.take(dsn, name, target=replica) if keep else None
     if conn is None:
         conn = connect(dsn, name=name, replica=replica, autocommit=True)
     try:
@@ -42,46 +120,7 @@ def lent(dsn: str, *, name: str, replica: bool = False, keep: bool) -> Iterator[
     except BaseException:
         conn.close()
         raise
-    if keep and usable(conn):
-        _put(key, conn)
+    if keep:
+        _tasks.keep(dsn, conn, target=replica, name=name)
     else:
         conn.close()
-
-
-def _take(key: _Key) -> Connection | None:
-    """One that waits and is still alive."""
-    while True:
-        with _lock:
-            found = _waiting.get(key)
-            if not found:
-                return None
-            conn, timer = found.pop()
-            if not found:
-                del _waiting[key]
-        timer.cancel()
-        # A server that has said something meanwhile has ended the session.
-        with contextlib.suppress(psycopg.Error, OSError, ValueError):
-            if not select.select([conn.pgconn.socket], [], [], 0)[0]:
-                return conn
-        conn.close()
-
-
-def _put(key: _Key, conn: Connection) -> None:
-    timer = threading.Timer(KEEP, _expired, (key, conn))
-    timer.daemon = True
-    with _lock:
-        _waiting.setdefault(key, []).append((conn, timer))
-    timer.start()
-
-
-def _expired(key: _Key, conn: Connection) -> None:
-    with _lock:
-        found = _waiting.get(key, [])
-        left = [entry for entry in found if entry[0] is not conn]
-        if len(left) == len(found):
-            return  # somebody has taken it
-        if left:
-            _waiting[key] = left
-        else:
-            del _waiting[key]
-    conn.close()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import psycopg
 
-from londiste.copy.sessions import SessionPool
 from londiste.db.connection import connect
+from londiste.engine.session_pool import SessionPool
 from tests.fixtures.cluster import Database
 
 
