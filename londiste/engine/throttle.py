@@ -1,8 +1,8 @@
 """Throttle of copy tasks: pause, rate limits and waits for disk space.
 
-The orders are in the database of the target (``londiste.copy_control``), so tasks find them on
-whatever machine they run.  A task that begins asks in its own transaction; one that runs looks
-once a second, in a session of its own, and only when its chunk takes that long.
+Pause and limits are in the database of the target (``londiste.copy_control``), so tasks find them
+on any machine.  A task that starts reads them in its own transaction; a running one polls once a
+second, in a session of its own, and only when its chunk takes that long.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
 
@@ -17,20 +18,65 @@ import psycopg
 
 from londiste.db import call
 from londiste.db.connection import Connection, connect
-from londiste.engine.token_bucket import Bucket
 from londiste.errors import DiskFull, LondisteError, StateError
 
 R = TypeVar("R")
 
-#: Seconds between looks at the orders, in a running task.  A chunk that takes less never looks
-#: again, and needs no second session.
+#: Poll interval of a running task.  A chunk that takes less needs no second session.
 POLL_SECONDS = 1.0
 #: The same in a task that waits for its turn.
 _WAIT = 0.5
-#: Seconds after which a waiting task asks again whether its copy is still wanted.
+#: Seconds after which a waiting task checks that its copy is still requested.
 _STILL_WANTED = 5.0
 #: Longest pause in seconds between two tries of a chunk for which there was no space.
 _LONGEST = 10.0
+
+
+#: Seconds of the rate that can be saved up.
+BURST = 0.25
+
+
+@dataclass
+class Bucket:
+    """Token bucket: the wait that keeps a flow of bytes below a rate; times are arguments.
+
+    Bytes are taken when they were sent, so the bucket can owe: the wait is as long as paying back
+    takes.  What is saved up in idle time is bounded, so that no flood follows a pause.
+
+    rate -- bytes per second; None: no limit.
+    """
+
+    rate: float | None = None
+    _tokens: float = 0.0
+    _at: float = 0.0
+
+    def set_rate(self, rate: float | None, now: float) -> None:
+        """Another rate from now on; debts stay, what was saved up is cut to the new burst."""
+        if rate == self.rate:
+            return
+        if self.rate is None:
+            self._tokens = 0.0
+        self._fill(now)
+        self.rate = rate
+
+    def take(self, count: int, now: float) -> None:
+        """Counts bytes that were sent."""
+        self._fill(now)
+        if self.rate is not None:
+            self._tokens -= count
+
+    def wait(self, now: float) -> float:
+        """Seconds until more may be sent; 0 for at once."""
+        self._fill(now)
+        if self.rate is None or self._tokens >= 0:
+            return 0.0
+        return -self._tokens / self.rate
+
+    def _fill(self, now: float) -> None:
+        if self.rate is not None:
+            gained = max(0.0, now - self._at) * self.rate
+            self._tokens = min(self._tokens + gained, self.rate * BURST)
+        self._at = now
 
 
 class NotYet(StateError):

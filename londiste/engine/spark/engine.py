@@ -1,12 +1,16 @@
-"""Spark engine; the session starts with the first job."""
+"""Spark engine; the session starts with the first job.
+
+Chunks, shares and checksums are the tasks of a job.  Nothing of a row passes through the JVM: it
+sees the number of a task go out and its counts come back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from londiste.engine import group_task
-from londiste.engine.spark import compare, copy, jobs, session
+from londiste.engine import group_task, tasks
+from londiste.engine.spark import jobs, session
 from londiste.engine.spec import (
     Checksum,
     ChunkDone,
@@ -33,18 +37,14 @@ class SparkEngine:
             yield from jobs.run(session.get(self._settings), task, items, parallel)
 
     def copy(self, spec: CopySpec, parallel: int) -> Iterator[ChunkDone]:
-        if spec.chunks:
-            yield from copy.copy(session.get(self._settings), spec, parallel)
+        # The results come when the job has ended; done-marks show earlier.
+        yield from self.run(tasks.copy_chunk, tasks.chunk_tasks(spec), parallel)
 
     def copy_group(self, shares: Sequence[GroupSpec], parallel: int) -> Iterator[list[MemberDone]]:
-        if shares:
-            yield from jobs.run(
-                session.get(self._settings), group_task.copy_members, shares, parallel
-            )
+        yield from self.run(group_task.copy_members, shares, parallel)
 
     def checksum(self, specs: Sequence[CompareSpec], parallel: int) -> Iterator[Checksum]:
-        if specs:
-            yield from compare.checksum(session.get(self._settings), specs, parallel)
+        yield from self.run(tasks.checksum, specs, parallel)
 
     def close(self) -> None:
         session.stop()

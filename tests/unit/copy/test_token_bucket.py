@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from londiste.engine.token_bucket import BURST, Bucket
+from londiste.engine.throttle import BURST, Bucket
 
 
 def carried(bucket: Bucket, blocks: list[int], start: float) -> float:
