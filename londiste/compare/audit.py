@@ -22,9 +22,8 @@ from londiste.compare.checksum import Piece, compare
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.compare import both_sides, drill_task, moved
 from londiste.compare.context import Asked, Parties, choose, meet, pair_up, require_one_source
-from londiste.compare.narrow import nearer
 from londiste.compare.result import as_json
-from londiste.compare.row_diff import drill
+from londiste.compare.row_diff import drill, narrow
 from londiste.daemon.loop import pause
 from londiste.daemon.signals import Signals
 from londiste.db.connection import session
@@ -197,7 +196,7 @@ def _look(parties: Parties, conn: Any, asked: Asked, piece: Piece) -> int:
         (result,) = compare(at, [piece], parties.engine, 2)
         drilled = None
         if not result.moved and (result.differing or table.masked):
-            (result,) = nearer(at, [result], parties.engine, 2)
+            (result,) = narrow(at, [result], parties.engine, 2)
             (drilled,) = parties.engine.run(drill, [drill_task(at, result, asked.limit)], 1)
         tick = at.tick_id
     if result.moved or (drilled is not None and drilled.moved):

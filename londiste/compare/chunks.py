@@ -18,7 +18,6 @@ import psycopg
 
 from londiste.compare.checksum import PIECE_BYTES, Piece
 from londiste.compare.column_pairing import Pairing
-from londiste.compare.row_text import source
 from londiste.db import catalog
 from londiste.db.connection import Connection, whereabouts
 from londiste.db.ddl import literal
@@ -109,7 +108,7 @@ def _bounds(
         f"select {', '.join(f'{quote(k)}::text' for k in table.key)} from ("
         f" select {columns}, row_number() over (order by {columns}) as n,"
         " count(*) over () as total"
-        f" from (select {columns} {source(table, root=True)}"
+        f" from (select {columns} {table.source(root=True)}"
         f" tablesample system ({round(share * 100, 9)})"
         f" where random() < {keep if keep < 1.0 else 2.0}) as s) as t"
         f" where n < total and n * {count} / total <> (n - 1) * {count} / total"

@@ -103,6 +103,12 @@ class Pairing:
         side = dict(zip(self.columns, self.root if root else self.node, strict=True))
         return tuple(side[name] for name in columns)
 
+    def source(self, *, root: bool) -> str:
+        """The FROM clause of one side."""
+        children = self.root_children if root else self.node_children
+        name = self.pair.table if root else self.pair.dest
+        return f"from {'' if children else 'only '}{name.quoted}"
+
     def type_of(self, column: str) -> str:
         """The type of a compared column on the node."""
         return self.types[self.columns.index(column)]

@@ -29,10 +29,9 @@ from londiste.compare.context import (
     require_subscriber,
     root_location,
 )
-from londiste.compare.narrow import nearer
 from londiste.compare.pause_at_tick import Aligned
 from londiste.compare.result import Comparison, TableResult
-from londiste.compare.row_diff import Drill, Suspect, drill
+from londiste.compare.row_diff import Drill, Suspect, drill, narrow
 from londiste.daemon import crash
 from londiste.db import catalog
 from londiste.db.connection import Connection
@@ -185,7 +184,7 @@ def _wave(
             if not asked.count_only:
                 _equal(conn, parties.queue, at, result)
         crash.point("compare.mid-wave")
-    for result in _nearer(parties, at, asked, found, unequal):
+    for result in _narrowed(parties, at, asked, found, unequal):
         state = found[result.piece.table.name]
         if asked.count_only:
             _note(found, result)
@@ -212,7 +211,7 @@ def _wave(
     return again
 
 
-def _nearer(
+def _narrowed(
     parties: Parties,
     at: Aligned,
     asked: Asked,
@@ -225,7 +224,7 @@ def _nearer(
         full = asked.count_only or all(
             len(found[r.piece.table.name].suspects) >= asked.limit for r in some
         )
-        yield from some if full else nearer(at, some, parties.engine, parties.parallel)
+        yield from some if full else narrow(at, some, parties.engine, parties.parallel)
 
 
 def drill_task(at: Aligned, result: PieceResult, limit: int) -> Drill:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from londiste.compare import transformed_rows
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.diff import Row, RowDifference, differences
 from londiste.compare.row_diff import Suspect
-from londiste.compare.row_text import fields, lines, source
+from londiste.compare.row_text import fields, lines, transformed
 from londiste.db.connection import Connection, describe_dsn
 from londiste.db.ddl import literal
 from londiste.db.names import quote
@@ -29,9 +28,9 @@ def look(
     The row filter of the table holds, a condition of the command does not: a row that is inside of
     it on one side and outside on the other is one row that differs, not one too many.
     """
-    there = transformed_rows.changed(node, table, list(fetch(root, table, suspects, root=True)))
-    here = list(fetch(node, table, suspects, root=False))
-    return differences(there, here, [table.columns.index(name) for name in table.key])
+    root_rows = transformed(node, table, list(fetch(root, table, suspects, root=True)))
+    node_rows = list(fetch(node, table, suspects, root=False))
+    return differences(root_rows, node_rows, [table.columns.index(name) for name in table.key])
 
 
 def fetch(
@@ -44,7 +43,7 @@ def fetch(
     places = [table.columns.index(name) for name in table.found_by]
     for condition in _conditions(table, suspects, root=root):
         statement = (
-            f"copy (select {', '.join(columns)} {source(table, root=root)}"
+            f"copy (select {', '.join(columns)} {table.source(root=root)}"
             f" where {where}{condition}) to stdout"
         )
         for line in lines(conn, describe_dsn(conn.info.dsn), statement):

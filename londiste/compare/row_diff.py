@@ -10,23 +10,56 @@ are reported (``recheck.py``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from londiste.compare import transformed_rows
-from londiste.compare.checksum import Piece
+from londiste.compare.checksum import Piece, PieceResult, compare
+from londiste.compare.chunks import BUCKET_ROWS, buckets
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.diff import Row, suspects
 from londiste.compare.pause_at_tick import Aligned
-from londiste.compare.row_text import fields, lines, source
+from londiste.compare.row_text import fields, lines, transformed_sides
 from londiste.db import catalog
 from londiste.db.connection import Connection
+from londiste.engine.base import Engine
 from londiste.engine.tasks import SEEDS, key_hash, row_text, snapshot_session
 
 #: Rows of a side that are in memory at a time.
 PASS_ROWS = 400_000
 #: Rows with masked columns, which come whole.
 MASKED_ROWS = 50_000
+
+
+def narrow(
+    at: Aligned, results: Sequence[PieceResult], engine: Engine, parallel: int
+) -> list[PieceResult]:
+    """The results in their order; large ranges that differ are split into buckets by another pass.
+
+    A range has some hundred thousand rows; only those of differing buckets come to the drill.  A
+    result may be moved: DDL removed its rows in between.
+    """
+    inner = {number: _inner(result) for number, result in enumerate(results) if _is_wide(result)}
+    asked = [replace(piece, number=number) for number, piece in inner.items()]
+    found = {r.piece.number: r for r in compare(at, asked, engine, parallel)}
+    return [
+        replace(found[number], piece=inner[number]) if number in found else result
+        for number, result in enumerate(results)
+    ]
+
+
+def _is_wide(result: PieceResult) -> bool:
+    """Whether a chunk differs and is a range of more rows than a bucket has."""
+    piece = result.piece
+    return (
+        bool(result.differing)
+        and piece.buckets == 1
+        and not piece.table.masked
+        and max(result.rows_root, result.rows_node) > 2 * BUCKET_ROWS
+    )
+
+
+def _inner(result: PieceResult) -> Piece:
+    return replace(result.piece, buckets=buckets(max(result.rows_root, result.rows_node)))
 
 
 @dataclass(frozen=True)
@@ -90,7 +123,7 @@ def drill_between(root: Connection, node: Connection, task: Drill) -> Drilled:
     more = False
     for condition in _passes(task):
         if table.masked:
-            sides = transformed_rows.sides(root, node, table, condition)
+            sides = transformed_sides(root, node, table, condition)
         else:
             sides = (
                 _digests(root, task.at.root_dsn, table, condition, root=True),
@@ -117,8 +150,8 @@ def _passes(task: Drill) -> Iterator[tuple[str, str]]:
             where = task.piece.table.root_where if root else task.piece.table.node_where
             parts = [part for part in (task.piece.condition, where) if part]
             if task.among:
-                buckets = ", ".join(map(str, task.among))
-                parts.append(f"({key} & {task.piece.buckets - 1}) in ({buckets})")
+                among = ", ".join(map(str, task.among))
+                parts.append(f"({key} & {task.piece.buckets - 1}) in ({among})")
             if count > 1:
                 # Other bits than those that make the buckets.
                 parts.append(f"(({key} >> 20) & 1048575) % {count} = {number}")
@@ -134,7 +167,7 @@ def _digests(
     columns = table.root if root else table.node
     inner = (
         f"select {', '.join(f'{part} as k{n}' for n, part in enumerate(key))},"
-        f" {key_hash(key)} as h, {row_text(columns)} as r {source(table, root=root)}"
+        f" {key_hash(key)} as h, {row_text(columns)} as r {table.source(root=root)}"
     )
     where = condition[0] if root else condition[1]
     statement = (

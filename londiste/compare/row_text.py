@@ -1,23 +1,28 @@
-"""Rows as texts, as the types' output functions write them: what COPY sends."""
+"""Rows of a comparison as texts: read by COPY, and transformed as a handler does.
+
+Of a table whose rows a handler transforms, whole rows come to this process: the root's go through
+the handler's function, and the node's server writes the results as texts of its types.  So an
+original value is neither on the node nor in a reported difference.
+"""
+
+# ruff: noqa: S608 - every name passes through quote(), every value through literal(), every type comes
+# from format_type(), conditions are those of the user or made in chunks.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import psycopg
 
 from londiste.compare.column_pairing import Pairing
 from londiste.compare.diff import Row
 from londiste.db.connection import Connection, describe_dsn
+from londiste.db.ddl import literal
+from londiste.engine.tasks import key_hash
 from londiste.errors import from_database
 from londiste.pgq.blocks import unescaped
 
-
-def source(table: Pairing, *, root: bool) -> str:
-    """The FROM clause of a side."""
-    children = table.root_children if root else table.node_children
-    name = table.pair.table if root else table.pair.dest
-    return f"from {'' if children else 'only '}{name.quoted}"
+_AS_THEY_ARE = {"text", "uuid", "integer", "bigint", "json"}
 
 
 def lines(conn: Connection, dsn: str, statement: str) -> Iterator[bytes]:
@@ -36,3 +41,59 @@ def lines(conn: Connection, dsn: str, statement: str) -> Iterator[bytes]:
 def fields(line: bytes) -> Row:
     """The values of a line of COPY."""
     return tuple(unescaped(field) for field in line.decode().split("\t"))
+
+
+def transformed(node: Connection, table: Pairing, rows: Sequence[Row]) -> list[Row]:
+    """The root's rows as replication stores them on the node, in the order of the columns."""
+    function = table.pair.wants.rows
+    if function is None or not table.masked:
+        return list(rows)
+    images = [function(dict(zip(table.columns, row, strict=True))) for row in rows]
+    result = [[image.get(name) for name in table.columns] for image in images]
+    for number, (name, kind) in enumerate(zip(table.columns, table.types, strict=True)):
+        if name in table.masked and kind not in _AS_THEY_ARE:
+            for row, value in zip(
+                result,
+                _written(node, [r[number] for r in result], kind),
+                strict=True,
+            ):
+                row[number] = value
+    return [tuple(row) for row in result]
+
+
+def _written(node: Connection, values: Sequence[str | None], kind: str) -> list[str | None]:
+    """The server's texts of values of a type."""
+    texts = ", ".join("null" if value is None else literal(value) for value in values)
+    if not texts:
+        return []
+    statement = (
+        f"copy (select v::{kind} from unnest(array[{texts}]::text[]) with ordinality as s(v, n)"
+        " order by n) to stdout"
+    )
+    return [fields(line)[0] for line in lines(node, describe_dsn(node.info.dsn), statement)]
+
+
+def transformed_sides(
+    root: Connection, node: Connection, table: Pairing, condition: tuple[str, str]
+) -> tuple[dict[bytes, list[bytes]], dict[bytes, list[bytes]]]:
+    """Digests by key, as ``drill`` reads them of tables whose rows are the same on both sides."""
+    found: list[dict[bytes, list[bytes]]] = []
+    for is_root, conn, where in ((True, root, condition[0]), (False, node, condition[1])):
+        key = table.expressions(table.key, root=is_root)
+        columns = table.root if is_root else table.node
+        statement = (
+            f"copy (select {', '.join(key)}, {key_hash(key)}, {', '.join(columns)}"
+            f" {table.source(root=is_root)}{f' where {where}' if where else ''}) to stdout"
+        )
+        keys, rows = [], []
+        for line in lines(conn, describe_dsn(conn.info.dsn), statement):
+            parts = line.split(b"\t", len(key) + 1)
+            keys.append(b"\t".join(parts[:-1]))
+            rows.append(fields(parts[-1]))
+        if is_root:
+            rows = transformed(node, table, rows)
+        side: dict[bytes, list[bytes]] = {}
+        for which, row in zip(keys, rows, strict=True):
+            side.setdefault(which, []).append(repr(row).encode())
+        found.append(side)
+    return found[0], found[1]

@@ -9,9 +9,8 @@ import pytest
 from londiste.compare.checksum import Piece, compare
 from londiste.compare.column_pairing import TablePair, pairing
 from londiste.compare.compare import drill_task
-from londiste.compare.narrow import nearer
 from londiste.compare.pause_at_tick import Aligned
-from londiste.compare.row_diff import Drill, drill
+from londiste.compare.row_diff import Drill, drill, narrow
 from londiste.db.names import TableName
 from londiste.engine.local import threads
 from londiste.engine.local.engine import LocalEngine
@@ -44,7 +43,7 @@ def test_only_the_rows_of_the_buckets_that_differ_are_drilled(
         at = Aligned(1, database.dsn, row[0], database.dsn, row[0])
         cut = [Piece(table, 0, '"id" < 10000', 1), Piece(table, 1, '"id" >= 10000', 1)]
         found = sorted(compare(at, cut, engine, 4), key=lambda r: r.piece.number)
-        close = nearer(at, found, engine, 4)
+        close = narrow(at, found, engine, 4)
         tasks: list[Drill] = [drill_task(at, result, 100) for result in close]
         assert [r.piece.number for r in close] == [0, 1]
         assert [len(r.differing) for r in close] == [2, 1]
