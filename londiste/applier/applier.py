@@ -36,8 +36,9 @@ from londiste.applier import copy_insert, statements
 from londiste.applier.conflict_log import KEEP, Conflicts
 from londiste.applier.deferred_rows import CONFLICTS
 from londiste.applier.error_text import format_error
+from londiste.applier.event_errors import check_columns
 from londiste.applier.plan import ReplayChanges, RowSet, TableChange, TablePlan, Verb
-from londiste.applier.row_by_row import RowWriter, check_columns, must_replace
+from londiste.applier.row_by_row import RowWriter, must_replace
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.names import TableName
@@ -141,7 +142,7 @@ class Applier:
                 begin()
             raise StaleShapes({plan.shape.name for plan in plans})
         for plan in plans:
-            check_columns(plan, decoded, self._rows)
+            check_columns(plan, decoded, self._rows.errors)
         last = also if not ordered else None
         self._rows.put_back()
         if self._rows.waiting or not self._as_sets(plans, last, begin, verify):

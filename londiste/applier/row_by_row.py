@@ -7,16 +7,15 @@ it.  A row with a unique value that is still another row's is deferred
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import psycopg
 from psycopg.rows import TupleRow
 
 from londiste.applier import statements
 from londiste.applier.conflict_log import KEEP, Conflicts
-from londiste.applier.conflict_policy import Action, decide, kind_of
+from londiste.applier.conflict_policy import Action, decide
 from londiste.applier.deferred_rows import (
     CONFLICTS,
     Contradiction,
@@ -25,13 +24,13 @@ from londiste.applier.deferred_rows import (
     Row,
     follow,
 )
-from londiste.applier.error_text import format_error, hint_for, key_of
-from londiste.applier.plan import ReplayChanges, TableChange, TablePlan, Verb
+from londiste.applier.error_text import key_of
+from londiste.applier.event_errors import EventErrors
+from londiste.applier.plan import ReplayChanges, TableChange, Verb
 from londiste.changes.types import Op, RowChange, Truncate
 from londiste.db import owner
 from londiste.db.connection import Connection
 from londiste.db.ddl import literal
-from londiste.db.queries import query
 from londiste.db.relation import Relation
 from londiste.errors import ApplyError, EventError, from_database
 
@@ -52,8 +51,8 @@ class RowWriter:
         self._conn = conn
         self.conflicts = Conflicts(conn, queue, keep)
         self._cursor: psycopg.RawCursor[TupleRow] = psycopg.RawCursor(conn)
+        self.errors = EventErrors(conn, node=node, queue=queue)
         self._node = node
-        self._queue = queue
         self._texts: dict[tuple[object, ...], str] = {}
         self._aside = DeferredRows()
         # More rows than that are not tried again each time.
@@ -176,11 +175,11 @@ class RowWriter:
                         self._expect_one(hit, change, shape, statement)
         except psycopg.Error as error:
             if error.sqlstate not in CONFLICTS or not self._set_aside(change, shape):
-                raise self._refused(change, shape, error, statement) from error
+                raise self.errors.refused(change, shape, error, statement) from error
 
     def _expect_one(self, hit: int, change: RowChange, shape: Relation, statement: str) -> None:
         if hit != 1:
-            raise self.error(
+            raise self.errors.error(
                 change,
                 shape,
                 "no row matches the key" if hit == 0 else f"{hit} rows match the key",
@@ -231,7 +230,7 @@ class RowWriter:
                 self._expect_one(hit, change, shape, statement)
             kept = dict(zip(others, values, strict=False))
         if twice and shape.on_error != "halt":
-            raise self.error(
+            raise self.errors.error(
                 change, shape, "the row already exists", detail=key_of(change), kind="exists"
             )
         before = kept if hit and shape.on_error != "halt" else None
@@ -241,7 +240,7 @@ class RowWriter:
     def _stays_out(self, row: Row, refused: psycopg.Error) -> None:
         """Decides about a deferred row that cannot be written.  Raises EventError."""
         text = self._text(Verb.INSERT, row.shape, row.columns, row.change.key)
-        error = self._refused(row.change, row.shape, refused, text, exists=row.twice)
+        error = self.errors.refused(row.change, row.shape, refused, text, exists=row.twice)
         if not isinstance(error, EventError):
             raise error from refused
         if self._by_policy(error, row.change, row.shape) is Action.WRITE:
@@ -262,7 +261,7 @@ class RowWriter:
         except Contradiction:
             # The deferred event is the wrong one, and not the event after it.
             wrong = row.change if row.twice else change
-            error = self.error(
+            error = self.errors.error(
                 wrong,
                 row.shape,
                 "the row already exists",
@@ -290,7 +289,7 @@ class RowWriter:
         except psycopg.Error as error:
             if error.sqlstate in CONFLICTS:
                 return error
-            raise self._refused(row.change, row.shape, error, statement) from error
+            raise self.errors.refused(row.change, row.shape, error, statement) from error
         self._aside.remove(row)
         return None
 
@@ -315,63 +314,12 @@ class RowWriter:
             return
         except psycopg.Error as error:
             if error.sqlstate != _REFERENCED:
-                raise self._refused(change, shape, error, statement) from error
+                raise self.errors.refused(change, shape, error, statement) from error
         statement = statements.delete_all_sql(shape)
         try:
             self._run(shape, statement)
         except psycopg.Error as error:
-            raise self._refused(change, shape, error, statement) from error
-
-    def _refused(
-        self,
-        change: TableChange,
-        shape: Relation,
-        error: psycopg.Error,
-        statement: str,
-        *,
-        exists: bool = False,
-    ) -> Exception:
-        known = from_database(error, where=self._node)
-        if known.retry:
-            return known
-        state = error.sqlstate or ""
-        by: tuple[str, ...] = ()
-        if isinstance(change, RowChange) and not exists and error.diag.constraint_name:
-            by = self._columns_of(shape, error.diag.constraint_name)
-        return self.error(
-            change,
-            shape,
-            format_error(error),
-            # Of the 22 class it may be the key itself that is no value of its type.
-            detail=f"{'' if state.startswith('22') else key_of(change)}SQLSTATE {state},"
-            f" SQL: {statement}",
-            hint=hint_for(state, shape.name),
-            kind="exists" if exists else kind_of(state),
-            statement=statement,
-            sqlstate=state,
-            by=by,
-        )
-
-    def _columns_of(self, shape: Relation, index: str) -> tuple[str, ...]:
-        """The columns of a unique index; none where there are expressions."""
-        rows = self._conn.execute(query("index_columns"), [shape.oid, index]).fetchall()
-        names = tuple(str(row[0]) for row in rows if row[0] in shape.by_name)
-        return names if len(names) == len(rows) else ()
-
-    def _here(self, change: RowChange, shape: Relation, by: tuple[str, ...]) -> str | None:
-        """The target row as JSON, by its key or other columns; None if not found."""
-        names = by or change.key or shape.key
-        if not names or not set(names) <= change.image.keys() & shape.by_name.keys():
-            return None
-        keyed = {name: change.image[name] for name in names}
-        try:
-            with self._conn.transaction():
-                statement = statements.find_sql(shape, names)
-                found = owner.ask(self._conn, shape, statement, statements.payload(keyed))
-        except psycopg.Error:
-            # The value may be none of its type.
-            return None
-        return found[0] if found else None
+            raise self.errors.refused(change, shape, error, statement) from error
 
     def _statements(self, change: RowChange, shape: Relation) -> Iterator[tuple[str, Image, bool]]:
         """Statements, their row, and whether they must hit it."""
@@ -383,7 +331,7 @@ class RowWriter:
             yield self._text(Verb.DELETE, shape, columns, key), image, True
             return
         if not key:
-            raise self.error(
+            raise self.errors.error(
                 change,
                 shape,
                 "an update needs a key",
@@ -411,96 +359,9 @@ class RowWriter:
             text = self._texts[known] = statements.sql_for(shape, verb, columns, key)
         return text
 
-    def error(
-        self,
-        change: TableChange,
-        shape: Relation,
-        what: str,
-        *,
-        detail: str = "",
-        hint: str = "",
-        kind: str = "structure",
-        statement: str = "",
-        sqlstate: str = "",
-        by: tuple[str, ...] = (),
-    ) -> EventError:
-        """The error of one event.
-
-        by -- the columns in which another row conflicts with it.
-        """
-        row = change if isinstance(change, RowChange) else None
-        verb = row.op.name.lower() if row else "truncate"
-        address = row.address if row else str(change.event_id)
-        found = ApplyError(kind, table=str(change.table), dest=str(shape.name), op=verb)
-        if row is not None:
-            # Read for operators; not where the policy only counts rows.
-            halts = decide(shape.on_error, kind, row) is Action.HALT
-            looks = halts or shape.on_error == "log"
-            found = dataclasses.replace(
-                found,
-                row=row.row,
-                key=row.key,
-                image=row.image,
-                here=self._here(row, shape, by) if looks else None,
-                statement=statement,
-                sqlstate=sqlstate,
-            )
-        return EventError(
-            f"event {address} ({verb} of table {shape.name}) cannot be applied on node"
-            f" {self._node}: {what}",
-            detail=detail,
-            hint=f"{hint or hint_for('', shape.name)}; or skip the event: londiste events skip"
-            f" {address}; londiste events show lists the rows",
-            queue=self._queue,
-            event_id=change.event_id,
-            finding=found,
-        )
-
-    def missing(self, change: RowChange, shape: Relation) -> EventError | None:
-        """The error of an event with an unknown column, or without a value for its key."""
-        lacking = [n for n in dict.fromkeys((*change.image, *change.key)) if n not in shape.by_name]
-        if lacking:
-            word = "column" if len(lacking) == 1 else "columns"
-            return self.error(
-                change,
-                shape,
-                f"the table has no {word} {', '.join(lacking)}",
-                hint=f"add them with the settings of node {self._node}:"
-                f" londiste columns {change.table} --add; or by hand: alter table"
-                f" {shape.name.quoted} add column …",
-            )
-        for name in change.key:
-            if name not in change.image:
-                return self.error(change, shape, f"the event has no value for key column {name}")
-        return None
-
 
 def _hit(cursor: psycopg.RawCursor[TupleRow], shape: Relation) -> int:
     return owner.hit(cursor) if shape.of_other else cursor.rowcount
-
-
-def check_columns(plan: TablePlan, again: ReplayChanges, rows: RowWriter) -> None:
-    """Checks that the target has every column of the events: nothing that was sent is dropped.
-
-    Raises EventError for the first event that has another one.
-    """
-    if plan.sets is not None and not plan.changes:
-        names = {name for rows_ in plan.sets for name in (*rows_.columns, *rows_.key)}
-        if names <= plan.shape.by_name.keys():
-            return
-        changes: Iterable[TableChange] = (c for shape, c in again() if shape is plan.shape)
-    else:
-        changes = plan.changes
-    seen: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
-    for change in changes:
-        if isinstance(change, Truncate):
-            continue
-        form = tuple(change.image), change.key
-        if form not in seen:
-            seen.add(form)
-            error = rows.missing(change, plan.shape)
-            if error is not None:
-                raise error
 
 
 def _as_state(change: RowChange) -> RowChange:

@@ -22,8 +22,8 @@ from londiste.engine.spark.stream.driver import Driver
 from londiste.engine.spark.stream.offsets import BEFORE_SNAPSHOT, Offset
 from londiste.engine.spark.stream.options import GapPolicy
 from londiste.engine.spark.stream.types import StreamShape
-from londiste.errors import EventError, LondisteError, StateError, TransientError
-from londiste.lake import columns, compact, delta, frame, source
+from londiste.errors import LondisteError, StateError, TransientError
+from londiste.lake import checks, columns, compact, delta, frame, source
 from londiste.lake.settings import LakeSettings
 from londiste.lake.versions import File, Store, Version
 from londiste.pgq import ticks
@@ -75,26 +75,8 @@ class LakeTable:
     def _ours(self, jobs: _Jobs, error: Exception) -> LondisteError:
         """The error that a failed job stands for; what reads speaks of the options of a stream."""
         ours: LondisteError = jobs.frames.ours(error)
-        ours.say_more("", self._hint(ours.hint))
+        ours.say_more("", checks.hint_for(self.table, self.mode, ours.hint))
         return ours
-
-    def _hint(self, hint: str) -> str:
-        """What to do about an error of reading, in settings of this job."""
-        anew = f"londiste lake resync {self.table}"
-        if "newColumns=" in hint:
-            more = "" if self.mode == "append" else f"; or read the rows again: {anew}"
-            return f"set unknown_columns = ignore to continue without its values{more}"
-        if "missingColumns=" in hint:
-            if self.mode == "append":
-                return "set unknown_columns = ignore to store NULL"
-            return f"read the rows again: {anew}"
-        if "stringColumns=" in hint:
-            column = hint.partition("stringColumns=")[2].split(",")[0]
-            return (
-                f"store it as text: string_columns = {self.table}.{column}; or all such columns:"
-                " unsupported_values = string; or store NULL: unsupported_values = null"
-            )
-        return hint
 
     def resync(self) -> Version:
         """The rows as they are now, in place of what was published, or behind it in a history."""
@@ -111,7 +93,7 @@ class LakeTable:
         described = self._describe(conn)
         source.require_key(conn, self.table, described)
         if version.mode == "history":
-            self._same_key(version, described.key)
+            checks.require_key(self.table, version, described.key)
         end = self.driver.latest(BEFORE_SNAPSHOT, limited=True)
         assert end.tick is not None
         if end.tick <= version.tick:
@@ -197,21 +179,14 @@ class LakeTable:
             if version is not None and self.settings.lake_format == "delta":
                 delta.catch_up(self.store, version)
             self._swept = True
-        if version is not None and version.mode != self.mode:
-            raise self._other_mode(version)
+        if version is not None:
+            checks.require_mode(self.table, version, self.mode, self.store.directory)
         return version
 
     @property
     def mode(self) -> str:
         """How the table is kept."""
         return self.settings.lake_mode
-
-    def _other_mode(self, version: Version) -> StateError:
-        return StateError(
-            f"table {self.table}: its mode is {version.mode}, not {self.mode}",
-            detail=str(self.store.directory),
-            hint=f"set lake_mode = {version.mode}, or use another lake_path",
-        )
 
     def _describe(self, conn: Connection) -> source.Described:
         """The table as it is."""
@@ -302,7 +277,7 @@ class LakeTable:
                 jobs.frames.rows(jobs.spark, given, parts, shape), version.columns
             ).persist()
             facts = jobs.writing.facts(changes, version.key if version.by_key else ())
-            self._refuse(facts)
+            checks.require_mergeable(self.table, facts, self.settings.passed_scripts)
             if not facts.changes:
                 return self._publish(version, end, version.files, "changes", 0)
             out, kept = self._fold(jobs, version, changes, facts.truncate)
@@ -346,7 +321,7 @@ class LakeTable:
         described = self._describe(conn)
         resync = f"londiste lake resync {table}"
         if version.by_key:
-            self._same_key(version, described.key)
+            checks.require_key(self.table, version, described.key)
         if version.is_whole and described.oid != version.oid:
             raise StateError(
                 f"table {table}: was dropped and created again since it was read",
@@ -376,34 +351,6 @@ class LakeTable:
             columns.shape(evolved.columns, start.tick, described.unread),
             columns.complete(evolved.columns, start.tick),
         )
-
-    def _same_key(self, version: Version, key: Sequence[str]) -> None:
-        if tuple(key) != version.key:
-            raise StateError(
-                f"table {self.table}: the primary key is ({', '.join(key)}), was"
-                f" ({', '.join(version.key)})",
-                hint=f"mode state: londiste lake resync {self.table}; mode history: start with"
-                " another lake_path",
-            )
-
-    def _refuse(self, facts: Any) -> None:
-        """What cannot be folded.  Raises EventError."""
-        scripts = [id for id in facts.scripts if id not in self.settings.passed_scripts]
-        if scripts:
-            raise EventError(
-                f"script event {scripts[0]}: its row changes are not in events",
-                detail=f"table {self.table} stops before it",
-                hint=f"if it changed no row of the table: --set passed_scripts={scripts[0]};"
-                f" else: londiste lake resync {self.table}",
-                event_id=scripts[0],
-            )
-        if facts.keyless:
-            raise EventError(
-                f"table {self.table}: {facts.keyless} events do not contain its primary key",
-                detail="the table had another key, or is captured with another one (pkey=…)",
-                hint=f"read the rows again: londiste lake resync {self.table}; londiste check"
-                " shows how it is captured",
-            )
 
     # -- files ------------------------------------------------------------------------------------
 

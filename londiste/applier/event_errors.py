@@ -1,0 +1,167 @@
+"""Errors of events that cannot be applied: message, hint and the rows that operators see."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import psycopg
+
+from londiste.applier import statements
+from londiste.applier.conflict_policy import Action, decide, kind_of
+from londiste.applier.error_text import format_error, hint_for, key_of
+from londiste.applier.plan import ReplayChanges, TableChange, TablePlan
+from londiste.changes.types import RowChange, Truncate
+from londiste.db import owner
+from londiste.db.connection import Connection
+from londiste.db.queries import query
+from londiste.db.relation import Relation
+from londiste.errors import ApplyError, EventError, from_database
+
+
+class EventErrors:
+    """Makes the errors of events of one queue on one node; reads the rows that they show."""
+
+    def __init__(self, conn: Connection, *, node: str, queue: str) -> None:
+        self._conn = conn
+        self._node = node
+        self._queue = queue
+
+    def refused(
+        self,
+        change: TableChange,
+        shape: Relation,
+        error: psycopg.Error,
+        statement: str,
+        *,
+        exists: bool = False,
+    ) -> Exception:
+        """The error for a statement that the server refused."""
+        known = from_database(error, where=self._node)
+        if known.retry:
+            return known
+        state = error.sqlstate or ""
+        by: tuple[str, ...] = ()
+        if isinstance(change, RowChange) and not exists and error.diag.constraint_name:
+            by = self._columns_of(shape, error.diag.constraint_name)
+        return self.error(
+            change,
+            shape,
+            format_error(error),
+            # Of the 22 class it may be the key itself that is no value of its type.
+            detail=f"{'' if state.startswith('22') else key_of(change)}SQLSTATE {state},"
+            f" SQL: {statement}",
+            hint=hint_for(state, shape.name),
+            kind="exists" if exists else kind_of(state),
+            statement=statement,
+            sqlstate=state,
+            by=by,
+        )
+
+    def _columns_of(self, shape: Relation, index: str) -> tuple[str, ...]:
+        """The columns of a unique index; none where there are expressions."""
+        rows = self._conn.execute(query("index_columns"), [shape.oid, index]).fetchall()
+        names = tuple(str(row[0]) for row in rows if row[0] in shape.by_name)
+        return names if len(names) == len(rows) else ()
+
+    def _here(self, change: RowChange, shape: Relation, by: tuple[str, ...]) -> str | None:
+        """The target row as JSON, by its key or other columns; None if not found."""
+        names = by or change.key or shape.key
+        if not names or not set(names) <= change.image.keys() & shape.by_name.keys():
+            return None
+        keyed = {name: change.image[name] for name in names}
+        try:
+            with self._conn.transaction():
+                statement = statements.find_sql(shape, names)
+                found = owner.ask(self._conn, shape, statement, statements.payload(keyed))
+        except psycopg.Error:
+            # The value may be none of its type.
+            return None
+        return found[0] if found else None
+
+    def error(
+        self,
+        change: TableChange,
+        shape: Relation,
+        what: str,
+        *,
+        detail: str = "",
+        hint: str = "",
+        kind: str = "structure",
+        statement: str = "",
+        sqlstate: str = "",
+        by: tuple[str, ...] = (),
+    ) -> EventError:
+        """The error of one event.
+
+        by -- the columns in which another row conflicts with it.
+        """
+        row = change if isinstance(change, RowChange) else None
+        verb = row.op.name.lower() if row else "truncate"
+        address = row.address if row else str(change.event_id)
+        found = ApplyError(kind, table=str(change.table), dest=str(shape.name), op=verb)
+        if row is not None:
+            # Read for operators; not where the policy only counts rows.
+            halts = decide(shape.on_error, kind, row) is Action.HALT
+            looks = halts or shape.on_error == "log"
+            found = dataclasses.replace(
+                found,
+                row=row.row,
+                key=row.key,
+                image=row.image,
+                here=self._here(row, shape, by) if looks else None,
+                statement=statement,
+                sqlstate=sqlstate,
+            )
+        return EventError(
+            f"event {address} ({verb} of table {shape.name}) cannot be applied on node"
+            f" {self._node}: {what}",
+            detail=detail,
+            hint=f"{hint or hint_for('', shape.name)}; or skip the event: londiste events skip"
+            f" {address}; londiste events show lists the rows",
+            queue=self._queue,
+            event_id=change.event_id,
+            finding=found,
+        )
+
+    def missing(self, change: RowChange, shape: Relation) -> EventError | None:
+        """The error of an event with an unknown column, or without a value for its key."""
+        lacking = [n for n in dict.fromkeys((*change.image, *change.key)) if n not in shape.by_name]
+        if lacking:
+            word = "column" if len(lacking) == 1 else "columns"
+            return self.error(
+                change,
+                shape,
+                f"the table has no {word} {', '.join(lacking)}",
+                hint=f"add them with the settings of node {self._node}:"
+                f" londiste columns {change.table} --add; or by hand: alter table"
+                f" {shape.name.quoted} add column …",
+            )
+        for name in change.key:
+            if name not in change.image:
+                return self.error(change, shape, f"the event has no value for key column {name}")
+        return None
+
+
+def check_columns(plan: TablePlan, again: ReplayChanges, errors: EventErrors) -> None:
+    """Checks that the target has every column of the events: nothing that was sent is dropped.
+
+    Raises EventError for the first event that has another one.
+    """
+    if plan.sets is not None and not plan.changes:
+        names = {name for rows_ in plan.sets for name in (*rows_.columns, *rows_.key)}
+        if names <= plan.shape.by_name.keys():
+            return
+        changes: Iterable[TableChange] = (c for shape, c in again() if shape is plan.shape)
+    else:
+        changes = plan.changes
+    seen: set[tuple[tuple[str, ...], tuple[str, ...]]] = set()
+    for change in changes:
+        if isinstance(change, Truncate):
+            continue
+        form = tuple(change.image), change.key
+        if form not in seen:
+            seen.add(form)
+            error = errors.missing(change, plan.shape)
+            if error is not None:
+                raise error

@@ -1,0 +1,71 @@
+"""Checks of a lake table: definitions and events that it cannot follow, with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from londiste.db.names import TableName
+from londiste.errors import EventError, StateError
+from londiste.lake.versions import Version
+
+
+def hint_for(table: TableName, mode: str, hint: str) -> str:
+    """What to do about an error of reading, in settings of this job."""
+    anew = f"londiste lake resync {table}"
+    if "newColumns=" in hint:
+        more = "" if mode == "append" else f"; or read the rows again: {anew}"
+        return f"set unknown_columns = ignore to continue without its values{more}"
+    if "missingColumns=" in hint:
+        if mode == "append":
+            return "set unknown_columns = ignore to store NULL"
+        return f"read the rows again: {anew}"
+    if "stringColumns=" in hint:
+        column = hint.partition("stringColumns=")[2].split(",")[0]
+        return (
+            f"store it as text: string_columns = {table}.{column}; or all such columns:"
+            " unsupported_values = string; or store NULL: unsupported_values = null"
+        )
+    return hint
+
+
+def require_mode(table: TableName, version: Version, mode: str, directory: Path) -> None:
+    """Raises StateError when the table is kept in another mode than the settings ask for."""
+    if version.mode == mode:
+        return
+    raise StateError(
+        f"table {table}: its mode is {version.mode}, not {mode}",
+        detail=str(directory),
+        hint=f"set lake_mode = {version.mode}, or use another lake_path",
+    )
+
+
+def require_key(table: TableName, version: Version, key: Sequence[str]) -> None:
+    """Raises StateError when the primary key has changed."""
+    if tuple(key) != version.key:
+        raise StateError(
+            f"table {table}: the primary key is ({', '.join(key)}), was ({', '.join(version.key)})",
+            hint=f"mode state: londiste lake resync {table}; mode history: start with"
+            " another lake_path",
+        )
+
+
+def require_mergeable(table: TableName, facts: Any, passed_scripts: Collection[int]) -> None:
+    """Raises EventError for scripts, and for events without the primary key."""
+    scripts = [id for id in facts.scripts if id not in passed_scripts]
+    if scripts:
+        raise EventError(
+            f"script event {scripts[0]}: its row changes are not in events",
+            detail=f"table {table} stops before it",
+            hint=f"if it changed no row of the table: --set passed_scripts={scripts[0]};"
+            f" else: londiste lake resync {table}",
+            event_id=scripts[0],
+        )
+    if facts.keyless:
+        raise EventError(
+            f"table {table}: {facts.keyless} events do not contain its primary key",
+            detail="the table had another key, or is captured with another one (pkey=…)",
+            hint=f"read the rows again: londiste lake resync {table}; londiste check"
+            " shows how it is captured",
+        )
