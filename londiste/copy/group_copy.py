@@ -28,14 +28,14 @@ from londiste.copy.sessions import CopyJob, CopySessions, Stopping
 from londiste.copy.setup import lost_captures, register, whole_tables
 from londiste.copy.snapshot_copy import exported_snapshot
 from londiste.copy.sqlapi import groups
-from londiste.copy.sqlapi.attempts import copy_progress
+from londiste.copy.sqlapi.attempts import copy_progress, terminate_tasks, without_tasks
 from londiste.copy.sqlapi.control import get_copy_control
 from londiste.daemon import crash, logcontext
 from londiste.db import bulk_catalog
 from londiste.db.connection import Connection, session
 from londiste.db.names import TableName
 from londiste.engine.spec import MemberDone
-from londiste.errors import LockTimeout, LondisteError, Superseded
+from londiste.errors import LondisteError, Superseded
 from londiste.pgq import batches
 from londiste.replication import sqlapi as tables
 from londiste.replication.model import ReplicatedTable
@@ -299,7 +299,7 @@ class GroupLoad:
             if attempt.stop_requested
         } & attempts.keys()
         if stopped:
-            groups.terminate_tasks(self.sides.here, self.queue, stopped)
+            terminate_tasks(self.sides.here, self.queue, stopped)
 
     def _copied(
         self,
@@ -340,19 +340,14 @@ class GroupLoad:
                     self.queue,
                 )
 
-    def _abandon(self, attempts: Mapping[TableName, int], *, seconds: float = 10.0) -> None:
+    def _abandon(self, attempts: Mapping[TableName, int]) -> None:
         """Ends attempts and their tasks.  Raises LockTimeout when tasks do not end."""
         if not attempts:
             return
-        deadline = time.monotonic() + seconds
         with session(self.job.db, name="londiste copy", autocommit=True) as conn:
-            while True:
-                groups.terminate_tasks(conn, self.queue, attempts)
-                try:
-                    with conn.transaction():
-                        conn.execute("set local lock_timeout = 300")
-                        groups.copy_group_abandon(conn, self.queue, attempts)
-                    return
-                except LockTimeout:
-                    if time.monotonic() > deadline:
-                        raise
+            without_tasks(
+                conn,
+                self.queue,
+                attempts,
+                lambda: groups.copy_group_abandon(conn, self.queue, attempts),
+            )

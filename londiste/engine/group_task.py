@@ -18,17 +18,23 @@ from psycopg.pq import TransactionStatus
 
 from londiste.daemon import crash
 from londiste.db import call, copy, owner, table_fingerprint
-from londiste.db.connection import Connection, connect, describe_dsn, keep_role
+from londiste.db.connection import Connection, connect, keep_role
 from londiste.db.queries import query
 from londiste.engine.spec import GroupSpec, Member, MemberDone
-from londiste.engine.tasks import failed, task_name
+from londiste.engine.tasks import (
+    OTHER_COLUMNS,
+    changed,
+    failed,
+    mapped,
+    rewritten,
+    superseded,
+    task_name,
+    use_snapshot,
+)
 from londiste.engine.throttle import Pace, in_turn
 from londiste.errors import (
     NodeUnreachable,
     StateError,
-    Superseded,
-    TransientError,
-    from_database,
 )
 
 
@@ -72,10 +78,7 @@ def _copy(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
     with sides.one_table() as (source, target):
         todo = _begin(sides, target, member)
         if todo == "superseded":
-            raise Superseded(
-                f"table {member.table_name}: copy {member.attempt} is superseded",
-                detail="a newer copy of the table has started, or the copy is no longer requested",
-            )
+            raise superseded(member.table_name, member.attempt)
         if todo == "done":
             return MemberDone(member.table_name, 0, 0, time.monotonic() - started)
         pace.begin(target)
@@ -92,7 +95,7 @@ def _copy(sides: _Sides, member: Member, pace: Pace) -> MemberDone:
             keep=True,
         )
         staged.finish(moved.rows)
-        with _mapped(sides.spec.target):
+        with mapped(sides.spec.target):
             with target.pipeline():
                 target.execute(sql.SQL("analyze {}").format(member.target_table.sql))
                 call.later(
@@ -118,7 +121,7 @@ def _begin(sides: _Sides, target: Connection, member: Member) -> str:
     and waits for the disk.
     """
     queue = sides.spec.queue
-    with _mapped(sides.spec.target):
+    with mapped(sides.spec.target):
         with target.pipeline():
             target.execute("begin")
             keep_role(target)
@@ -140,7 +143,7 @@ def _lock(sides: _Sides, source: Connection, target: Connection, member: Member)
     Readers and, on the source, writers are not blocked.  Raises StateError.
     """
     names = [pair[0] for pair in member.columns]
-    with _mapped(sides.spec.source):
+    with mapped(sides.spec.source):
         with source.pipeline():
             source.execute(
                 sql.SQL("lock table only {} in access share mode").format(member.source_table.sql)
@@ -149,14 +152,10 @@ def _lock(sides: _Sides, source: Connection, target: Connection, member: Member)
             moved = source.execute(query("table_moved"), member.source_table._asdict())
         row = moved.fetchone()
     if row is None or row[0]:
-        raise StateError(
-            f"table {member.source_table}: rewritten during its copy",
-            detail="TRUNCATE, VACUUM FULL, CLUSTER or ALTER TABLE moved its rows",
-            hint="wait: the copy restarts automatically",
-        )
+        raise rewritten(member.source_table)
     if shape() != member.source_shape:
-        raise _changed(member, "on the source: ALTER TABLE replaced columns of the same names")
-    with _mapped(sides.spec.target):
+        raise changed(member.source_table, OTHER_COLUMNS)
+    with mapped(sides.spec.target):
         with target.pipeline():
             target.execute(
                 sql.SQL("lock table only {} in share row exclusive mode").format(
@@ -172,20 +171,12 @@ def _lock(sides: _Sides, source: Connection, target: Connection, member: Member)
         member.target_mark, here, [pair[1] for pair in member.columns]
     )
     if reason:
-        raise _changed(member, f"on the target: {reason}")
+        raise changed(member.source_table, f"on the target: {reason}")
     if some is not None and some[0]:
         raise StateError(
             f"table {member.target_table}: not empty",
             hint="wait: the copy restarts automatically, and empties it first",
         )
-
-
-def _changed(member: Member, detail: str) -> StateError:
-    return StateError(
-        f"table {member.source_table}: changed during its copy",
-        detail=detail,
-        hint="wait: the copy restarts automatically",
-    )
 
 
 class _Sides:
@@ -209,31 +200,14 @@ class _Sides:
             self._source = connect(
                 self.spec.source, name="londiste copy of small tables", autocommit=True
             )
-            with _mapped(self.spec.source):
-                self._source.execute("begin isolation level repeatable read, read only")
-                try:
-                    self._source.execute(
-                        sql.SQL("set transaction snapshot {}").format(
-                            sql.Literal(self.spec.snapshot)
-                        )
-                    )
-                except (
-                    psycopg.errors.InvalidParameterValue,
-                    psycopg.errors.UndefinedObject,
-                ) as error:
-                    raise TransientError(
-                        f"snapshot {self.spec.snapshot} no longer exists",
-                        detail=f"{describe_dsn(self.spec.source)}:"
-                        " the session that exported it has ended",
-                        hint="wait: the copy restarts automatically",
-                    ) from error
+            use_snapshot(self._source, self.spec.source, self.spec.snapshot)
 
     @contextlib.contextmanager
     def one_table(self) -> Iterator[tuple[Connection, Connection]]:
         """The sessions for one table; its locks and uncommitted rows end with the block."""
         source, target = self._source, self._target
         assert source is not None and target is not None
-        with _mapped(self.spec.source):
+        with mapped(self.spec.source):
             source.execute("savepoint one_table")
         try:
             yield source, target
@@ -257,11 +231,3 @@ class _Sides:
             if conn is not None:
                 with contextlib.suppress(psycopg.Error, OSError):
                     conn.close()
-
-
-@contextlib.contextmanager
-def _mapped(dsn: str) -> Iterator[None]:
-    try:
-        yield
-    except psycopg.Error as error:
-        raise from_database(error, where=describe_dsn(dsn)) from error

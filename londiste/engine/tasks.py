@@ -18,6 +18,7 @@ from psycopg import sql
 from londiste.daemon import crash
 from londiste.db import call, catalog, copy, owner, table_fingerprint
 from londiste.db.connection import Connection, describe_dsn, keep_role
+from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine import row_transform, session_pool
 from londiste.engine.oversized_rows import explained
@@ -32,6 +33,8 @@ from londiste.errors import (
     from_database,
 )
 
+#: Detail of ``changed``: the snapshot's columns are not those that statements mean now.
+OTHER_COLUMNS = "on the source: ALTER TABLE replaced columns of the same names"
 #: Seeds of the two hashes of a comparison; what cancels out under one does not under the other.
 SEEDS = (0, 7046029254386353131)
 
@@ -84,7 +87,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
     started = time.monotonic()
     name = task_name(spec.queue, spec.name)
     with session_pool.lent(spec.target, name=name, replica=True, keep=task.several) as target:
-        with _mapped(spec.target):
+        with mapped(spec.target):
             # Rows and done-mark are lost together, if at all; the end of the load checks the
             # marks and waits for the disk (copy/progress.py, all_done).
             target.execute("begin; set local synchronous_commit = off")
@@ -93,12 +96,9 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
             target, "londiste.copy_chunk_start", spec.queue, spec.name, spec.attempt, chunk.number
         )
         if todo == "superseded":
-            raise Superseded(
-                f"table {spec.name}: copy {spec.attempt} is superseded",
-                detail="a newer copy of the table has started, or the copy is no longer requested",
-            )
+            raise superseded(spec.name, spec.attempt)
         if todo == "done":
-            with _mapped(spec.target):
+            with mapped(spec.target):
                 target.execute("rollback")
             return ChunkDone(spec.target_table, chunk.number, 0, 0, time.monotonic() - started)
         pace.begin(target)
@@ -144,7 +144,7 @@ def _copy_chunk(task: ChunkTask, pace: Pace) -> ChunkDone:
             seen,
         )
         crash.point("copy.mid-chunk")
-        with _mapped(spec.target):
+        with mapped(spec.target):
             target.execute("commit")
         crash.point("copy.after-chunk")
     return ChunkDone(
@@ -187,7 +187,7 @@ def sums(conn: Connection, spec: CompareSpec) -> dict[int, Sums]:
             # OFFSET keeps the planner from working out the text of the row once per hash.
             f" from (select {inner} {source} offset 0) s {group}"
         )
-    with _mapped(spec.dsn):
+    with mapped(spec.dsn):
         found = conn.execute(statement.encode()).fetchall()
     return {int(row[0]): (int(row[1]), int(row[2]), int(row[3])) for row in found if row[1]}
 
@@ -239,22 +239,56 @@ def failed(error: Exception, item: object = None, host: str = "") -> LondisteErr
     return ours
 
 
+def superseded(table: str, attempt: int) -> Superseded:
+    """The error of a task whose attempt is not the current one."""
+    return Superseded(
+        f"table {table}: copy {attempt} is superseded",
+        detail="a newer copy of the table has started, or the copy is no longer requested",
+    )
+
+
+def rewritten(table: TableName) -> TableChanged:
+    """The error for a source table whose rows have moved."""
+    return TableChanged(
+        f"table {table}: rewritten during its copy",
+        detail="TRUNCATE, VACUUM FULL, CLUSTER or ALTER TABLE moved its rows",
+        hint="wait: the copy restarts automatically",
+    )
+
+
+def changed(table: TableName, detail: str) -> TableChanged:
+    """The error for a table that is not what its columns were paired for."""
+    return TableChanged(
+        f"table {table}: changed during its copy",
+        detail=detail,
+        hint="wait: the copy restarts automatically",
+    )
+
+
+def use_snapshot(conn: Connection, dsn: str, snapshot: str) -> None:
+    """Opens a read-only transaction in an exported snapshot.
+
+    Raises TransientError when the snapshot no longer exists.
+    """
+    with mapped(dsn):
+        conn.execute("begin isolation level repeatable read, read only")
+        try:
+            conn.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot)))
+        except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject) as error:
+            raise TransientError(
+                f"snapshot {snapshot} no longer exists",
+                detail=f"{describe_dsn(dsn)}: the session that exported it has ended",
+                hint="wait: a copy restarts automatically; run compare again",
+            ) from error
+
+
 @contextmanager
 def snapshot_session(
     dsn: str, snapshot: str, name: str, *, keep: bool = False
 ) -> Iterator[Connection]:
     """A read-only session that sees what the holder of the exported snapshot sees."""
     with session_pool.lent(dsn, name=name, keep=keep) as conn:
-        with _mapped(dsn):
-            conn.execute("begin isolation level repeatable read, read only")
-            try:
-                conn.execute(sql.SQL("set transaction snapshot {}").format(sql.Literal(snapshot)))
-            except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject) as error:
-                raise TransientError(
-                    f"snapshot {snapshot} no longer exists",
-                    detail=f"{describe_dsn(dsn)}: the session that exported it has ended",
-                    hint="wait: a copy restarts automatically; run compare again",
-                ) from error
+        use_snapshot(conn, dsn, snapshot)
         yield conn
         _read(conn)
 
@@ -273,7 +307,7 @@ def _reading(spec: CopySpec, *, keep: bool) -> Iterator[tuple[Connection, str | 
             yield conn, None
         return
     with session_pool.lent(spec.source, name=name, keep=keep) as conn:
-        with _mapped(spec.source):
+        with mapped(spec.source):
             conn.execute("begin isolation level repeatable read, read only")
             # The lock before the snapshot: a table that ALTER TABLE rewrites in between would
             # look empty.
@@ -292,7 +326,7 @@ def _read(source: Connection) -> None:
 
 def _lock(source: Connection, spec: CopySpec) -> None:
     """Locks the source table as reading does."""
-    with _mapped(spec.source):
+    with mapped(spec.source):
         source.execute(
             sql.SQL("lock table {} in access share mode").format(
                 spec.source_table.own(spec.source_tree)
@@ -304,7 +338,7 @@ def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None
     """Raises TableChanged when a table has changed since its columns were paired."""
     if spec.target_mark is None:
         return
-    with _mapped(spec.target):
+    with mapped(spec.target):
         target.execute(
             sql.SQL("lock table {} in row exclusive mode").format(
                 spec.target_table.own(spec.target_tree)
@@ -312,11 +346,7 @@ def _same_tables(source: Connection, target: Connection, spec: CopySpec) -> None
         )
     reason = difference(source, target, spec)
     if reason:
-        raise TableChanged(
-            f"table {spec.source_table}: changed during its copy",
-            detail=reason,
-            hint="wait: the copy restarts automatically",
-        )
+        raise changed(spec.source_table, reason)
 
 
 def difference(source: Connection, target: Connection, spec: CopySpec) -> str:
@@ -341,22 +371,14 @@ def _same_storage(source: Connection, spec: CopySpec) -> None:
     info = catalog.info(source, spec.source_table)
     # It may also have been rewritten between the snapshot and the split.
     if info is None or info.filenode != spec.filenode or catalog.moved(source, spec.source_table):
-        raise TableChanged(
-            f"table {spec.source_table}: rewritten during its copy",
-            detail="TRUNCATE, VACUUM FULL, CLUSTER or ALTER TABLE moved its rows",
-            hint="wait: the copy restarts automatically",
-        )
+        raise rewritten(spec.source_table)
 
 
 def _same_shape(source: Connection, spec: CopySpec) -> None:
     """Checks that the columns of the locked source table are those that were paired."""
     now = table_fingerprint.shape(source, spec.source_table, [pair[0] for pair in spec.columns])
     if now != spec.source_shape:
-        raise TableChanged(
-            f"table {spec.source_table}: changed during its copy",
-            detail="on the source: ALTER TABLE replaced columns of the same names",
-            hint="wait: the copy restarts automatically",
-        )
+        raise changed(spec.source_table, OTHER_COLUMNS)
 
 
 def _both(*conditions: str) -> str:
@@ -365,7 +387,8 @@ def _both(*conditions: str) -> str:
 
 
 @contextmanager
-def _mapped(dsn: str) -> Iterator[None]:
+def mapped(dsn: str) -> Iterator[None]:
+    """Raises errors of the driver as Londiste's, with the server's address."""
     try:
         yield
     except psycopg.Error as error:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 
 from londiste.db import call
-from londiste.db.connection import Connection
+from londiste.db.connection import Connection, whereabouts
 from londiste.db.names import TableName
 from londiste.db.queries import query
 from londiste.engine.spec import Chunk
@@ -191,17 +191,16 @@ def copy_progress(conn: Connection, queue: str) -> list[Attempt]:
     ]
 
 
-def terminate_tasks(conn: Connection, queue: str, table: TableName) -> int:
-    """Ends the sessions that write chunks of a table; their transactions are rolled back.
+def terminate_tasks(conn: Connection, queue: str, tables: Iterable[TableName]) -> int:
+    """Ends the sessions that write rows of tables; their transactions are rolled back.
 
     Only sessions of the same role can be ended.  Returns their number.
     """
+    names = [task_name(queue, str(table)) for table in tables]
     try:
-        return conn.execute(
-            query("terminate_copy_tasks"), {"names": [task_name(queue, str(table))]}
-        ).rowcount
+        return conn.execute(query("terminate_copy_tasks"), {"names": names}).rowcount
     except psycopg.Error as error:
-        raise from_database(error) from error
+        raise from_database(error, where=whereabouts(conn)) from error
 
 
 def abandon(conn: Connection, queue: str, table: TableName, attempt: int) -> None:
@@ -209,7 +208,7 @@ def abandon(conn: Connection, queue: str, table: TableName, attempt: int) -> Non
 
     ``conn`` in autocommit mode.  Raises LockTimeout when tasks of another role do not end.
     """
-    _without_tasks(conn, queue, table, lambda: copy_give_up(conn, queue, table, attempt))
+    without_tasks(conn, queue, [table], lambda: copy_give_up(conn, queue, table, attempt))
 
 
 def halt(conn: Connection, queue: str, table: TableName, attempt: int) -> None:
@@ -217,21 +216,25 @@ def halt(conn: Connection, queue: str, table: TableName, attempt: int) -> None:
 
     ``conn`` in autocommit mode.  Raises LockTimeout when tasks of another role do not end.
     """
-    _without_tasks(conn, queue, table, lambda: copy_settle(conn, queue, table, attempt))
+    without_tasks(conn, queue, [table], lambda: copy_settle(conn, queue, table, attempt))
 
 
-def _without_tasks(
+def without_tasks(
     conn: Connection,
     queue: str,
-    table: TableName,
+    tables: Collection[TableName],
     action: Callable[[], object],
     *,
     seconds: float = 10.0,
 ) -> None:
+    """Runs an action that waits for the end of all tasks of tables, after ending them.
+
+    ``conn`` in autocommit mode.  Raises LockTimeout when tasks of another role do not end.
+    """
     deadline = time.monotonic() + seconds
     while True:
         # An engine may start a task again between the two steps, hence the loop.
-        terminate_tasks(conn, queue, table)
+        terminate_tasks(conn, queue, tables)
         try:
             with conn.transaction():
                 conn.execute("set local lock_timeout = 300")
@@ -245,4 +248,4 @@ def _without_tasks(
 def end_leftovers(conn: Connection, queue: str, table: TableName) -> None:
     """Ends tasks of an attempt whose process has died, as far as this role may."""
     with contextlib.suppress(Exception):
-        terminate_tasks(conn, queue, table)
+        terminate_tasks(conn, queue, [table])

@@ -10,15 +10,10 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import psycopg
-
 from londiste.copy.step_timings import Tally
 from londiste.db import call
-from londiste.db.connection import Connection, whereabouts
+from londiste.db.connection import Connection
 from londiste.db.names import TableName
-from londiste.db.queries import query
-from londiste.engine.tasks import task_name
-from londiste.errors import from_database
 from londiste.replication.tablesync.cancel import (
     copy_members as copy_members,  # shared with the worker
 )
@@ -124,13 +119,3 @@ def copy_group_split(
 ) -> None:
     """Moves tables to another consumer for the rest of their catch-up."""
     call.value(conn, "londiste.copy_group_split", queue, list(map(str, tables)), old, new)
-
-
-def terminate_tasks(conn: Connection, queue: str, tables: Iterable[TableName]) -> None:
-    """Ends the sessions that write one of the tables now; their transactions are rolled back."""
-    try:
-        conn.execute(
-            query("terminate_copy_tasks"), {"names": [task_name(queue, str(t)) for t in tables]}
-        )
-    except psycopg.Error as error:
-        raise from_database(error, where=whereabouts(conn)) from error
