@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from pydantic import TypeAdapter
 
 from londiste.cascade import sqlapi as nodes
 from londiste.copy import setup, step_timings
@@ -81,36 +82,16 @@ class ResumablePlan:
 
     def as_json(self) -> dict[str, Any]:
         """For ``londiste.copy_plan``."""
-        return {
-            "provider": self.provider,
-            "source": list(self.source),
-            "target": list(self.target),
-            "columns": list(map(list, self.columns)),
-            "binary": self.binary,
-            "key": list(self.key),
-            "key_ddl": self.key_ddl,
-            "seen": self.seen,
-            "source_mark": self.source_mark.as_json(),
-            "target_mark": self.target_mark.as_json(),
-            "where": self.where,
-        }
+        data: dict[str, Any] = _PLAN.dump_python(self, mode="json")
+        return data
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> ResumablePlan:
         """Reads ``as_json``."""
-        return cls(
-            provider=data["provider"],
-            source=TableName(*data["source"]),
-            target=TableName(*data["target"]),
-            columns=tuple((a, b) for a, b in data["columns"]),
-            binary=data["binary"],
-            key=tuple(data["key"]),
-            key_ddl=data["key_ddl"],
-            seen=data["seen"],
-            source_mark=Fingerprint.from_json(data["source_mark"]),
-            target_mark=Fingerprint.from_json(data["target_mark"]),
-            where=data.get("where", ""),
-        )
+        return _PLAN.validate_python(data)
+
+
+_PLAN = TypeAdapter(ResumablePlan)
 
 
 class ResumableCopy:

@@ -48,18 +48,9 @@ class Fingerprint:
         """The column of this name."""
         return next((column for column in self.columns if column.name == name), None)
 
-    def as_json(self) -> dict[str, Any]:
-        """For the plan of a copy."""
-        return {
-            "oid": self.oid,
-            "filenode": self.filenode,
-            "columns": list(map(list, self.columns)),
-            "tree": self.tree,
-        }
-
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Fingerprint:
-        """Reads ``as_json``."""
+        """Reads a row of the query ``table_mark``."""
         columns = tuple(MarkedColumn(*column) for column in data["columns"])
         return cls(int(data["oid"]), int(data["filenode"]), columns, bool(data.get("tree")))
 
