@@ -8,7 +8,6 @@ was compared longest ago is next, so a new process continues where the last one 
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,8 +28,6 @@ from londiste.daemon.signals import Signals
 from londiste.db.connection import session
 from londiste.errors import StateError
 from londiste.settings import WorkerSettings
-
-log = logging.getLogger(__name__)
 
 #: Findings of a range that are kept.
 _KEPT = 100

@@ -8,7 +8,6 @@ suspects, all tables together ── recheck at a later tick ── differences 
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,8 +37,6 @@ from londiste.db.connection import Connection
 from londiste.engine.tasks import snapshot_session
 from londiste.errors import StateError
 from londiste.settings import WorkerSettings
-
-log = logging.getLogger(__name__)
 
 #: Attempts to compare a table that is truncated or rewritten each time before it is read.
 _ATTEMPTS = 5

@@ -9,7 +9,6 @@ between; and each statement must hit one row, or nothing is written.
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,8 +37,6 @@ from londiste.db.queries import query
 from londiste.engine.tasks import key_hash
 from londiste.errors import StateError, TransientError, from_database
 from londiste.settings import WorkerSettings
-
-log = logging.getLogger(__name__)
 
 _ATTEMPTS = 5
 _KEYS = 500

@@ -83,7 +83,7 @@ def compare_done(
     differs: int,
     findings: Sequence[dict[str, Any]] = (),
 ) -> bool:
-    """Remembers a range's result; False when the table was cut anew meanwhile."""
+    """Stores a range's result; False when the table was split again since."""
     return bool(
         call.value(
             conn,

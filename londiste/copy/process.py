@@ -1,10 +1,9 @@
 """Copy process of a node: runs the copies of all its tables, several at a time.
 
 The worker starts it when a table is to be copied; it exits when none is left.
-Each table has a thread, small ones have one together (``copy/group_copy.py``); all share one
-engine, so one Spark session.  A table that fails waits
-with its reason stored, longer from time to time, and the others go on: it gives its place to
-the next one while it waits.
+Each table has a thread, small ones have one as a group (``copy/group_copy.py``); all share one
+engine, so one Spark session.  A table that fails waits with its reason stored, longer each time,
+and gives its place to the next table while it waits.
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class CopyProcess:
     _noted: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # A thread that has waited goes on when there is a place again.
+        # A waiting thread continues when there is a place.
         self._places = threading.BoundedSemaphore(self.parallel)
 
     def plan(self) -> list[ProcessStep]:

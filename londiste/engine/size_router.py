@@ -34,7 +34,7 @@ class BySize:
         self._threshold = threshold
 
     def run(self, task: Callable[[T], R], items: Sequence[T], parallel: int) -> Iterator[R]:
-        """On ``large``: how much work a task is nobody knows."""
+        """On ``large``: the work of a task is unknown."""
         return self._large.run(task, items, parallel)
 
     def copy(self, spec: CopySpec, parallel: int) -> Iterator[ChunkDone]:

@@ -13,14 +13,14 @@ from londiste.lake.versions import Version
 
 def hint_for(table: TableName, mode: str, hint: str) -> str:
     """What to do about an error of reading, in settings of this job."""
-    anew = f"londiste lake resync {table}"
+    resync = f"londiste lake resync {table}"
     if "newColumns=" in hint:
-        more = "" if mode == "append" else f"; or read the rows again: {anew}"
+        more = "" if mode == "append" else f"; or read the rows again: {resync}"
         return f"set unknown_columns = ignore to continue without its values{more}"
     if "missingColumns=" in hint:
         if mode == "append":
             return "set unknown_columns = ignore to store NULL"
-        return f"read the rows again: {anew}"
+        return f"read the rows again: {resync}"
     if "stringColumns=" in hint:
         column = hint.partition("stringColumns=")[2].split(",")[0]
         return (

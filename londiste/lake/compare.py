@@ -2,7 +2,7 @@
 
 Both sides are brought to one moment, that of a snapshot of the database.  The lake's version is
 older; so the changes behind it that the snapshot sees are read from the queue and folded into what
-is compared.  Nothing is written, nobody waits, and the process that keeps the lake goes on.
+is compared.  Nothing is written or locked, and the lake worker continues.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ class Store:
         return tuple(found)
 
     def publish(self, version: Version) -> Version:
-        """Makes it the newest.  Raises Superseded when somebody else has made one meanwhile."""
+        """Publishes the version.  Raises Superseded when another process has published one."""
         version = replace(version, made=datetime.now(UTC).isoformat())
         self._versions.mkdir(parents=True, exist_ok=True)
         text = json.dumps({"format": FORMAT, **asdict(version)}, ensure_ascii=False)

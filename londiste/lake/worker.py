@@ -18,7 +18,7 @@ from londiste.lake.table import LakeTable
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two looks for versions that nobody needs any more.
+#: Seconds between two checks for outdated versions.
 _VACUUM = 600.0
 
 

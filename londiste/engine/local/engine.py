@@ -125,7 +125,7 @@ class LocalEngine:
         with self._lock:
             size = _size(parallel)
             if self._pool is None or self._size < size:
-                # A smaller one ends by itself when its last task has.
+                # A smaller one ends when its last task has.
                 if self._pool is not None:
                     self._pool.shutdown(wait=False)
                 # Not fork: other threads of this process hold locks and connections.

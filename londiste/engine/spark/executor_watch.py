@@ -6,7 +6,6 @@ Spark itself waits without limit for a free core or a worker, and logs nothing.
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import threading
 import time
@@ -19,8 +18,6 @@ from londiste.errors import LondisteError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-log = logging.getLogger(__name__)
 
 #: The setting of Spark that says how long; with its units in seconds.
 SETTING = "spark.scheduler.maxRegisteredResourcesWaitingTime"

@@ -103,7 +103,7 @@ def unusable(problem: str) -> LondisteError:
 
 
 def no_master(master: str, reason: str) -> LondisteError:
-    """The error for a master that nobody can connect to."""
+    """The error for a master that cannot be reached."""
     return SparkUnavailable(
         "Spark: the master does not answer",
         detail=f"{master}: {reason}",

@@ -136,7 +136,10 @@ def mark(*columns: MarkedColumn, oid: int = 1, filenode: int = 1) -> Fingerprint
     return Fingerprint(oid, filenode, columns)
 
 
-ID, V = MarkedColumn("id", 1, "int", "10", False, False), MarkedColumn("v", 2, "text", "10", 0, 0)
+ID, V = (
+    MarkedColumn("id", 1, "int", "10", False, False),
+    MarkedColumn("v", 2, "text", "10", False, False),
+)
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def _chunks(staged: Iterable[StagedMessage]) -> Iterator[tuple[StagedRows, Given
 
 
 def give_up(options: Common, attempt: UUID, messages: Sequence[StagedMessage | None]) -> None:
-    """Nobody will write what is staged; if it cannot be dropped, the next epoch does it."""
+    """Drops staged rows that are not needed any more; if that fails, the next epoch does it."""
     queries = {m.query for m in messages if m is not None}
     name = options.name or next(iter(queries - {""}), "") or str(attempt)
     try:

@@ -199,8 +199,8 @@ def require(done: int, count: int) -> None:
     if done != count:
         raise TransientError(
             f"{done} rows are staged where there were {count}",
-            detail="the server was restarted after a crash, or somebody has removed them",
-            hint="start the query again: it does the epoch anew from its checkpoint",
+            detail="the server was restarted after a crash, or the rows were deleted",
+            hint="start the query again: it repeats the epoch from its checkpoint",
         )
 
 

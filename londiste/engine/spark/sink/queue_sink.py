@@ -1,6 +1,6 @@
 """Queue sink, as Spark calls it: ``format("pgq")``.
 
-Spark makes these objects anew in every process that has to do with an epoch, so they hold the
+Spark creates these objects in every process that has to do with an epoch, so they hold the
 options, and the name of the attempt, which tasks share.
 """
 

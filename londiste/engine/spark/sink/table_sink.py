@@ -1,6 +1,6 @@
 """Table sink, as Spark calls it: ``format("pgq_table")``.
 
-As in ``queue.py``, these objects are made anew in every process that has to do with an epoch.
+As in ``queue_sink.py``, Spark creates these objects in every process of an epoch.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def table(data: bytes, *, timed: bool = False) -> pa.RecordBatch:
 
 
 def without(events: pa.RecordBatch, seen: Callable[[int], bool]) -> pa.RecordBatch:
-    """The events of transactions that nobody has seen."""
+    """The events of transactions that were not read yet."""
     import pyarrow as pa
 
     coded = events["txid"].dictionary_encode()

@@ -221,7 +221,7 @@ class Driver:
         return Offset(tick.id, tick.time, self._generation(), held.seen)
 
     def _begin(self) -> None:
-        """The consumer stands at or before the newest tick, so what comes behind it stays."""
+        """The consumer is at or before the newest tick, so later events are kept."""
         if not self._begun:
             options = self.options
             batches.register_consumer_at(self.conn, options.queue, options.consumer, None)
