@@ -208,8 +208,8 @@ class _ChangeRows(_Rows):
         if policy is GapPolicy.FAIL:
             what.say_more(
                 "it is not a change of one row",
-                f"bring the reader's data to this point, and continue with option {option}=ignore; or"
-                f" get it as a row of its own with {option}=row",
+                f"bring the reader's data to this point, and continue with option {option}=ignore;"
+                f" or get it as a row of its own with {option}=row",
             )
             raise what
         return policy is GapPolicy.ROW
@@ -374,8 +374,8 @@ class _TypedRows(_ChangeRows):
                 f" not: {', '.join(new)}",
                 detail="the table has changed after this query began, or the column was dropped"
                 " since",
-                hint="start the query again to read the table's columns; newColumns=ignore continues"
-                " without the column",
+                hint="start the query again to read the table's columns; newColumns=ignore"
+                " continues without the column",
                 event_id=change.event_id,
             )
         if change.op is Op.DELETE:
