@@ -259,7 +259,9 @@ class TableCopy:
     def _clear_error(self) -> None:
         """A step that succeeds ends the error of an earlier one."""
         if self._noted:
-            nodes.set_consumer_error(self.sides.here, self.queue, self.consumer, None)
+            # A table that was removed takes its consumer along.
+            with contextlib.suppress(UnknownConsumer):
+                nodes.set_consumer_error(self.sides.here, self.queue, self.consumer, None)
             self._noted = False
 
     def _clean_up(self) -> None:
