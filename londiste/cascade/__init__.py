@@ -1,1 +1,1 @@
-"""Who is who: nodes, providers, subscribers, positions."""
+"""The cascade: nodes, providers, subscribers and positions."""

@@ -17,5 +17,5 @@ def decode_attrs(text: str | None) -> dict[str, str]:
 
 
 def encode_attrs(pairs: Mapping[str, str]) -> str | None:
-    """The stored form; None for no pairs."""
+    """The stored text; None without pairs."""
     return "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in pairs.items()) or None

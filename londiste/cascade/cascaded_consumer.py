@@ -1,8 +1,8 @@
-"""A consumer of a cascaded queue whose position is kept in its node, like the worker's.
+"""Consumers of a cascaded queue that keep their position in their own node, like a worker.
 
-It reads from a node that has the queue and writes into the database of its own node; effects and
-position (``pgq_node.local_state``) are one transaction there.  The cascade's commands pause it and
-lead it to another provider, and it goes on behind the tick where it was.
+A cascaded consumer reads from a node that has the queue and writes into the database of its own
+node.  Effects and position (``pgq_node.local_state``) are one transaction there.  The commands of
+the cascade pause it and switch its provider; it continues after the tick that it has reached.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from londiste.pgq import batches, position_check, ticks
 from londiste.pgq.position_check import KnownPosition
 
 POSITION_LOST_HINT = (
-    "if this database is complete up to its tick: --rewind; to accept where the queue is, leaving"
-    " out or repeating what lies between: --reset"
+    "if this database is complete up to its tick: --rewind; to accept the queue's position, which"
+    " skips or repeats the events in between: --reset"
 )
 
 
 class _NodePosition:
-    """The position in the node's database, for whoever moves it by hand."""
+    """The position in the node's database, for commands that move it."""
 
     def __init__(self, conn: Connection, queue: str, consumer: str) -> None:
         self._progress = NodeProgress(conn, queue, consumer)
@@ -69,7 +69,7 @@ class _Progress:
 
 
 class NodeParts(Parts):
-    """The pieces of a consumer whose settings name its node's database."""
+    """The parts of a consumer whose settings name its node's database."""
 
     def queue_dsn(self) -> str:
         try:
@@ -78,9 +78,9 @@ class NodeParts(Parts):
         except UnknownConsumer:
             settings = self.settings
             raise UnknownConsumer(
-                f"consumer {settings.consumer} is not registered on queue {settings.queue_name}",
-                detail="the node's database has no position for it",
-                hint="register it where its events are to begin, now: --register, or in a program"
+                f"queue {settings.queue_name}: consumer {settings.consumer} is not registered",
+                detail="its node's database holds no position of it",
+                hint="register it, to start with the next events: --register, or in a program"
                 " consumer.register()",
             ) from None
 
@@ -122,13 +122,13 @@ class NodeParts(Parts):
         if state.provider_location != on.dsn or self._is_ahead:
             self.begin(on)
         if self._is_ahead:
-            return f": node {state.provider} has not come to tick {state.completed_tick} yet"
+            return f": node {state.provider} has not reached tick {state.completed_tick} yet"
         return " by the node" if state.paused else None
 
     def _take_up(self, on: QueueSource, state: ConsumerState) -> bool:
-        """At a new provider the queue begins where the node is, whatever was finished meanwhile.
+        """Moves the consumer at a new provider to the node's position.
 
-        False: the provider does not have that tick yet.
+        Returns False while the provider does not have that tick.
         """
         queue, name = self.settings.queue_name, self.settings.consumer
         if position(on.conn, queue, name, on.dsn) == state.completed_tick:
@@ -145,7 +145,7 @@ class NodeParts(Parts):
 
     def register(self, tick: int | None, like: str | None) -> bool:
         if tick is not None and like is not None:
-            raise BadOption("a tick and another consumer", hint="give one of them")
+            raise BadOption("a tick and another consumer", hint="give either a tick or a consumer")
         queue, name = self.settings.queue_name, self.settings.consumer
         with self._node() as conn:
             with contextlib.suppress(UnknownConsumer):
@@ -206,7 +206,7 @@ class NodeParts(Parts):
             yield _NodePosition(conn, self.settings.queue_name, self.settings.consumer)
 
     def _take_as_it_is(self) -> None:
-        """What the provider has now is what counts from here on."""
+        """Moves the position to the provider's newest tick."""
         with self._node() as conn:
             position_check.forget(conn, self.settings.queue_name, self.settings.consumer)
 
@@ -219,7 +219,7 @@ class NodeParts(Parts):
         return nodes.get_consumer_state(conn, self.settings.queue_name, self.settings.consumer)
 
     def _acknowledge(self, conn: Connection) -> ConsumerState:
-        """The state now; whoever has changed it waits for this answer."""
+        """The present state; acknowledges it, because a command may wait for that."""
         state = self._state(conn)
         if not state.uptodate:
             nodes.set_consumer_uptodate(
@@ -229,7 +229,7 @@ class NodeParts(Parts):
 
 
 class CascadedConsumer(Consumer):
-    """Base of consumers whose position is in a node of a cascade: ``db`` is the node's database.
+    """Base of consumers whose position is in a node of a cascade; ``db`` is the node's database.
 
     The delivery is exactly once in that database; events are neither retried nor dead letters.
     """

@@ -1,8 +1,8 @@
-"""A root that was taken for lost and comes back must not take writes: another one is the root.
+"""Fencing: a failed root that returns refuses writes once it finds its successor.
 
-It cannot know by itself.  So the worker of a root asks the other nodes, when it begins and now
-and then.  A root fences itself when another root answers that has given it up (tag-dead, which is
-a step of every takeover of a lost root).  The old one has not given up the new one, which goes on.
+The worker of a root asks the other nodes when it starts and periodically afterwards.  A root
+fences itself when another root answers that has marked it as failed (tag-dead, a step of every
+failover of a root).  The old root has not marked the new one, which therefore continues.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ PERIOD = 10.0
 
 
 def replaced_by(conn: Connection, queue: str, name: str, *, extra: str = "") -> str | None:
-    """The root that has taken the place of root ``name``, as far as other nodes answer; or None.
+    """The root that has replaced root ``name``, as far as other nodes answer; or None.
 
     conn -- on the database of ``name``.
-    Takes as long as a node needs that does not answer: some seconds.
+    A node that does not answer delays the result by some seconds.
     """
     members = nodes.get_queue_locations(conn, queue)
     others = [m for m in members if m.name != name]
@@ -45,15 +45,15 @@ def replaced_by(conn: Connection, queue: str, name: str, *, extra: str = "") -> 
 
 
 class Fence:
-    """A root that looks now and then whether it still is the root."""
+    """Checks periodically whether a root was replaced."""
 
     def __init__(self) -> None:
         self._next = time.monotonic()
 
     def look(self, conn: Connection, queue: str, name: str, *, extra: str = "") -> None:
-        """Has root ``name`` refuse events when another one has taken its place, when it is time.
+        """Makes root ``name`` refuse events when another root has replaced it; checks when due.
 
-        conn -- on its database.  Raises StateError then, each time, until a person acts.
+        conn -- on its database.  Raises StateError then, each time, until an operator acts.
         """
         now = time.monotonic()
         if now < self._next:
@@ -66,9 +66,8 @@ class Fence:
         self._next = 0.0
         operation_log.fence_root(conn, queue)
         raise StateError(
-            f"root {name} was taken for lost, {other} is the root of queue {queue} now:"
-            " writes are refused here",
-            detail="events that were written here and that nobody has read are still here",
+            f"root {name} of queue {queue} was replaced by {other}: writes are refused",
+            detail=f"events that only {name} has are kept",
             hint=f"londiste resurrect --node {name} exports them and makes the node a branch"
             f" below {other}",
         )

@@ -1,11 +1,11 @@
-"""A branch keeps a copy of the queue: the same events, the same ids, the same ticks.
+"""Forwarding: a branch keeps a copy of the queue, with the same events, ids and ticks.
 
-So whoever reads from a branch can read from another node from the same tick on.  Events are
+So a subscriber of a branch can switch to another node at the same tick.  Events are
 written in the transaction of the batch.  The tick follows in a transaction of its own, because
 its snapshot must see them; when the process dies in between, ``recover`` makes the tick.
 
 A leaf that merges into a combined queue writes its events there with ids of that queue, whose own
-ticker makes the ticks; with each batch it says how far its part is (``Combiner``).
+ticker creates the ticks; with each batch it publishes the position of its part (``Combiner``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Forwarder:
     keep_ids = True
 
     def __init__(self, conn: Connection, queue: str, *, own_watermark: bool = False) -> None:
-        """own_watermark -- those below get this node's global watermark, not the root's."""
+        """own_watermark -- nodes below get this node's global watermark, not the root's."""
         self.conn = conn
         self.queue = queue
         self.own_watermark = own_watermark
@@ -52,13 +52,13 @@ class Forwarder:
         self._announced = self._said = False
 
     def forward(self, events: EventBlock, proven: Sequence[tuple[int, str]] = ()) -> int:
-        """Copies events into the queue's current table as they came; the number of them.
+        """Copies events unchanged into the queue's current table; returns their number.
 
         proven -- id and type of those among them that are control events, and that the provider
             has proven: they are for the readers of this queue, too.
 
         Runs inside the caller's transaction.  Raises EventError for a retried event, which
-        no other node would get; StateError when the session may not write to the queue.
+        other nodes would not receive; StateError when the session may not write to the queue.
         """
         return self._write(events, proven, self.keep_ids)
 
@@ -71,7 +71,7 @@ class Forwarder:
                 error.message,
                 detail=f"queue {self.queue} of {describe_dsn(self.conn.info.dsn)} takes events"
                 " only from sessions with session_replication_role = replica",
-                hint="let the worker's user set it: GRANT SET ON PARAMETER"
+                hint="grant it to the worker's user: GRANT SET ON PARAMETER"
                 " session_replication_role TO the user",
             ) from error
         statement = sql.SQL("copy {} ({}) from stdin").format(
@@ -111,7 +111,7 @@ class Forwarder:
         return b"".join(rows)
 
     def _with_own(self, rest: bytes) -> bytes:
-        """The event of the root's watermark, for nodes that shall hear of this node's."""
+        """The root's watermark event, rewritten with this node's watermark for the nodes below."""
         kind, data, others = rest.split(b"\t", 2)
         own = nodes.get_node_info(self.conn, self.queue).global_watermark
         if own is not None and data.isdigit():
@@ -130,16 +130,16 @@ class Forwarder:
         return b"\t".join(head), memoryview(line)[end:]
 
     def ending(self, batch: Batch) -> Callable[[], None]:
-        """The last thing in the transaction of a batch, behind its position; in the caller's
-        pipeline.  What is returned is called after it, and may refuse the batch."""
+        """The last statement of a batch's transaction, after its position; in the caller's
+        pipeline.  The returned function is called after it, and may refuse the batch."""
         return _nothing
 
     def tick(self, batch: Batch) -> None:
-        """Makes the provider's tick here.  The batch must be committed and no transaction open."""
+        """Creates the provider's tick.  The batch must be committed and no transaction open."""
         if self.conn.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             raise StateError(
-                f"tick {batch.tick_id} of queue {self.queue} inside a transaction",
-                detail="its snapshot would not see the events of the batch",
+                f"queue {self.queue}: tick {batch.tick_id} cannot be created in a transaction",
+                detail="its snapshot would not include the events of the batch",
             )
         self._announced = self._said
         with self.conn.transaction():
@@ -148,9 +148,9 @@ class Forwarder:
             )
 
     def recover(self, batch: Batch) -> bool:
-        """For a batch that was committed before: makes its tick if it is missing; True if so.
+        """For a batch that is committed: creates its tick if it is missing; returns True then.
 
-        Raises PositionLost when the local queue stands at neither end of the batch.
+        Raises PositionLost when the local queue is at neither end of the batch.
         """
         with self.conn.transaction():
             top = nodes.get_worker_state(self.conn, self.queue).queue_top
@@ -163,7 +163,7 @@ class Forwarder:
             f"queue {self.queue} of this branch ends at tick {top},"
             f" its tables are at tick {batch.tick_id}",
             detail=f"expected tick {batch.prev_tick_id} or {batch.tick_id}",
-            hint="make the branch again: its queue was written by something else",
+            hint="create the branch again: another program has written to its queue",
         )
 
 
@@ -196,14 +196,14 @@ class Combiner(Forwarder):
         return self._write(EventBlock(b"".join(lines), len(lines)), found, True)
 
     def ending(self, batch: Batch) -> Callable[[], None]:
-        """Says how far the part is.  What is returned raises CombinedClosed."""
+        """Publishes the part's position.  The returned function raises CombinedClosed."""
         return nodes.insert_part_tick(self.conn, self.queue, self.part, batch.tick_id)
 
     def tick(self, batch: Batch) -> None:
-        """Nothing: the combined queue has a ticker."""
+        """Does nothing: the combined queue has a ticker."""
 
     def recover(self, batch: Batch) -> bool:
-        """Nothing is missing: all of it was one transaction."""
+        """Does nothing: events and position were one transaction."""
         return False
 
 
@@ -213,9 +213,9 @@ def _nothing() -> None:
 
 def _retried(event: int, queue: str) -> EventError:
     return EventError(
-        f"event {event} of queue {queue} is a retried one",
+        f"queue {queue}: event {event} is a retried event",
         detail="a retried event exists on one node only, so it cannot be replicated",
-        hint="do not use event_retry on a node's worker; delete the event on the provider",
+        hint="delete the event on the provider; never call event_retry for a node's worker",
         queue=queue,
         event_id=event,
     )

@@ -1,4 +1,4 @@
-"""The words of the cascade as values: node, member, subscriber, position."""
+"""Values of the cascade: node, member, subscriber, position."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class NodeType(StrEnum):
-    """What a database is in a queue."""
+    """Type of a node."""
 
     ROOT = "root"
     BRANCH = "branch"
@@ -15,10 +15,10 @@ class NodeType(StrEnum):
 
 
 class NodeCase(StrEnum):
-    """What a database is in a queue, merging included.
+    """Type of a node, merging included.
 
-    The queue of a combined root or branch is merged into by other queues of the database; a merge
-    leaf merges its own.
+    Other queues of the database merge into the queue of a combined root or branch.  A merge leaf
+    merges its own queue into a combined one.
     """
 
     ROOT = "root"
@@ -31,10 +31,10 @@ class NodeCase(StrEnum):
 
 @dataclass(frozen=True)
 class Member:
-    """A node that somebody has heard of, and where it lives.
+    """A node that a database knows, and its location.
 
     location -- connection string without a password.
-    dead -- an administrator has given it up.
+    dead -- it is marked as failed.
     """
 
     name: str
@@ -53,12 +53,12 @@ class Subscriber:
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """What one database is in one queue, and how far it is.
+    """A node of a queue, and its position.
 
     provider -- name of the node it reads from; the root names itself.
-    local_watermark -- this node and everything below it have finished it.
-    global_watermark -- every node of the cascade has finished it; None on a leaf.
-    last_tick -- what the worker has finished; on the root its newest tick.
+    local_watermark -- finished by this node and all nodes below.
+    global_watermark -- finished by all nodes of the cascade; None on a leaf.
+    last_tick -- finished by the worker; on the root the newest tick.
     attrs -- url-encoded, or None.
     target_for -- queues of this database that merge into this one.
     """
@@ -81,7 +81,7 @@ class NodeInfo:
 
     @property
     def kind(self) -> NodeCase:
-        """Its type, merging included."""
+        """The node's type, merging included."""
         if self.combined_queue is not None:
             return NodeCase.MERGE_LEAF
         if self.target_for and self.type is not NodeType.LEAF:
@@ -142,6 +142,6 @@ class CascadedConsumer:
 
 @dataclass(frozen=True)
 class Hold:
-    """Somebody asks the worker not to pass ``tick`` for a while."""
+    """A request to the worker to pause at ``tick``."""
 
     tick: int

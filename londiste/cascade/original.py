@@ -1,4 +1,4 @@
-"""Nodes with the schemas or the worker of Londiste 3: which they are."""
+"""Detection of nodes that have the schemas or the worker of Londiste 3."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def is_original(conn: Connection) -> bool:
 
 
 def require_adopted(conn: Connection, name: str) -> None:
-    """Raises InstallError when the node ``name`` cannot be a provider of a node of ours."""
+    """Raises InstallError when the node ``name`` cannot be a provider of a node of Londiste 4."""
     if is_original(conn):
         raise InstallError(
-            f"node {name} has the schemas of Londiste 3: no worker of ours can read from it",
+            f"node {name} has the schemas of Londiste 3 and cannot be a provider",
             detail=f"{describe_dsn(conn.info.dsn)}; nothing was changed",
             hint=f'londiste install --adopt --db "{_short(conn.info.dsn)}"',
         )
@@ -41,8 +41,8 @@ def _short(dsn: str) -> str:
 def originals(sites: Connections, conn: Connection, queue: str, *, adopted: bool) -> list[str]:
     """The nodes of a queue whose worker is that of Londiste 3, of those that answer.
 
-    adopted -- the queue has tables from the time of Londiste 3: a node with our schemas counts
-        when its worker has been at work and is not ours.
+    adopted -- the queue has tables from the time of Londiste 3: a node with new schemas counts
+        when its worker has run and is that of Londiste 3.
     """
     found = []
     for member in nodes.get_queue_locations(conn, queue):
@@ -57,7 +57,7 @@ def originals(sites: Connections, conn: Connection, queue: str, *, adopted: bool
 
 
 def _has_their_worker(conn: Connection, queue: str) -> bool:
-    """Ours notes in its node what it knows of the provider's queue; nobody else does."""
+    """Whether the worker records the provider's queue in its node; that of Londiste 3 does not."""
     node = nodes.find_node_info(conn, queue)
     return (
         node is not None

@@ -1,9 +1,9 @@
-"""The position of a node's worker, kept in the node's own database.
+"""Position of a node's worker, stored in the node's own database.
 
-It moves in the transaction that writes the batch, and only from the tick at which the batch
-begins.  So a batch is written exactly once: when the provider hands it out again after a
-crash, ``seen`` says so; when a second process has written it meanwhile, ``completed`` fails
-and takes the data of this one with it.
+The position moves in the transaction that writes the batch, and only from the tick at which the
+batch starts.  So a batch is written exactly once: when the provider delivers it again after a
+crash, ``seen`` recognises it.  When a second process has written it, ``completed`` fails and rolls
+back this transaction.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from londiste.pgq import position_check
 from londiste.pgq.types import Batch
 
 POSITION_LOST_HINT = (
-    "londiste worker --rewind compares, and begins at the tick of this database if the provider"
-    " has the same one; with --force-resync it copies all tables again otherwise"
+    "londiste worker --rewind compares, and continues at the tick of this database if the provider"
+    " has the same one; otherwise --force-resync copies all tables again"
 )
 
 
@@ -33,16 +33,15 @@ class NodeProgress:
         self.consumer = consumer
 
     def tick(self) -> int:
-        """Everything up to this tick is in the database.  Raises UnknownConsumer."""
+        """The database contains all events up to this tick.  Raises UnknownConsumer."""
         return nodes.get_consumer_state(self.conn, self.queue, self.consumer).completed_tick
 
     def seen(self, batch: Batch, tick: int | None = None) -> bool:
-        """True when the batch is written already, False when it comes next.
+        """True when the batch is written already, False when it is the next one.
 
-        tick -- the position, where the caller has just read it.  Should it be an old one,
-            ``completed`` refuses.
+        tick -- the position that the caller has read.  If it is outdated, ``completed`` refuses.
 
-        Raises PositionLost when it is neither: the queue and the database do not fit.
+        Raises PositionLost when it is neither: queue and database do not match.
         """
         if tick is None:
             tick = self.tick()
@@ -53,7 +52,7 @@ class NodeProgress:
             return True
         raise PositionLost(
             f"consumer {self.consumer} of queue {self.queue} is at tick {tick},"
-            f" the provider hands out ticks {batch.prev_tick_id} to {batch.tick_id}",
+            f" the provider delivers ticks {batch.prev_tick_id} to {batch.tick_id}",
             detail="one of the two databases was restored from a backup, or the consumer was"
             " registered again",
             hint=POSITION_LOST_HINT,
@@ -72,16 +71,17 @@ class NodeProgress:
         check()
 
     def completing(self, batch: Batch) -> Callable[[], None]:
-        """``completed`` inside the caller's pipeline; what is returned is called after it."""
+        """``completed`` inside the caller's pipeline; the returned function is called after it."""
         return nodes.move_consumer_completed(self.conn, self.queue, self.consumer, batch)
 
     def _same_tick(self, batch: Batch) -> None:
-        """Raises PositionLost when the provider means another tick by the same number."""
+        """Raises PositionLost when the provider has another tick of the same number."""
         known = position_check.recall(self.conn, self.queue, self.consumer)
         if not position_check.same_tick(known, batch):
             raise PositionLost(
-                f"tick {batch.tick_id} of queue {self.queue} is not the one that this node has",
-                detail="the provider's database was set back to an earlier state and went on"
-                " from there",
+                f"queue {self.queue}: tick {batch.tick_id} of the provider is not that of this"
+                " node",
+                detail="the provider's database was restored to an earlier state and has"
+                " continued from there",
                 hint=POSITION_LOST_HINT,
             )

@@ -1,4 +1,4 @@
-"""Who of the consumers of a node's queue is there for the cascade, by name."""
+"""Kinds of consumers of a node's queue, by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from londiste.pgq.consumer_kinds import ConsumerKind
 
 
 def kind(consumer: str, subscribers: Sequence[Subscriber]) -> ConsumerKind:
-    """What a consumer of a queue is, as far as its name tells."""
+    """The kind of a consumer, as far as its name shows it."""
     if consumer.startswith("."):
         return ConsumerKind.WATERMARK
     if consumer.endswith(".gravestone"):

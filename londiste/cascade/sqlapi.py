@@ -1,7 +1,7 @@
-"""The schema ``pgq_node`` in Python: one function per SQL function.
+"""Typed wrappers of the SQL functions of schema ``pgq_node``.
 
-Errors of the database and return codes of 400 and above are raised as ours; nothing here
-commits, so on a connection that is not in autocommit the caller decides.
+Database errors and return codes of 400 and above are raised as ``londiste.errors``.  No function
+commits; on a connection that is not in autocommit the caller decides.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def create_node(
     global_watermark: int | None = None,
     combined_queue: str | None = None,
 ) -> None:
-    """Makes the database a node.  Raises StateError when it is one, or the arguments misfit."""
+    """Creates a node.  Raises StateError when there is one, or when the arguments conflict."""
     call.ret(
         conn,
         "pgq_node.create_node",
@@ -53,12 +53,12 @@ def create_node(
 
 
 def drop_node(conn: Connection, queue: str, node: str) -> None:
-    """Forgets a node; on the node itself its queue goes too.  StateError: it is our provider."""
+    """Forgets a node; on the node itself drops its queue.  StateError: it is the provider."""
     call.ret(conn, "pgq_node.drop_node", queue, node)
 
 
 def find_node_info(conn: Connection, queue: str) -> NodeInfo | None:
-    """What the database is in the queue; None when it is nothing."""
+    """The node that the database is in the queue; None when it is none."""
     row = call.row(conn, "pgq_node.get_node_info", queue)
     if row["node_type"] is None:
         return None
@@ -82,7 +82,7 @@ def find_node_info(conn: Connection, queue: str) -> NodeInfo | None:
 
 
 def get_node_info(conn: Connection, queue: str) -> NodeInfo:
-    """What the database is in the queue.  Raises UnknownNode when it is nothing."""
+    """The node that the database is in the queue.  Raises UnknownNode when it is none."""
     info = find_node_info(conn, queue)
     if info is None:
         raise _no_node(conn, queue)
@@ -152,7 +152,7 @@ def version(conn: Connection) -> str:
 def register_location(
     conn: Connection, queue: str, node: str, location: str | None, *, dead: bool = False
 ) -> None:
-    """Stores where a node lives; None keeps the known location.  The root tells all nodes."""
+    """Stores the location of a node; None keeps the known one.  The root informs all nodes."""
     call.ret(conn, "pgq_node.register_location", queue, node, location, dead)
 
 
@@ -167,7 +167,7 @@ def follow_unregister_location(conn: Connection, queue: str, node: str, event: i
 
 
 def get_queue_locations(conn: Connection, queue: str) -> list[Member]:
-    """The nodes of a queue that the database has heard of, by name."""
+    """The nodes of a queue that the database knows, by name."""
     return [
         Member(row["node_name"], row["node_location"], row["dead"])
         for row in call.rows(conn, "pgq_node.get_queue_locations", queue)
@@ -180,7 +180,7 @@ def get_queue_locations(conn: Connection, queue: str) -> list[Member]:
 def register_subscriber(
     conn: Connection, queue: str, node: str, worker: str, tick: int | None = None
 ) -> int:
-    """Lets a node read from this one, from ``tick`` or the global watermark on; the latter."""
+    """Subscribes a node, from ``tick`` or the global watermark on; returns the latter."""
     answer = call.ret(conn, "pgq_node.register_subscriber", queue, node, worker, tick)
     return int(answer.row["global_watermark"])
 
@@ -191,7 +191,7 @@ def set_subscriber_since(conn: Connection, queue: str, node: str, event: int) ->
 
 
 def unregister_subscriber(conn: Connection, queue: str, node: str) -> None:
-    """Ends a subscription; none is a warning in the log."""
+    """Ends a subscription; logs a warning if there is none."""
     call.ret(conn, "pgq_node.unregister_subscriber", queue, node)
 
 
@@ -209,17 +209,17 @@ def get_subscriber_info(conn: Connection, queue: str) -> list[Subscriber]:
 def register_consumer(
     conn: Connection, queue: str, consumer: str, provider: str, tick: int
 ) -> None:
-    """Gives a cascaded consumer a position here; an existing one is moved."""
+    """Registers the position of a cascaded consumer; moves an existing one."""
     call.ret(conn, "pgq_node.register_consumer", queue, consumer, provider, tick)
 
 
 def unregister_consumer(conn: Connection, queue: str, consumer: str) -> None:
-    """Takes its position out; none is no error."""
+    """Removes its position, if there is one."""
     call.ret(conn, "pgq_node.unregister_consumer", queue, consumer)
 
 
 def change_consumer_provider(conn: Connection, queue: str, consumer: str, provider: str) -> None:
-    """Tells a consumer to read from another node; it acknowledges with ``uptodate``."""
+    """Requests a consumer to read from another node; it acknowledges with ``uptodate``."""
     call.ret(conn, "pgq_node.change_consumer_provider", queue, consumer, provider)
 
 
@@ -229,13 +229,13 @@ def set_consumer_uptodate(conn: Connection, queue: str, consumer: str, uptodate:
 
 
 def set_consumer_paused(conn: Connection, queue: str, consumer: str, paused: bool) -> bool:
-    """Asks a consumer to stand still or go on; False when it is asked already."""
+    """Requests a consumer to pause or resume; False when that is requested already."""
     answer = call.ret(conn, "pgq_node.set_consumer_paused", queue, consumer, paused)
     return answer.code == 200
 
 
 def set_consumer_completed(conn: Connection, queue: str, consumer: str, tick: int) -> None:
-    """Sets the position, wherever it was."""
+    """Sets the position unconditionally."""
     call.ret(conn, "pgq_node.set_consumer_completed", queue, consumer, tick)
 
 
@@ -246,7 +246,7 @@ def move_consumer_completed(
 
     Notes the tick by which the queue is known again, too.
 
-    What is returned is called after the pipeline and raises Superseded when it is elsewhere.
+    The returned function is called after the pipeline and raises Superseded on any other position.
     """
     function = "pgq_node.move_consumer_completed"
     rows = call.later(
@@ -260,7 +260,7 @@ def move_consumer_completed(
 
 
 def set_consumer_error(conn: Connection, queue: str, consumer: str, message: str | None) -> None:
-    """Stores what went wrong, for status; None forgets it.  An unknown consumer is ignored."""
+    """Stores an error message for status; None clears it.  An unknown consumer is ignored."""
     call.ret(conn, "pgq_node.set_consumer_error", queue, consumer, message)
 
 
@@ -305,19 +305,19 @@ def get_consumer_info(conn: Connection, queue: str) -> list[CascadedConsumer]:
 def set_consumer_hold(
     conn: Connection, queue: str, consumer: str, tick: int, seconds: int, holder: str
 ) -> None:
-    """Asks the consumer not to pass ``tick``.  Raises StateError when it has passed it."""
+    """Requests the consumer to pause at ``tick``.  Raises StateError when it has passed it."""
     call.ret(conn, "pgq_node.set_consumer_hold", queue, consumer, tick, seconds, holder)
 
 
 def clear_consumer_hold(
     conn: Connection, queue: str, consumer: str, holder: str | None = None
 ) -> None:
-    """Takes a holder's request back, or (None) everybody's; none is no error."""
+    """Withdraws a holder's request, or (None) all requests, if there are any."""
     call.row(conn, "pgq_node.clear_consumer_hold", queue, consumer, holder)
 
 
 def get_consumer_hold(conn: Connection, queue: str, consumer: str) -> Hold | None:
-    """The lowest tick that the consumer is asked not to pass; None when it may run."""
+    """The lowest tick at which the consumer has to pause; None when it may run."""
     return _hold(call.row(conn, "pgq_node.get_consumer_hold", queue, consumer))
 
 
@@ -329,20 +329,20 @@ def _hold(row: dict[str, Any]) -> Hold | None:
 
 
 def set_subscriber_watermark(conn: Connection, queue: str, node: str, tick: int) -> None:
-    """Reports to a provider what ``node`` and all below it have finished."""
+    """Reports to a provider the tick that ``node`` and all nodes below have finished."""
     call.ret(conn, "pgq_node.set_subscriber_watermark", queue, node, tick)
 
 
 def set_global_watermark(conn: Connection, queue: str, tick: int | None) -> None:
-    """Moves the marker of what every node has finished; None on the root: its own minimum."""
+    """Moves the global watermark; None on the root: to the minimum of its subscribers."""
     call.ret(conn, "pgq_node.set_global_watermark", queue, tick)
 
 
 def insert_part_tick(conn: Connection, combined: str, part: str, tick: int) -> Callable[[], None]:
-    """Writes into the combined queue how far a part is; inside the caller's pipeline.
+    """Writes the position of a part into the combined queue, inside the caller's pipeline.
 
-    What is returned is called after the pipeline and raises CombinedClosed when the combined queue
-    is no root here that takes events: the transaction must be rolled back then.
+    The returned function is called after the pipeline.  It raises CombinedClosed when the combined
+    queue is no root here that takes events: the transaction must be rolled back then.
     """
     rows = call.later(conn, "pgq_node.insert_part_tick", combined, part, tick)
 
@@ -350,8 +350,8 @@ def insert_part_tick(conn: Connection, combined: str, part: str, tick: int) -> C
         if rows()[0]["ret_code"] >= 400:
             raise CombinedClosed(
                 f"combined queue {combined} takes no events in {describe_dsn(conn.info.dsn)}",
-                detail=f"queue {part} merges into it, so its batches wait",
-                hint="while the combined root changes: wait for the command, or give it again;"
+                detail=f"queue {part} merges into it and waits",
+                hint="if the combined root is being changed: wait for that command, or repeat it;"
                 f" otherwise londiste status of queue {combined} shows which node is its root",
             )
 
@@ -359,13 +359,13 @@ def insert_part_tick(conn: Connection, combined: str, part: str, tick: int) -> C
 
 
 def announce_parts(conn: Connection, combined: str) -> None:
-    """Writes into a combined queue how far each of its parts is.  Raises UnknownNode; not a
-    root: a warning in the log."""
+    """Writes the position of each part into a combined queue.  Raises UnknownNode; logs a
+    warning when the node is no root."""
     call.ret(conn, "pgq_node.announce_parts", combined)
 
 
 def set_partition_watermark(conn: Connection, combined: str, part: str, tick: int) -> None:
-    """Where the combined queue is a branch: the part is at ``tick``; elsewhere nothing."""
+    """Where the combined queue is a branch: sets the part's position to ``tick``."""
     call.ret(conn, "pgq_node.set_partition_watermark", combined, part, tick)
 
 
@@ -382,6 +382,6 @@ def _no_node(conn: Connection, queue: str, detail: str = "") -> UnknownNode:
     return UnknownNode(
         f"{describe_dsn(conn.info.dsn)} is not a node of queue {queue}",
         detail=detail,
-        hint="make it one: londiste create-root, create-branch or create-leaf;"
+        hint="create it: londiste create-root, create-branch or create-leaf;"
         " or correct queue_name or db in the settings",
     )

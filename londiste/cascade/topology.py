@@ -1,7 +1,7 @@
-"""Asks every member of a cascade, at once, and puts the answers together.
+"""Topology of a cascade, collected from all members at the same time.
 
-A node that does not answer is part of the picture: it is shown with its error, never hidden,
-and never waited for longer than the others.
+A node that does not answer is part of the topology, with its error.  It delays the result by no
+more than its own timeout.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ANSWER_SECONDS = 10
 
 @dataclass(frozen=True)
 class View:
-    """One member: ``info`` when it answered, else ``error`` says why not."""
+    """One member: ``info`` when it answered, else ``error`` with the reason."""
 
     member: Member
     info: NodeInfo | None
@@ -43,7 +43,7 @@ class View:
 
 @dataclass(frozen=True)
 class Topology:
-    """All members of a queue, by name, as they see themselves.
+    """All members of a queue, by name, as they report themselves.
 
     local -- name of the node that was asked first.
     """
@@ -54,7 +54,7 @@ class Topology:
 
     @property
     def roots(self) -> list[str]:
-        """The nodes that take writes: one, unless something is wrong."""
+        """The nodes that take writes: one in a healthy cascade."""
         return [n for n, v in self.views.items() if v.info and v.info.type is NodeType.ROOT]
 
     def children(self, name: str) -> list[str]:
@@ -86,7 +86,7 @@ def views_of(
     extra: str = "",
     local: tuple[str, str] | None = None,
 ) -> dict[str, View]:
-    """What each of these members says of itself, by the name it has; arguments as of ``ask``."""
+    """The report of each of these members, by its present name; arguments as of ``ask``."""
 
     def question(conn: Connection, member: Member) -> NodeInfo:
         return own_info(conn, queue, member, asker)
@@ -112,7 +112,7 @@ def views_of(
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks others what they are: the name of the node, and the members that it knows."""
+    """The node that asks others, and the members that it knows."""
 
     name: str
     known: Collection[str]
@@ -124,14 +124,14 @@ class Asker:
 
 
 def own_info(conn: Connection, queue: str, member: Member, asker: Asker) -> NodeInfo:
-    """What the database at a member's location is, perhaps under a new name.
+    """The node at a member's location, perhaps under a new name.
 
     Raises UnknownNode when it is another one.
     """
     info = nodes.get_node_info(conn, queue)
     if info.name != member.name and not _has_new_name(conn, queue, member, info.name, asker):
         raise UnknownNode(
-            f"at the location of node {member.name} lives node {info.name}",
+            f"the location of node {member.name} leads to node {info.name}",
             detail=f"the location is {describe_dsn(member.location)}",
             hint="one of them was created with a wrong public connection string",
         )
@@ -139,9 +139,9 @@ def own_info(conn: Connection, queue: str, member: Member, asker: Asker) -> Node
 
 
 def _has_new_name(conn: Connection, queue: str, member: Member, name: str, asker: Asker) -> bool:
-    """Whether the member is called ``name`` now; who was away has not heard of that.
+    """Whether the member was renamed to ``name`` while the asking node was offline.
 
-    It lives where the member did, is none of the other members, and knows who asks.
+    The node is at the member's location, is no other member, and knows the node that asks.
     """
     if name in asker.known:
         return False
@@ -156,10 +156,10 @@ def ask(
     extra: str = "",
     local: tuple[str, str] | None = None,
 ) -> dict[str, T | LondisteError]:
-    """Asks all members the same, in threads; the answer or the error of each, by name.
+    """Asks all members the same, in threads; returns the answer or the error of each, by name.
 
     local -- (name, connection string) of the member whose own string is better than its
-        stored location.  A dead member is asked as well.
+        stored location.  A member that is marked as failed is asked, too.
     """
 
     def one(member: Member) -> T | LondisteError:

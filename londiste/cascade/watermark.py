@@ -1,18 +1,18 @@
-"""Watermarks: how far every node below has come, and the group of nodes that has one of its own.
+"""Watermarks: the ticks that all nodes below have finished, and watermarks of groups.
 
 A provider may forget a tick when all below it have finished it.  Each node reports its own position
 upwards; the root sends the minimum of all, the global watermark, down: at that tick a node can be
 attached anywhere.  So one node that lags keeps the events of all queues of the cascade.
 
-A branch with the attribute ``sync_watermark=a,b`` stands in front of a group of nodes, say those of
-another data centre.  It reports only itself upwards, so that the group keeps no events but its
-own; and instead of the root's watermark it keeps the lowest of
+A branch with the attribute ``sync_watermark=a,b`` leads a group of nodes, such as those of another
+data centre.  It reports only itself upwards, so that a slow node of the group keeps events only on
+the branch.  Instead of the root's watermark the branch keeps the lowest of
 
-    what its provider has as global watermark
-    what it and everything below it have finished
-    what each node of the list has finished, unless that is given up (tag-dead)
+    the global watermark of its provider
+    the tick that it and all nodes below have finished
+    the tick of each node of the list, unless that is marked as failed (tag-dead)
 
-and hands that down in the place of the root's.
+and sends that down instead of the root's.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ ATTR = "sync_watermark"
 
 
 def group_of(info: NodeInfo) -> tuple[str, ...]:
-    """The nodes whose watermark a node keeps apart; empty: it keeps none."""
+    """The nodes of the watermark group of a node; empty without one."""
     return _names(info.attrs)
 
 
 def group_watermark(
     own: int | None, above: int | None, listed: Mapping[str, int | None]
 ) -> int | None:
-    """Pure: the lowest; None when one of them is not known, so that nothing moves."""
+    """Pure: the lowest; None when one of them is unknown, so that nothing moves."""
     values = [own, above, *listed.values()]
     known = [value for value in values if value is not None]
     return min(known) if len(known) == len(values) else None
@@ -54,9 +54,9 @@ def group_watermark(
 def publish_group(
     conn: Connection, provider: Connection, queue: str, group: Iterable[str], *, extra: str = ""
 ) -> int | None:
-    """Finds out the watermark of this branch's group and moves the global watermark here.
+    """Computes the watermark of this branch's group and moves the branch's global watermark.
 
-    None, with a warning in the log, when a node of the group does not answer or is not known.
+    None, with a warning in the log, when a node of the group is unknown or does not answer.
     """
     info = nodes.get_node_info(conn, queue)
     members = {m.name: m for m in nodes.get_queue_locations(conn, queue)}
@@ -64,7 +64,7 @@ def publish_group(
     for name in group:
         member = members.get(name)
         if member is None:
-            log.warning("%s names node %s, which is not known here: nothing moves", ATTR, name)
+            log.warning("%s names the unknown node %s: the watermark does not move", ATTR, name)
             return None
         if not member.dead and name != info.name:
             asked.append(member)
@@ -77,7 +77,11 @@ def publish_group(
     listed: dict[str, int | None] = {}
     for name, answer in topology.ask(asked, question, extra=extra).items():
         if isinstance(answer, LondisteError):
-            log.warning("watermark of node %s is not known, nothing moves: %s", name, answer)
+            log.warning(
+                "watermark of node %s is unknown, the group's watermark does not move: %s",
+                name,
+                answer,
+            )
             return None
         listed[name] = answer
     above = nodes.get_node_info(provider, queue).global_watermark
@@ -88,7 +92,7 @@ def publish_group(
 
 
 def rename_in_group(conn: Connection, queue: str, old: str, new: str) -> None:
-    """A node of the group has another name now; in the caller's transaction."""
+    """Renames a node of the group, in the caller's transaction."""
     info = nodes.get_node_info(conn, queue)
     if old in group_of(info):
         group = [new if name == old else name for name in group_of(info)]
@@ -96,7 +100,7 @@ def rename_in_group(conn: Connection, queue: str, old: str, new: str) -> None:
 
 
 def plan(scene: ClusterState, name: str, group: Iterable[str]) -> list[Step]:
-    """The steps that give branch ``name`` a group of nodes; none of them takes it away.
+    """The steps that set the watermark group of branch ``name``; an empty group removes it.
 
     Raises UnknownNode, NodeUnreachable; StateError when it is no branch.
     """
@@ -104,9 +108,9 @@ def plan(scene: ClusterState, name: str, group: Iterable[str]) -> list[Step]:
     wanted = tuple(dict.fromkeys(group))
     if wanted and info.type is not NodeType.BRANCH:
         raise StateError(
-            f"node {name} is a {info.type.value}: only a branch stands in front of a group",
-            detail="a root has the watermark of all, a leaf has nobody below it",
-            hint="give it to the branch that the nodes read from",
+            f"node {name} is a {info.type.value}: only a branch can keep a watermark of its own",
+            detail="a root has the watermark of all nodes, a leaf has no nodes below it",
+            hint="name the branch that the nodes read from",
         )
     for other in wanted:
         scene.place(other)
@@ -115,7 +119,7 @@ def plan(scene: ClusterState, name: str, group: Iterable[str]) -> list[Step]:
 
 @dataclass(frozen=True)
 class SetGroup:
-    """A branch keeps the watermark of a group; its worker reads of it before its next batch."""
+    """Stores the watermark group of a branch; its worker reads it before the next batch."""
 
     at: NodeAddress
     queue: str
@@ -124,8 +128,8 @@ class SetGroup:
 
     def describe(self) -> str:
         if not self.group:
-            return f"{self.at.name}: the root's watermark holds for it"
-        return f"{self.at.name}: keep a watermark of its own, of {', '.join(self.group)}"
+            return f"{self.at.name}: use the root's watermark"
+        return f"{self.at.name}: keep its own watermark, of {', '.join(self.group)}"
 
     def done(self, sites: Connections) -> bool:
         return group_of(nodes.get_node_info(sites.at(self.at.dsn), self.queue)) == self.group

@@ -1,4 +1,4 @@
-"""What a node's worker does with a batch, by what the node is.
+"""Actions of a worker for each batch, by the type of its node.
 
     node                     batches  apply  copy to own  same ids  make the  send     wait for
                                              queue        and ticks tick      tick-id  combined
@@ -9,8 +9,8 @@
     leaf merging into root   x        x      data only    -         -         x        -
     leaf merging into branch x        -      -            -         -         -        x
 
-A branch that keeps a watermark of its own does not report its subtree upstream; it forwards
-that watermark in place of the root's.
+A branch that keeps its own watermark does not report its subtree upstream; it forwards that
+watermark instead of the root's.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class BatchActions:
     """One row of the table above.
 
     process -- takes batches from its provider.
-    apply -- writes the rows into its tables; system events are followed in any case.
+    apply -- writes the rows into its tables; control messages are followed in any case.
     forward -- what it copies into the local (or combined) queue.
     keep_ids -- copied events keep their ids, batches their tick ids.
-    make_tick -- makes the provider's tick in the local queue.
-    send_tick_id -- tells the combined queue how far this part is.
-    wait_behind -- never runs ahead of what came through the combined queue.
+    make_tick -- creates the provider's tick in the local queue.
+    send_tick_id -- writes this part's position into the combined queue.
+    wait_behind -- never passes the position that came through the combined queue.
     publish_global -- computes and publishes the global watermark.
     report_watermark -- reports its subtree's watermark to the provider.
     own_watermark -- keeps a watermark for its subtree instead of the root's.
@@ -85,7 +85,7 @@ _LEAF_TO_BRANCH = BatchActions(process=True, wait_behind=True, report_watermark=
 def duties(
     node_type: NodeType, combined_type: NodeType | None = None, *, own_watermark: bool = False
 ) -> BatchActions:
-    """The duties of a worker.
+    """The actions of a worker.
 
     combined_type -- type of the local node of the queue a leaf merges into, None when it merges
         into none.
@@ -107,7 +107,7 @@ def duties(
         case NodeType.LEAF, NodeType.BRANCH, False:
             return _LEAF_TO_BRANCH
     raise StateError(
-        f"no such kind of node: {node_type.value}"
+        f"invalid node: {node_type.value}"
         + (f" merging into a {combined_type.value}" if combined_type else "")
         + (" with a watermark of its own" if own_watermark else ""),
         hint="only a leaf merges, into a root or branch; only a branch has sync_watermark",

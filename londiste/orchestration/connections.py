@@ -1,4 +1,4 @@
-"""Connections of one command: one for each database, with limits and locks."""
+"""Connections of one command: one per database, with timeouts and locks."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _IDLE_SECONDS = 10
 
 
 class Connections:
-    """Connections to the databases that a plan works on, opened when they are first needed.
+    """Connections to the databases of a plan, opened when they are first needed.
 
     lock_timeout -- seconds that a statement may wait for a lock.
     extra -- connection parameters that are added to the location of every other node.
-    answer_seconds -- a server that does not answer for so long is taken for unreachable; None: no
+    answer_seconds -- a server that does not answer for this time counts as unreachable; None: no
         limit.
 
-    The server ends a session of ours that is left in a transaction: others may wait for its locks.
+    The server ends a session that is left idle in a transaction, as others may wait for its locks.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Connections:
         self._broken: set[str] = set()
 
     def at(self, dsn: str) -> Connection:
-        """The connection for a connection string; in autocommit."""
+        """The connection for a connection string, in autocommit mode."""
         conn = self._open.get(dsn)
         if conn is None or conn.closed:
             if conn is not None:
@@ -89,7 +89,7 @@ class Connections:
         return conn
 
     def call_them(self, names: Mapping[str, str]) -> None:
-        """The nodes behind connection strings: what is said of a session names its node."""
+        """Names the nodes of connection strings, for messages about their sessions."""
         self._names.update(names)
         for dsn, conn in self._open.items():
             belongs_to(conn, self._names.get(dsn, ""))
@@ -100,7 +100,7 @@ class Connections:
 
     @contextlib.contextmanager
     def answering(self, seconds: float) -> Iterator[None]:
-        """In the with block every server has so long to answer, and no longer than before."""
+        """Limits the response time of all servers in the with block; never extends it."""
         before = self.answer_seconds
         self._limit(seconds if before is None else min(before, seconds))
         try:
@@ -110,7 +110,7 @@ class Connections:
 
     @contextlib.contextmanager
     def at_length(self) -> Iterator[None]:
-        """In the with block statements may take long: a server that is at work is waited for."""
+        """Waits in the with block for long statements, as long as their server is alive."""
         self._limit(self.answer_seconds, unless_busy=True)
         try:
             yield
@@ -123,10 +123,10 @@ class Connections:
             limit_answers(conn, seconds, unless_busy=unless_busy)
 
     def alone(self, dsn: str, node: str, queue: str) -> None:
-        """No other command changes the cascade at this node as long as this one has its session.
+        """Locks changes of the cascade at this node, for as long as the session lasts.
 
-        Raises NodeBusy when one does already, TransientError when the node does not answer.  What
-        must not happen twice does not rely on it: the session may end before the command does.
+        Raises NodeBusy when another command has the lock, TransientError when the node does not
+        answer.  Steps that must not happen twice do not rely on it: the session may end early.
         """
         conn = self.at(dsn)
         if dsn not in self._alone:
@@ -134,9 +134,9 @@ class Connections:
             self._alone[dsn] = node, queue
 
     def kept(self, dsn: str) -> Connection | None:
-        """The session in which this command has been alone there since ``alone``, or None.
+        """The session that has held the lock since ``alone``, or None.
 
-        What is done in it is done while it is alone: a session that breaks does nothing more.
+        Statements in it run under the lock: a session that breaks executes nothing more.
         """
         conn = self._open.get(dsn)
         if conn is None or conn.closed or dsn not in self._alone or dsn in self._broken:
@@ -150,17 +150,16 @@ class Connections:
         other = acquire_singleton_lock(conn, f"change of the cascade {queue}")
         if other is not None and dsn in self._broken:
             raise NodeUnreachable(
-                f"node {node}: the session of this command is lost, and its server keeps it",
+                f"node {node}: the connection of this command broke; its session holds the lock",
                 detail=other,
-                hint="end it, if it does not by itself: pg_terminate_backend; then give the command"
-                " again",
+                hint="wait for its end, or use pg_terminate_backend; then repeat the command",
             )
         if other is not None:
             raise NodeBusy(
                 f"node {node}: another command is changing the cascade of queue {queue}",
                 detail=other,
-                hint="wait until it is done, and look at londiste status; a command whose machine"
-                " is gone ends when the server finds out, or with pg_terminate_backend",
+                hint="wait until it is done, and check londiste status; the lock of a command whose"
+                " host is down ends by a timeout of the server, or with pg_terminate_backend",
             )
 
     def reach(self, location: str) -> str:
@@ -169,7 +168,7 @@ class Connections:
 
     @contextlib.contextmanager
     def transaction(self, dsn: str) -> Iterator[Connection]:
-        """One transaction on one node; errors of the commit are ours too."""
+        """One transaction on one node; translates errors of the commit, too."""
         conn = self.at(dsn)
         try:
             with conn.transaction():
@@ -178,7 +177,7 @@ class Connections:
             raise from_database(error, where=self._where(dsn)) from error
 
     def close(self) -> None:
-        """Closes what was opened."""
+        """Closes all connections."""
         for conn in self._open.values():
             conn.close()
         self._open.clear()
@@ -191,7 +190,7 @@ class Connections:
 
 
 def _end_session(conn: Connection, pid: int, name: str) -> None:
-    """Ends a session of before that its server still has: its client has given it up."""
+    """Terminates a previous session of this command that its server still has."""
     with contextlib.suppress(psycopg.Error):
         conn.execute(query("end_own_session"), {"pid": pid, "name": name})
 

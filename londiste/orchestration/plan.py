@@ -1,4 +1,4 @@
-"""What a command has found to do: its steps, and what is to be said of the rest."""
+"""Plan of a command: its steps, skipped objects and notices."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from londiste.orchestration.steps import Step
 
 @dataclass(frozen=True)
 class CommandPlan:
-    """steps -- what to do; already -- named and added before; skipped -- left out, and why.
+    """steps -- what to do; already -- named and added before; skipped -- excluded, and why.
 
-    notes -- what will not be as it is on the provider.
+    notes -- differences from the provider that will remain.
     """
 
     steps: tuple[Step, ...]

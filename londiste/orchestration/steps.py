@@ -1,8 +1,7 @@
-"""Commands as lists of steps: explain them, run them, run them again after an interruption.
+"""Commands as lists of steps, which can be explained, run and repeated after an interruption.
 
 A step is one transaction on one node, so whether it is done is a yes/no question to that node.
-``execute`` runs what is not done yet; a command that was interrupted anywhere is finished by
-giving it again.
+``execute`` runs the steps that are not done; repeating an interrupted command finishes it.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ class Step(Protocol):
     """One transaction on one node."""
 
     def describe(self) -> str:
-        """One line for people: ``node: what happens``."""
+        """One line for output: ``node: action``."""
         ...
 
     def done(self, sites: Connections) -> bool:
-        """Whether its effect is there already."""
+        """Whether the step is done already."""
         ...
 
     def run(self, sites: Connections) -> None:
-        """Brings the effect about."""
+        """Performs the step."""
         ...
 
 
@@ -41,7 +40,7 @@ def remaining(steps: Sequence[Step], sites: Connections) -> list[Step]:
 def execute(
     steps: Sequence[Step], sites: Connections, report: Callable[[Step], None] = lambda step: None
 ) -> int:
-    """Runs the steps that are not done, in their order; the number of them.
+    """Runs the steps that are not done, in order; returns their number.
 
     ``report`` is called after each.  An error leaves the steps before it done.
     """
@@ -66,5 +65,5 @@ def execute(
 
 
 def _and_again(hint: str) -> str:
-    again = "give the command again"
+    again = "repeat the command"
     return hint if again in hint else "; then ".join(filter(None, [hint, again]))

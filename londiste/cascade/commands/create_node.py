@@ -1,18 +1,18 @@
-"""Making nodes: which steps, on which databases, in which order.
+"""``create-root``, ``create-branch``, ``create-leaf``: the steps that create a node.
 
     root            register its location, create the node
 
-    leaf that       as below, in a database that is root or branch of the combined queue; then that
-    merges          queue's root says in it how far its parts are, for the stand-by nodes
+    leaf that       as below, in a database that is root or branch of the combined queue; then the
+    merges          root of that queue publishes in it the positions of its parts, for stand-bys
 
-    branch, leaf    register its location on the root      (the root tells all nodes)
+    branch, leaf    register its location on the root      (the root informs all nodes)
                     register its location on the provider
                     register it as subscriber there        (at the global watermark)
-                    register all locations here
-                    create the node here                   (at the position of its subscription)
+                    register all locations locally
+                    create the node                        (at the position of its subscription)
 
-Everything that can be wrong is looked at before the first step.  A step that an interrupted
-run has done is recognised, so the same command finishes what it began.
+All checks precede the first step.  A step that an interrupted run has done is recognised, so
+repeating the command finishes it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TICKER_MAX_LAG = "5 milliseconds"
 
 @dataclass(frozen=True)
 class NewNode:
-    """What is to be made.
+    """The node to create.
 
     dsn -- how this process reaches the database; may hold a password, is not stored.
     location -- how other nodes reach it; stored on every node, holds no password.
@@ -66,7 +66,7 @@ class NewNode:
 
 @dataclass(frozen=True)
 class Upstream:
-    """The way from a provider to the root."""
+    """The nodes from a provider up to the root."""
 
     provider: NodeInfo
     provider_dsn: str = field(repr=False)
@@ -76,10 +76,10 @@ class Upstream:
 
 
 def create_root(sites: Connections, node: NewNode, *, check: bool = True) -> list[Step]:
-    """The steps that make a root.
+    """The steps that create a root.
 
     check -- that the location leads to the database.
-    Raises BadOption (location), StateError (another node is here already), NodeUnreachable.
+    Raises BadOption (location), StateError (the database is another node), NodeUnreachable.
     """
     _look_at(sites, node, check)
     return [
@@ -91,13 +91,13 @@ def create_root(sites: Connections, node: NewNode, *, check: bool = True) -> lis
 def create_branch(
     sites: Connections, node: NewNode, provider: str, *, check: bool = True
 ) -> list[Step]:
-    """The steps that make a branch below the node at the connection string ``provider``."""
+    """The steps that create a branch below the node at the connection string ``provider``."""
     existing = _look_at(sites, node, check)
     if existing is None and queues.get_queue_info(sites.at(node.dsn), node.queue):
         raise StateError(
-            f"{describe_dsn(node.dsn)} has a queue {node.queue} already",
-            detail="a branch makes its own, with the provider's ids and ticks",
-            hint="choose another database, or drop the queue if nobody needs it",
+            f"{describe_dsn(node.dsn)}: queue {node.queue} exists already",
+            detail="a branch creates its own queue, with the ids and ticks of its provider",
+            hint="choose another database, or drop the queue if no consumer needs it",
         )
     return _below(sites, node, provider, existing)
 
@@ -105,10 +105,10 @@ def create_branch(
 def create_leaf(
     sites: Connections, node: NewNode, provider: str, *, check: bool = True
 ) -> list[Step]:
-    """The steps that make a leaf below the node at the connection string ``provider``.
+    """The steps that create a leaf below the node at the connection string ``provider``.
 
-    Raises StateError also when the queue that it is to merge into is not here, or another one is
-    merged into, or the combined root has no leaf of the queue.
+    Raises StateError also when the combined queue is not in this database, when the leaf merges
+    into another one, or when the combined root has no leaf of the queue.
     """
     existing = _look_at(sites, node, check)
     root = _combined_root(sites, node, existing)
@@ -136,7 +136,7 @@ def upstream(sites: Connections, queue: str, provider: str) -> Upstream:
             )
         if info.type is NodeType.LEAF:
             raise StateError(
-                f"node {info.name} is a leaf, nobody can read from it",
+                f"node {info.name} is a leaf and cannot be a provider",
                 hint=f"give the connection string of its provider {info.provider}, or of another"
                 " root or branch, to --provider",
             )
@@ -144,8 +144,7 @@ def upstream(sites: Connections, queue: str, provider: str) -> Upstream:
         first = first or info
         if info.name in passed:
             raise StateError(
-                f"the nodes of queue {queue} read from each other in a circle:"
-                f" {', '.join([*passed, info.name])}",
+                f"queue {queue}: providers form a circle: {', '.join([*passed, info.name])}",
                 hint="londiste node-info shows the provider of each; give --provider a node whose"
                 " providers lead to a root",
             )
@@ -157,7 +156,7 @@ def upstream(sites: Connections, queue: str, provider: str) -> Upstream:
 
 
 def check_location(location: str) -> str:
-    """A location that may be stored.  Raises BadOption for a password or nonsense in it."""
+    """A location that may be stored.  Raises BadOption for a password or a syntax error."""
     try:
         parts = conninfo.conninfo_to_dict(location)
     except psycopg.Error as error:
@@ -169,8 +168,8 @@ def check_location(location: str) -> str:
         if parts.get(secret) is not None:
             raise BadOption(
                 f"the public connection string holds a {secret}",
-                detail="it is stored on every node, where others can read it",
-                hint="leave it out and use a service (service=…) or a password file (~/.pgpass);"
+                detail="the string is stored on every node, readable by other users",
+                hint="use a service (service=…) or a password file (~/.pgpass) instead;"
                 " for all nodes at once: remote_extra_connstr",
             )
     if not parts.get("dbname") and not parts.get("service"):
@@ -204,20 +203,21 @@ def check_same_database(
         raise type(error)(
             error.message,
             detail="this is the public connection string of the new node",
-            hint=(error.hint + "; " if error.hint else "") + "--nocheck if only others can use it",
+            hint=(error.hint + "; " if error.hint else "")
+            + "--nocheck if only other hosts can use it",
         ) from error
     except psycopg.Error as error:
         raise from_database(error, where=describe_dsn(location)) from error
     if not same:
         raise BadOption(
-            f"the public connection string leads to {describe_dsn(location)}, another database",
-            detail=f"the node is to be made in {describe_dsn(local.info.dsn)}",
-            hint="correct public_node_location, or the one on the command line",
+            f"the public connection string leads to another database: {describe_dsn(location)}",
+            detail=f"the node is created in {describe_dsn(local.info.dsn)}",
+            hint="correct public_node_location, or the string on the command line",
         )
 
 
 def _look_at(sites: Connections, node: NewNode, check: bool) -> NodeInfo | None:
-    """What is in the database now; refuses what cannot become the node."""
+    """The node that the database is now.  Raises StateError when it cannot become ``node``."""
     if not node.worker:
         raise BadOption("the worker has no name", hint="set job_name")
     check_location(node.location)
@@ -242,7 +242,7 @@ def _below(
     original.require_adopted(sites.at(provider), way.provider.name)
     if existing is not None and existing.provider != way.provider.name:
         raise StateError(
-            f"node {node.name} reads from {existing.provider} already",
+            f"node {node.name} exists already, with provider {existing.provider}",
             hint=f"give the connection string of {existing.provider} to --provider",
         )
     if existing is None:
@@ -276,7 +276,7 @@ def _refuse_taken_names(sites: Connections, node: NewNode, way: Upstream) -> Non
         if member.name == node.name and not _same(member.location, node.location):
             raise UsageError(
                 f"queue {node.queue} has a node {node.name} already",
-                detail=f"it lives at {masked(member.location)}",
+                detail=f"its location is {masked(member.location)}",
                 hint=f"choose another name, or drop the old node on the root first: {drop}",
             )
     conn = sites.at(way.provider_dsn)
@@ -299,10 +299,10 @@ def _combined_root(
         raise StateError(
             f"leaf {node.name} of queue {queue} merges into {existing.combined_queue or 'no queue'}"
             + (f", not into {combined}" if combined else ""),
-            detail="that is said when it is made",
+            detail="the combined queue is chosen when the leaf is created",
             hint=f"give --merge {existing.combined_queue}"
             if existing.combined_queue
-            else f"leave --merge out; or make it anew: londiste drop-node {node.name}, then"
+            else f"omit --merge; or create the leaf again: londiste drop-node {node.name}, then"
             " create-leaf --merge",
         )
     if combined is None:
@@ -315,19 +315,19 @@ def _combined_root(
     here = nodes.find_node_info(local, combined)
     if here is None or here.type is NodeType.LEAF:
         raise StateError(
-            f"{describe_dsn(node.dsn)} is no root or branch of queue {combined}",
-            detail=f"queue {queue} can merge only into a queue of the same database",
-            hint=f"make it one first, with settings that have queue_name = {combined}:"
-            " londiste create-root; on a stand-by create-branch",
+            f"{describe_dsn(node.dsn)} is not a root or branch of queue {combined}",
+            detail=f"queue {queue} can merge only into a queue of its own database",
+            hint=f"first, with settings that have queue_name = {combined}:"
+            " londiste create-root; on a stand-by londiste create-branch",
         )
     if here.type is NodeType.ROOT:
         return here.name, node.dsn
     way = upstream(sites, combined, sites.reach(here.provider_location))
     if queue not in way.root.target_for:
         raise StateError(
-            f"node {way.root.name}, the root of queue {combined}, has no leaf of queue {queue}",
-            detail="nothing of it comes through the combined queue",
-            hint=f"make the leaf there first: londiste create-leaf --merge {combined}",
+            f"root {way.root.name} of queue {combined} has no leaf of queue {queue}",
+            detail=f"queue {combined} carries no events of queue {queue}",
+            hint=f"create it on {way.root.name} first: londiste create-leaf --merge {combined}",
         )
     return way.root.name, way.root_dsn
 
@@ -338,7 +338,7 @@ def _same(one: str, other: str) -> bool:
 
 @dataclass(frozen=True)
 class RegisterLocation:
-    """``node`` learns where ``name`` lives."""
+    """Registers the location of ``name`` on ``node``."""
 
     node: str
     dsn: str = field(repr=False)
@@ -360,7 +360,7 @@ class RegisterLocation:
 
 @dataclass(frozen=True)
 class RegisterLocations:
-    """``node`` learns where everybody lives."""
+    """Registers the locations of all members on ``node``."""
 
     node: str
     dsn: str = field(repr=False)
@@ -384,7 +384,7 @@ class RegisterLocations:
 
 @dataclass(frozen=True)
 class RegisterSubscriber:
-    """``provider`` keeps everything from the global watermark on for ``name``."""
+    """Registers ``name`` as subscriber of ``provider``, at the global watermark."""
 
     provider: str
     dsn: str = field(repr=False)
@@ -412,7 +412,7 @@ class RegisterSubscriber:
 
 @dataclass(frozen=True)
 class CreateRoot:
-    """The database becomes the root: the queue, its markers, the worker's position."""
+    """Makes the database the root: queue, watermarks and the worker's position."""
 
     node: NewNode
 
@@ -434,7 +434,7 @@ class CreateRoot:
 
 @dataclass(frozen=True)
 class CreateNode:
-    """The database becomes a branch or leaf that starts where its subscription stands."""
+    """Makes the database a branch or leaf at the position of its subscription."""
 
     node: NewNode
     provider: str
@@ -458,8 +458,8 @@ class CreateNode:
         consumers = queues.get_consumer_info(source, node.queue, node.worker)
         if not consumers or consumers[0].last_tick is None:
             raise StateError(
-                f"consumer {node.worker} is no longer registered on node {self.provider}",
-                hint="run the command again",
+                f"node {self.provider}: consumer {node.worker} is no longer registered",
+                hint="repeat the command",
             )
         with sites.transaction(node.dsn) as conn:
             nodes.create_node(
@@ -479,9 +479,9 @@ class CreateNode:
 
 @dataclass(frozen=True)
 class AnnounceParts:
-    """The root of a combined queue says in it how far its parts are.
+    """Publishes the positions of the parts of a combined queue in that queue.
 
-    A leaf that waits behind the combined queue has no position of its own before it hears that.
+    A leaf on a stand-by has no position of its own before it receives them.
     """
 
     root: str
@@ -489,7 +489,7 @@ class AnnounceParts:
     combined: str
 
     def describe(self) -> str:
-        return f"{self.root}: say in queue {self.combined} how far its parts are"
+        return f"{self.root}: publish the positions of its parts in queue {self.combined}"
 
     def done(self, sites: Connections) -> bool:
         # Saying it again changes nothing.

@@ -1,4 +1,4 @@
-"""Pause and resume: ask the worker of a node, and wait until it says that it knows."""
+"""``pause`` and ``resume``: request it from the worker of a node and wait for the answer."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _POLL_SECONDS = 0.2
 def set_paused(
     conn: Connection, queue: str, consumer: str, paused: bool, *, timeout: float
 ) -> bool:
-    """Sets the flag and waits for the acknowledgement; False when it was so already.
+    """Sets the flag and waits for the acknowledgement; returns False if it was set already.
 
     conn -- in autocommit, on the database of the consumer.
     timeout -- seconds; 0 does not wait.
 
-    Raises StateError when somebody sets the flag back meanwhile, TransientError when the
-    worker does not answer: the flag stays, so a worker that starts later obeys it.
+    Raises StateError when another session resets the flag during the wait.  Raises TransientError
+    when the worker does not answer; the flag stays, so a worker that starts later obeys it.
     """
     changed = nodes.set_consumer_paused(conn, queue, consumer, paused)
     word = "pause" if paused else "resume"
@@ -30,8 +30,8 @@ def set_paused(
         if state.paused is not paused:
             raise StateError(
                 f"{word} of {consumer} was cancelled",
-                detail="somebody has set the flag back",
-                hint="londiste status shows who is paused",
+                detail="another session has reset the flag",
+                hint="londiste status shows which workers are paused",
             )
         if state.uptodate:
             break
@@ -39,7 +39,7 @@ def set_paused(
             raise TransientError(
                 f"worker {consumer} of node {state.node} did not answer within {timeout:g} s",
                 detail=f"the request to {word} is stored; the worker obeys it when it runs",
-                hint="start it: londiste -c FILE worker; or do not wait: --timeout 0",
+                hint="start it: londiste -c FILE worker; or use --timeout 0, which does not wait",
             )
         time.sleep(_POLL_SECONDS)
     return changed

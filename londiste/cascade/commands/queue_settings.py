@@ -1,6 +1,6 @@
-"""Settings of a queue that belong to the root, whichever node that is: how it ticks and captures.
+"""Queue settings that a new root takes over from the old one: ticking and capture.
 
-What belongs to a server, like how long old events are kept, stays each node's own.
+Settings of a server, such as the retention of old events, stay each node's own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OF_THE_ROOT = (
 
 
 def different(source: Connection, target: Connection, queue: str) -> dict[str, str | None]:
-    """The settings of the root that ``target`` has otherwise, as ``source`` has them."""
+    """The settings of ``source`` in which ``target`` differs."""
     theirs = {p.name: p.value for p in queues.get_queue_config(source, queue)}
     ours = {p.name: p.value for p in queues.get_queue_config(target, queue)}
     # A node of an older version may not know all of them.
@@ -32,6 +32,6 @@ def different(source: Connection, target: Connection, queue: str) -> dict[str, s
 
 
 def take_over(source: Connection, target: Connection, queue: str) -> None:
-    """Sets them on ``target`` as ``source`` has them; in the caller's transaction."""
+    """Copies these settings from ``source`` to ``target``, in the caller's transaction."""
     for name, value in different(source, target, queue).items():
         queues.set_queue_config(target, queue, name, value)

@@ -1,1 +1,1 @@
-"""Changes of a cascade that lives: other providers, another root, nodes that are lost or go."""
+"""Topology changes of a running cascade: provider, switchover, failover, dropped nodes."""

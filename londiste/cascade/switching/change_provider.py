@@ -1,16 +1,16 @@
-"""A node that reads from another provider.
+"""``change-provider``: switch a node to another provider.
 
-    note the change at the node                     so that the command finishes what it began
-    tell it where the new provider lives            it may not have read of that yet
-    pause its worker, wait until it stands still    so that its tick does not move
+    record the change at the node                   so that repeating the command finishes it
+    register the new provider's location there      the node may not know it yet
+    pause its worker, wait for the answer           so that its tick does not move
     register it on the new provider, at its tick    which waits until the provider has the tick
-    tables of which something else comes from there are to be copied again
-    the node reads from there
+    tables with another row filter there are marked for a new copy
+    switch the node to the new provider
     resume its worker
-    the old provider forgets it                     or, if that is gone: a warning
+    unregister it on the old provider               or, if that does not answer: a warning
     done
 
-Ticks have the same ids and the same events on all nodes, so the worker goes on where it stood.
+Ticks have the same ids and events on all nodes, so the worker continues at the same tick.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Guard: TypeAlias = Callable[[str, str, str], Sequence[Step]]
 
 
 def nothing(node: str, old: str, new: str) -> Sequence[Step]:
-    """The guard that has nothing against any move."""
+    """The guard that allows every change."""
     return ()
 
 
@@ -62,14 +62,14 @@ def change_provider(
     ignoring: str | None = None,
     guard: Guard = nothing,
 ) -> list[Step]:
-    """The steps that let node ``name`` read from ``new``; none when it does, and nothing is open.
+    """The steps that switch node ``name`` to provider ``new``; none when nothing is left to do.
 
-    Open is also what a node keeps for ``name`` that did not answer at an earlier change, and that
-    ``new`` has forgotten ``name``, which was given up and is back.
+    They include what an earlier change has left: a subscription on a node that did not answer then,
+    and a subscription that ``new`` has dropped because ``name`` was marked as failed.
 
     timeout -- seconds for each wait.
-    guard -- what other layers have to do about it, or have against it.
-    ignoring -- ``new`` reads from this node now, and will not when these steps are done.
+    guard -- checks and further steps of other layers.
+    ignoring -- ``new`` reads from this node until these steps are done.
     Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
     """
     info = scene.info(name)
@@ -105,15 +105,15 @@ def rollback(
     warn: Warn,
     guard: Guard = nothing,
 ) -> list[Step]:
-    """The steps that undo a change of provider which was begun and not finished.
+    """The steps that undo an unfinished change of provider.
 
-    Raises StateError when none is under way; what has happened already is moved back.
+    Raises StateError when none is under way.
     """
     info = scene.info(name)
     noted = scene.operations.get(name)
     if noted is None or noted.kind is not OperationKind.CHANGE_PROVIDER or noted.from_node is None:
         raise StateError(
-            f"no change of provider is under way at node {name}",
+            f"node {name}: no change of provider is under way",
             hint="londiste node-info shows its provider",
         )
     ticket = Ticket(noted.token)
@@ -136,9 +136,9 @@ def rollback(
 
 
 def _again(sites: Connections, scene: ClusterState, info: NodeInfo, timeout: float) -> list[Step]:
-    """A node that was taken for lost is known to its provider again; none when it always was.
+    """The steps that register a node again that was marked as failed; none when it is registered.
 
-    It goes on where it stands, if the provider still has that tick.
+    The node continues at its tick, if the provider still has that.
     """
     place, provider = scene.place(info.name), info.provider
     if not scene.answers(provider) or scene.info(provider).type is NodeType.LEAF:
@@ -165,9 +165,9 @@ def left_over(
     *,
     ours: Collection[str] = (),
 ) -> list[Step]:
-    """Nodes that did not answer when ``names`` went from them to ``provider`` may forget these.
+    """The steps that unregister ``names`` on nodes that were offline when these changed provider.
 
-    ours -- nodes that are asked although a change is noted there: it is the command's own.
+    ours -- nodes at which the recorded change is the command's own.
     """
     if not names:
         return []
@@ -183,7 +183,7 @@ def left_over(
 
 
 def moved(scene: ClusterState, new: str) -> set[str]:
-    """The nodes that read from ``new``, and at which nothing is left to be done for that."""
+    """The nodes that read from ``new`` and have no unfinished change."""
     return {
         info.name
         for info in scene.live()
@@ -194,25 +194,25 @@ def moved(scene: ClusterState, new: str) -> set[str]:
 def _check(scene: ClusterState, info: NodeInfo, new: str, ignoring: str | None = None) -> None:
     if info.type is NodeType.ROOT:
         raise StateError(
-            f"node {info.name} is the root, it has no provider",
+            f"node {info.name} is the root and has no provider",
             hint=f"to make {new} the root: londiste switchover --to {new}",
         )
     if info.name == new:
         raise StateError(
-            f"node {new} cannot read from itself", hint="give another node to --provider"
+            f"node {new} cannot read from itself", hint="name another node with --provider"
         )
     provider = scene.info(new)
-    refuse_leaf(provider, "nobody can read from it")
+    refuse_leaf(provider, "it cannot be a provider")
     begun = scene.operations.get(info.name)
-    undo = f"; or undo what is under way: {begun.command()} --rollback" if begun else ""
-    refuse_replaced(scene, new, "what it has taken since is on no other node", undo)
+    undo = f"; or undo the unfinished change: {begun.command()} --rollback" if begun else ""
+    refuse_replaced(scene, new, "events that it has taken since then are on no other node", undo)
     above = scene.providers(new)
     if ignoring in above:
         above = []
     if info.name in above:
         raise StateError(
             f"node {new} reads from {info.name}, directly or through others",
-            detail="both would wait for each other",
+            detail="each would wait for the other one",
             hint=f"first give {new} another provider: londiste change-provider --node {new}"
             f" --provider NODE{undo}",
         )
@@ -220,7 +220,7 @@ def _check(scene: ClusterState, info: NodeInfo, new: str, ignoring: str | None =
         if drop.kind is OperationKind.DROP_NODE and drop.node == new:
             raise NodeBusy(
                 f"node {at}: {drop.describe()} is under way",
-                detail=f"nobody is to read from {new} any more",
+                detail=f"node {new} cannot be a provider any more",
                 hint=drop.way_out(at),
             )
     for node in (new, *above):
@@ -232,15 +232,15 @@ def _check(scene: ClusterState, info: NodeInfo, new: str, ignoring: str | None =
         ):
             raise NodeBusy(
                 f"node {node}: {noted.describe()} is under way",
-                detail=f"finished, it would read from {info.name}, and both wait for each other",
+                detail=f"then {node} would read from {info.name}, and both would wait",
                 hint=noted.way_out(node),
             )
 
 
 def followers(scene: ClusterState, old: str, new: str) -> list[NodeInfo]:
-    """The nodes that read from ``old``, or are on their way from it to ``new``.
+    """The nodes that read from ``old``, or that are being switched from it to ``new``.
 
-    Who is on his way stands still until a command finishes that.
+    Nodes of the second kind are paused until a command finishes the change.
     """
     found = []
     for info in scene.live():
@@ -258,7 +258,7 @@ def followers(scene: ClusterState, old: str, new: str) -> list[NodeInfo]:
 def read_from(
     sites: Connections, scene: ClusterState, name: str, new: str, *, timeout: float, warn: Warn
 ) -> list[Step]:
-    """The same without a note, for a node at which another change is noted."""
+    """The same without a record, for a node at which another change is recorded."""
     info = scene.info(name)
     if info.provider == new:
         return []
@@ -316,16 +316,16 @@ def _move(
 
 
 def known_at(scene: ClusterState, name: str, provider: str) -> Step:
-    """Node ``name`` hears where ``provider`` lives.
+    """Registers the location of ``provider`` on node ``name``.
 
-    The news of a new node comes through the queue, and a worker that stands still does not read it.
+    Locations come through the queue, and a paused worker does not read it.
     """
     place, location = scene.place(name), scene.topology.views[provider].member.location
     return RegisterLocation(place.name, place.dsn, scene.queue, provider, location)
 
 
 def _leave(scene: ClusterState, old: str, name: str, warn: Warn) -> list[Step]:
-    """The old provider forgets the node; nobody asks one that is given up."""
+    """Unregisters the node on the old provider, unless that is marked as failed."""
     view = scene.topology.views.get(old)
     if view is None or (view.member.dead and view.info is None):
         return []

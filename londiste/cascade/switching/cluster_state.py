@@ -1,4 +1,4 @@
-"""What a change of the cascade begins from: all nodes, who answers, and what is under way."""
+"""State of the cluster before a topology change: nodes, reachability, unfinished changes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from londiste.orchestration.connections import Connections
 class ClusterState:
     """The cascade before a change.
 
-    places -- how each node is reached.
-    operations -- what is under way, by the node that has it noted; of those that answer.
+    places -- address of each node.
+    operations -- unfinished changes, by the node that has them recorded; of nodes that answer.
     """
 
     topology: Topology
@@ -30,7 +30,7 @@ class ClusterState:
 
     @property
     def queue(self) -> str:
-        """The queue."""
+        """Name of the queue."""
         return self.topology.queue
 
     def live(self) -> Iterator[NodeInfo]:
@@ -40,19 +40,19 @@ class ClusterState:
                 yield view.info
 
     def replaced(self, name: str) -> bool:
-        """Whether the node is a root that was given up, beside another one.
+        """Whether the node is a root that was marked as failed and replaced.
 
-        It takes no news until it is back as a branch, and learns then what the others are.
+        It gets no updates until it has rejoined as a branch, and receives all of them then.
         """
         view, roots = self.topology.views.get(name), self.topology.roots
         return view is not None and view.member.dead and name in roots and roots != [name]
 
     def listening(self) -> Iterator[NodeInfo]:
-        """The nodes that answer and can be told news."""
+        """The nodes that answer and can be updated."""
         return (info for info in self.live() if not self.replaced(info.name))
 
     def info(self, name: str) -> NodeInfo:
-        """A node that has to answer.  Raises UnknownNode, NodeUnreachable."""
+        """A node that must answer.  Raises UnknownNode, NodeUnreachable."""
         view = self.topology.views.get(name)
         if view is None:
             raise UnknownNode(
@@ -62,28 +62,28 @@ class ClusterState:
         if view.info is None:
             raise NodeUnreachable(
                 f"node {name} does not answer: {view.error}",
-                hint=f"start its server; if it is lost: londiste takeover {name} --node NODE --dead"
-                " with the NODE that is to take its place",
+                hint=f"start its server; or fail over: londiste takeover {name} --node NODE --dead"
+                " with the NODE that replaces it",
             )
         return view.info
 
     def answers(self, name: str) -> bool:
-        """Whether there is such a node and it answers."""
+        """Whether the node exists and answers."""
         view = self.topology.views.get(name)
         return view is not None and view.info is not None
 
     def is_silent(self, name: str) -> bool:
-        """Whether there is such a node, it does not answer, and nobody has given it up."""
+        """Whether the node exists, does not answer, and is not marked as failed."""
         view = self.topology.views.get(name)
         return view is not None and view.info is None and not view.member.dead
 
     def silent(self) -> str:
-        """The nodes that do not answer and that nobody has given up, with the reasons."""
+        """The nodes that do not answer and are not marked as failed, with the reasons."""
         views = self.topology.views.items()
         return "; ".join(f"{n}: {v.error}" for n, v in views if self.is_silent(n))
 
     def place(self, name: str) -> NodeAddress:
-        """How a node is reached.  Raises UnknownNode."""
+        """The address of a node.  Raises UnknownNode."""
         if name not in self.places:
             raise UnknownNode(
                 f"queue {self.queue} has no node {name}",
@@ -92,7 +92,7 @@ class ClusterState:
         return self.places[name]
 
     def providers(self, name: str) -> list[str]:
-        """The nodes that ``name`` reads from, from the nearest to the last one that answers."""
+        """The providers above ``name``, from the nearest to the last one that answers."""
         found: list[str] = []
         here: str | None = name
         while here is not None and self.answers(here):
@@ -103,19 +103,19 @@ class ClusterState:
         return found
 
     def root(self) -> NodeInfo:
-        """The only root.  Raises StateError; NodeUnreachable when it may be one that is silent."""
+        """The only root.  Raises StateError; NodeUnreachable when a silent node may be the root."""
         roots = self.topology.roots
         if not roots and (silent := self.silent()):
             raise NodeUnreachable(
-                f"no root of queue {self.queue} answers; silent is {silent}",
-                hint="start its server, and give the command again; if the root is lost: londiste"
+                f"queue {self.queue}: no root answers; nodes without an answer: {silent}",
+                hint="start its server and repeat the command; or fail over: londiste"
                 " takeover NODE --dead",
             )
         if len(roots) != 1:
             raise StateError(
-                f"queue {self.queue} has {len(roots)} roots that answer"
+                f"queue {self.queue}: {len(roots)} roots answer"
                 + (f": {', '.join(roots)}" if roots else ""),
-                hint="londiste status shows the nodes; if the root is lost: londiste takeover"
+                hint="londiste status shows the nodes; if the root has failed: londiste takeover"
                 " NODE --dead",
             )
         return self.info(roots[0])
@@ -142,9 +142,9 @@ def look(sites: Connections, dsn: str, queue: str, extra: str) -> ClusterState:
 
 
 def _as_the_root_knows(sites: Connections, seen: Topology, extra: str) -> Topology:
-    """The members as the root lists them: every node is registered there before anywhere else.
+    """The members as the root lists them: nodes are registered and dropped there first.
 
-    The node that was asked may be behind: what is new it does not know yet, what is gone it does.
+    The node that was asked may lag: it may miss new nodes and still list dropped ones.
     """
     if len(seen.roots) != 1 or seen.roots[0] == seen.local:
         return seen
@@ -165,7 +165,7 @@ def _as_the_root_knows(sites: Connections, seen: Topology, extra: str) -> Topolo
 
 
 def _given_up(sites: Connections, seen: Topology) -> Topology:
-    """Of several roots one has the place of another and knows it; the other has not heard it."""
+    """The current root of several: it knows that it replaced the others."""
     if len(seen.roots) < 2:
         return seen
     gone: dict[str, set[str]] = {}
@@ -187,15 +187,15 @@ Warn = Callable[[str], None]
 
 
 def refuse_replaced(scene: ClusterState, name: str, detail: str = "", way: str = "") -> None:
-    """Raises StateError for a root in whose place another one is.
+    """Raises StateError for a root that was replaced.
 
-    way -- goes on the hint, which says how to bring it back.
+    way -- continues the hint, which contains the command that rejoins it.
     """
     if scene.replaced(name):
         raise StateError(
-            f"another node has taken the place of root {name}",
+            f"root {name} was replaced by another node",
             detail=detail,
-            hint=f"first bring it back as a branch: londiste resurrect --node {name}{way}",
+            hint=f"first rejoin it as a branch: londiste resurrect --node {name}{way}",
         )
 
 
@@ -204,6 +204,6 @@ def refuse_leaf(info: NodeInfo, what: str) -> None:
     if info.type is NodeType.LEAF:
         raise StateError(
             f"node {info.name} is a leaf: {what}",
-            detail="a leaf keeps no queue that others could read",
-            hint="choose a branch, or make one: londiste create-branch",
+            detail="a leaf keeps no queue for other nodes",
+            hint="choose a branch, or create one: londiste create-branch",
         )

@@ -1,4 +1,4 @@
-"""Nodes that go, and what others say of them: drop, dead or alive, another name."""
+"""``drop-node``, ``tag-dead``, ``tag-alive`` and ``rename-node``."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from londiste.pgq import admin, batches, consumer_kinds, queues, spark_epochs
 
 
 def tag(sites: Connections, scene: ClusterState, names: list[str], *, dead: bool) -> list[Step]:
-    """The steps that tell every node that answers that others are dead, or alive again.
+    """The steps that mark nodes as failed on every node that answers, or clear the mark.
 
-    Raises UnknownNode; StateError for the node at which the command is given, for a root that
-    answers, and for a lost root: taken for alive, it would take itself for the root.
+    Raises UnknownNode; StateError for the node at which the command runs, for a root that answers,
+    and for clearing the mark of a failed root, which would take writes again.
     """
     steps: list[Step] = []
     for name in names:
         scene.place(name)
         if dead and name == scene.topology.local:
             raise StateError(
-                f"node {name} is the one that is asked", hint="give the command at another node"
+                f"node {name} is the node of this command and cannot be marked",
+                hint="run the command on another node",
             )
         if dead and name in scene.topology.roots and not scene.replaced(name):
             raise StateError(
-                f"root {name} answers, it is not dead",
-                detail="nothing is read from a root that was given up",
-                hint=f"when its server is gone: londiste takeover {name} --dead --node NODE; to"
-                " have another root: londiste switchover --to NODE",
+                f"root {name} answers and cannot be marked as failed",
+                detail="its subscribers would stop",
+                hint=f"if its server has failed: londiste takeover {name} --dead --node NODE; to"
+                " change the root: londiste switchover --to NODE",
             )
         if not dead:
-            lost.refuse_kept(sites, scene, name, "taken for alive, it would take writes again")
+            lost.refuse_kept(sites, scene, name, "unmarked, it would take writes again")
         steps += [TagDead(scene.place(n.name), scene.queue, name, dead) for n in scene.listening()]
     return steps
 
@@ -49,15 +50,15 @@ def tag(sites: Connections, scene: ClusterState, names: list[str], *, dead: bool
 def drop(
     sites: Connections, scene: ClusterState, name: str, *, force: bool, note: bool = True
 ) -> list[Step]:
-    """The steps that take a node out of the cascade; on the node itself its queue goes too.
+    """The steps that remove a node from the cascade, and drop its queue on the node itself.
 
-    force -- although it does not answer: then only the others forget it; and although consumers
+    force -- proceed if the node does not answer: only the other nodes forget it; and if consumers
         and sinks lose their positions in its queue.
-    note -- False: by a command that drops the whole cascade, and shows itself how far that is.
+    note -- False for a command that drops the whole cascade and reports its own progress.
 
-    The drop is noted at one of the others, the root if that is free, and goes with the node there:
-    so everybody sees what was interrupted.  The node itself goes first, or last when the command
-    is given there.
+    The drop is recorded at one of the other nodes, the root if that is free, until the node is
+    dropped there: so an interrupted drop is visible.  The node itself is dropped first, or last
+    when the command runs there.
 
     Raises UnknownNode; StateError while others read from it, consumers or sinks have a position
     there, or a change is under way in which it takes part; NodeUnreachable without ``force``, also
@@ -78,8 +79,9 @@ def drop(
     below = scene.topology.children(name)
     if below:
         raise StateError(
-            f"{', '.join(sorted(below))} read from node {name}",
-            hint=f"give them another provider first: londiste change-provider --node {below[0]}"
+            f"node {name} is the provider of {', '.join(sorted(below))}",
+            hint="switch them to another provider first: londiste change-provider"
+            f" --node {below[0]}"
             " --provider NODE",
         )
     if not force:
@@ -88,7 +90,7 @@ def drop(
         raise StateError(
             f"node {name} is the root",
             hint="make another node the root first: londiste switchover --to NODE;"
-            " or drop the others",
+            " or drop all other nodes",
         )
     for at, other in scene.operations.items():
         if name in (other.node, other.new) and at not in noted:
@@ -101,13 +103,13 @@ def drop(
     if view.info is None and not (gone or force or view.member.dead):
         raise NodeUnreachable(
             f"node {name} does not answer: {view.error}",
-            hint=f"start its server; or londiste drop-node {name} --force, if it is gone for good:"
-            " only the others forget it then",
+            hint=f"start its server; or, if it will not return: londiste drop-node {name} --force,"
+            " which drops it on the other nodes only",
         )
     if view.info is not None and view.info.target_for:
         parts = ", ".join(view.info.target_for)
         raise StateError(
-            f"queues merge into queue {scene.queue} on node {name}: {parts}",
+            f"node {name}: queues merge into queue {scene.queue}: {parts}",
             hint="drop their leaves there first: londiste drop-node, with the settings of each",
         )
     if view.info is not None and view.info.type is not NodeType.LEAF and not force:
@@ -142,29 +144,29 @@ def drop(
 
 
 def _refuse_silent_readers(sites: Connections, scene: ClusterState, name: str) -> None:
-    """Raises NodeUnreachable for nodes that do not answer, and read from the node when they did."""
+    """Raises NodeUnreachable for nodes that do not answer and are registered subscribers."""
     if not scene.answers(name) or scene.replaced(name):
         return
     known = nodes.get_subscriber_info(sites.at(scene.place(name).dsn), scene.queue)
     left = [s.name for s in known if scene.is_silent(s.name)]
     if left:
         raise NodeUnreachable(
-            f"{', '.join(left)} does not answer, and read from node {name}",
-            detail="it would find its provider gone",
-            hint="start its server; or --force: then londiste change-provider, when it is back",
+            f"node {name} is the provider of {', '.join(left)}, which does not answer",
+            detail="it would have no provider when it returns",
+            hint="start its server; or use --force, and londiste change-provider when it returns",
         )
 
 
 def _refuse_keeper(sites: Connections, scene: ClusterState, name: str) -> None:
-    """Raises StateError for the only node that keeps events for a lost root."""
+    """Raises StateError for the only node that keeps events for a failed root."""
     known = nodes.get_subscriber_info(sites.at(scene.place(name).dsn), scene.queue)
     kept = [s.name for s in known if s.worker == lost.GRAVESTONE.format(s.name)]
     for lost_root in kept:
         if lost_root in scene.topology.views and lost.keepers(sites, scene, lost_root) == [name]:
             raise StateError(
-                f"node {name} keeps events for {lost_root}, a root that was lost",
-                detail="without them it cannot be taken back, nor be told what it has more",
-                hint=f"first: londiste resurrect --node {lost_root}; or, if it is gone for good:"
+                f"node {name} keeps events for the failed root {lost_root}",
+                detail=f"without them {lost_root} cannot rejoin, nor its diverged events be found",
+                hint=f"first: londiste resurrect --node {lost_root}; or, if it will not return:"
                 f" londiste drop-node {lost_root}; or --force",
             )
 
@@ -174,35 +176,35 @@ def _knows(conn: Connection, queue: str, name: str) -> bool:
 
 
 def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
-    """Raises StateError when somebody beside the cascade has a position in the node's queue."""
+    """Raises StateError when other consumers or sinks have a position in the node's queue."""
     below = nodes.get_subscriber_info(conn, queue)
     noted = consumer_kinds.get_consumer_kinds(conn, queue)
     lost = [
-        f"{noted.get((queue, one.consumer_name), 'consumer')} {one.consumer_name} stands at tick"
-        f" {one.last_tick}, with up to {one.pending_events or 0} events to come"
+        f"{noted.get((queue, one.consumer_name), 'consumer')} {one.consumer_name} is at tick"
+        f" {one.last_tick}, with up to {one.pending_events or 0} pending events"
         for one in queues.get_consumer_info(conn, queue)
         if not readers.kind(one.consumer_name, below).is_of_cascade
     ]
     lost += [
-        f"sink {one.sink} of Spark writes into the queue, up to epoch {one.epoch}"
+        f"Spark sink {one.sink} has written into the queue up to epoch {one.epoch}"
         for one in admin.sinks_of(conn, queue)
     ]
     if lost:
         raise StateError(
-            f"queue {queue} goes with node {node}, and "
+            f"queue {queue} is dropped with node {node}, and "
             + (f"{len(lost)} positions" if len(lost) > 1 else "a position")
             + " with it",
             detail="; ".join(lost),
-            hint="let them read from another node first (docs/howto/move-consumers.md), or londiste"
-            f" queue unregister {queue} CONSUMER; or lose them: londiste drop-node {node} --force",
+            hint="move them to another node first (docs/howto/move-consumers.md), or londiste"
+            f" queue unregister {queue} CONSUMER; or drop them: londiste drop-node {node} --force",
         )
 
 
 def _is_dropped(sites: Connections, place: NodeAddress, queue: str, *, begun: bool) -> bool:
-    """Whether the database answers and is no node: a command got so far before.
+    """Whether the database answers and is no node, which an earlier run has done.
 
-    begun -- this drop is noted: no other name was given to the node since, so one of another name
-        was made there afterwards.
+    begun -- this drop is recorded: the node was not renamed since, so a node of another name there
+        was created afterwards.
     """
     try:
         found = nodes.find_node_info(sites.at(place.dsn), queue)
@@ -213,11 +215,11 @@ def _is_dropped(sites: Connections, place: NodeAddress, queue: str, *, begun: bo
 
 @dataclass(frozen=True)
 class DropNode:
-    """A node forgets another one, or itself with its queue.
+    """Drops a node on another one, or on itself with its queue.
 
-    ticket -- of the note about it at this node, which goes in the same transaction.
-    worker -- of the node, if known: consumers of its copies are forgotten too, also where it does
-        not read but only copies from.
+    ticket -- of the record at this node, which is removed in the same transaction.
+    worker -- of the node, if known: consumers of its copies are unregistered, too, also on nodes
+        that it only copies from.
     """
 
     at: NodeAddress
@@ -264,13 +266,13 @@ class DropNode:
 
 
 def rename(sites: Connections, scene: ClusterState, old: str, new: str) -> list[Step]:
-    """The steps that give a node another name, on every node; on the root last.
+    """The steps that rename a node on every node, on the root last.
 
-    From there the news goes into the queue, and reaches only nodes that have heard it already: they
-    could not take the new name a second time.
+    The root publishes the name in the queue.  By then all other nodes have it, since they cannot
+    apply the new name a second time.
 
-    Raises UnknownNode, UsageError for a name that is taken, StateError while something is under way
-    or a node does not answer that nobody has given up: it would know the old name.
+    Raises UnknownNode, UsageError for a name that is taken, StateError while a change is under way
+    or while a node does not answer that is not marked as failed: it would keep the old name.
     """
     known = scene.topology.views
     if new in known and old in known:
@@ -299,14 +301,14 @@ def rename(sites: Connections, scene: ClusterState, old: str, new: str) -> list[
         elif name in (old, new):
             raise NodeUnreachable(
                 f"node {name} does not answer: {view.error}",
-                detail="it would come back under its old name, and be unknown",
-                hint="start its server, and give the command again",
+                detail="it would return under its old name and be unknown",
+                hint="start its server and repeat the command",
             )
         elif not view.member.dead:
             raise NodeUnreachable(
                 f"node {name} does not answer: {view.error}",
-                detail="it would go on with the old name",
-                hint=f"start its server, or londiste tag-dead {name} if it is gone",
+                detail="it would keep the old name",
+                hint=f"start its server, or, if it has failed: londiste tag-dead {name}",
             )
     return [RenameNode(place, scene.queue, old, new) for place in (*rest, *roots)]
 
@@ -314,7 +316,7 @@ def rename(sites: Connections, scene: ClusterState, old: str, new: str) -> list[
 def _half_renamed(
     sites: Connections, place: NodeAddress, queue: str, old: str, new: str
 ) -> NodeInfo | None:
-    """The node at ``place`` when it is the one that gets another name, and is called otherwise."""
+    """The node at ``place`` when it is the node to rename and has another name."""
     if place.name not in (old, new):
         return None
     try:
@@ -326,7 +328,7 @@ def _half_renamed(
 
 @dataclass(frozen=True)
 class RenameNode:
-    """A node knows another one, or itself, by a new name."""
+    """Renames a node on another one, or on itself."""
 
     at: NodeAddress
     queue: str
@@ -334,7 +336,7 @@ class RenameNode:
     new: str
 
     def describe(self) -> str:
-        return f"{self.at.name}: {self.old} is {self.new}"
+        return f"{self.at.name}: rename {self.old} to {self.new}"
 
     def done(self, sites: Connections) -> bool:
         known = nodes.get_queue_locations(sites.at(self.at.dsn), self.queue)

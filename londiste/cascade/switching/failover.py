@@ -1,11 +1,11 @@
-"""A node that is gone for good: another takes its place, with what is left.
+"""Failover: another node replaces a failed one.
 
-Of a root that is lost everything survives that some live node has.  So the node that takes its
-place first fetches the ticks that others have and it has not, then becomes the root, and then the
-others read from it: nobody may be ahead of the node it reads from.
+Every event of a failed root survives that a live node has.  So the successor first fetches the
+ticks that only other nodes have, then becomes the root, and then the others read from it: no node
+may be ahead of its provider.
 
-A marker, the consumer ``<node>.gravestone``, keeps the queue of the new root from the tick at which
-it took over: should the lost root come back, what it had besides can be told from there.
+A marker, the consumer ``<node>.gravestone``, keeps the queue of the new root from the tick of the
+failover: if the failed root returns, its diverged events can be found from there.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ GRAVESTONE = "{}.gravestone"
 
 @dataclass(frozen=True)
 class Survivors:
-    """Who is left below a lost node.
+    """The nodes that are left below a failed node.
 
     best -- the branch with the newest tick.
-    ahead -- nodes that are ahead of it and have more that they cannot give to the others.
+    ahead -- nodes ahead of it that cannot forward their events to the others.
     """
 
     best: NodeInfo
@@ -44,18 +44,18 @@ class Survivors:
 def survivors(
     live: Sequence[NodeInfo], lost: str, partial: frozenset[str] = frozenset()
 ) -> Survivors:
-    """Pure: which of the nodes that answer has most.  Raises StateError when no branch is left.
+    """Pure: the most advanced of the nodes that answer.  Raises StateError when no branch is left.
 
-    partial -- branches that hand on other rows or values than the node that takes over needs.
+    partial -- branches that forward other rows or values than the successor needs.
     """
     branches = [
         n for n in live if n.type is NodeType.BRANCH and n.name not in partial and n.name != lost
     ]
     if not branches:
         raise StateError(
-            "no branch is left that could take over",
-            detail="a leaf keeps no queue that others could read",
-            hint="make a new root: londiste create-root in a database with the tables, then"
+            "no branch is left that can take over",
+            detail="a leaf keeps no queue for other nodes",
+            hint="create a new root: londiste create-root in a database with the tables, then"
             " create-leaf and add-table --expect-sync for the others",
         )
     best = max(branches, key=lambda n: (n.last_tick, n.name))
@@ -68,7 +68,7 @@ def survivors(
 
 
 def was_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
-    """Whether a node that does not answer was the root: none is left, or another has its place."""
+    """Whether a silent node was the root: none is left, or another one replaced it."""
     if not scene.topology.roots:
         return True
     if any(
@@ -82,9 +82,9 @@ def was_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
 
 
 def keepers(sites: Connections, scene: ClusterState, lost: str) -> list[str]:
-    """The nodes that keep events for a root that was lost; it may be a branch that was root then.
+    """The nodes that keep events for a failed root, or for a branch that was the root then.
 
-    While one of them does, the root can come back, whoever has become the root since.
+    While one of them does, the failed root can rejoin, even if the root has changed again.
     """
     worker = GRAVESTONE.format(lost)
     return [
@@ -99,21 +99,20 @@ def keepers(sites: Connections, scene: ClusterState, lost: str) -> list[str]:
 
 
 def refuse_kept(sites: Connections, scene: ClusterState, lost: str, detail: str) -> None:
-    """Raises StateError while a node keeps events for a root that was lost."""
+    """Raises StateError while a node keeps events for a failed root."""
     if kept := keepers(sites, scene, lost):
         raise StateError(
             f"node {lost} was the root, and {', '.join(kept)} keeps events for it",
             detail=detail,
-            hint=f"londiste resurrect --node {lost} makes it a branch; or, if it is gone for good:"
+            hint=f"londiste resurrect --node {lost} makes it a branch; or, if it will not return:"
             f" londiste drop-node {lost}",
         )
 
 
 def surely_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
-    """``was_root``, where nobody has said it.  NodeUnreachable when another node may be the root.
+    """``was_root``, detected.  Raises NodeUnreachable when another silent node may be the root.
 
-    A node in whose place another one takes writes must not turn out to have been a branch, below a
-    root that only did not answer.
+    Otherwise a branch could be replaced by a second root, while the real root only did not answer.
     """
     if not was_root(sites, scene, lost):
         return False
@@ -124,20 +123,20 @@ def surely_root(sites: Connections, scene: ClusterState, lost: str) -> bool:
     if others and not scene.topology.roots and not begun:
         names = " and ".join(others)
         raise NodeUnreachable(
-            f"no root of queue {scene.queue} answers: whether it was {lost} is not known, for"
-            f" {names} {'does' if len(others) == 1 else 'do'} not answer either",
-            detail="were it another one, there would be two roots when it comes back",
-            hint=f"start the server of {names}; or say what {lost} was: --dead-root or"
-            f" --dead-branch in the place of --dead; or londiste tag-dead {' '.join(others)}, if"
-            " lost as well",
+            f"queue {scene.queue}: no root answers, and it may be {lost} or {names}, which"
+            f" {'does' if len(others) == 1 else 'do'} not answer either",
+            detail="if another node is the root, there would be two roots when it returns",
+            hint=f"start the server of {names}; or give the type of {lost}: --dead-root or"
+            f" --dead-branch instead of --dead; or, if failed as well: londiste tag-dead"
+            f" {' '.join(others)}",
         )
     return True
 
 
 def refuse_live(scene: ClusterState, lost: str, new: str) -> None:
-    """Raises StateError for a node that answers, unless ``new`` is the root in its place already.
+    """Raises StateError for a node that answers, unless ``new`` has replaced it already.
 
-    What an interrupted takeover has left behind is told with what ends it.
+    The hint names the command that finishes an interrupted takeover.
     """
     noted = scene.operations.get(new)
     begun = noted is not None and (noted.kind, noted.node) == (OperationKind.TAKEOVER, lost)
@@ -151,14 +150,15 @@ def refuse_live(scene: ClusterState, lost: str, new: str) -> None:
     elif scene.topology.views[lost].member.dead:
         ways.append(f"londiste tag-alive {lost}")
     raise StateError(
-        f"node {lost} answers, it is not lost",
+        f"node {lost} answers and has not failed",
         detail="; ".join(f"node {at}: {o.describe()} is under way" for at, o in left.items()),
-        hint="; ".join(ways) or "take it over without --dead; or stop its server for good first",
+        hint="; ".join(ways)
+        or "repeat the takeover without --dead; or stop its server for good first",
     )
 
 
 def rollback(scene: ClusterState, lost: str, new: str) -> list[Step] | None:
-    """The steps that undo the takeover of a root that was begun at ``new``; None: none was begun.
+    """The steps that undo the failover of a root that was started at ``new``; None: there is none.
 
     Raises StateError when ``new`` is the root already.
     """
@@ -169,7 +169,7 @@ def rollback(scene: ClusterState, lost: str, new: str) -> list[Step] | None:
     if target.type is NodeType.ROOT:
         raise StateError(
             f"node {new} is the root already, the takeover cannot be undone",
-            hint=f"finish it: {noted.command()}; then, when {lost} is back: londiste resurrect"
+            hint=f"finish it: {noted.command()}; then, when {lost} answers: londiste resurrect"
             f" --node {lost}",
         )
     return [
@@ -193,8 +193,8 @@ def takeover_root(
 ) -> list[Step]:
     """The steps that make ``new`` the root in place of ``lost``, which does not answer.
 
-    accept_loss -- although a leaf has ticks that no branch has; it has to be copied again.
-    partial -- branches that hand on other rows or values than ``new`` is to have.
+    accept_loss -- proceed if a leaf has ticks that no branch has; it must be copied again.
+    partial -- branches that forward other rows or values than ``new`` needs.
     timeout -- seconds for each wait.
 
     Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
@@ -216,9 +216,9 @@ def takeover_root(
     steps: list[Step] = []
     others = change_provider.followers(scene, lost, new)
     if noted is not None and noted.last_tick is not None:
-        # Interrupted behind the promotion.  Whoever was ahead of it then must not be taken for one
-        # that the new root has caught up with since: its ticks of the same numbers are others.
-        # Who reads from the new root already has its ticks from there.
+        # Interrupted after the promotion.  The new root may have passed a node that was ahead of it
+        # then, but that node's ticks of the same numbers are others: exclude it.
+        # A node that reads from the new root already has its ticks from there.
         others = [n for n in others if n.last_tick <= noted.last_tick or n.provider == new]
     if target.type is not NodeType.ROOT:
         _refuse_second(scene, lost, new)
@@ -227,15 +227,15 @@ def takeover_root(
             worst = max(left.ahead, key=lambda n: n.last_tick)
             kind_of = worst.type.value
             raise StateError(
-                f"{kind_of} {worst.name} is at tick {worst.last_tick}, no branch is behind tick"
+                f"{kind_of} {worst.name} is at tick {worst.last_tick}, no branch has passed tick"
                 f" {left.best.last_tick}",
-                detail=f"what the {kind_of} has more cannot be given to others, since it "
+                detail=f"the {kind_of} cannot forward its later events, because it "
                 + (
                     "keeps no queue"
                     if worst.type is NodeType.LEAF
-                    else "does not hold all of its tables"
+                    else "replicates only part of its tables"
                 ),
-                hint=f"--accept-loss goes on without it; the {kind_of} has to be made again then:"
+                hint=f"--accept-loss proceeds without it; then create the {kind_of} again:"
                 f" londiste drop-node, create-{kind_of}",
             )
         steps.append(Begin(here, queue, kind, lost, new, ticket, from_node=from_node))
@@ -250,7 +250,7 @@ def takeover_root(
         others = [n for n in others if n.name not in too_far]
     kept = keepers(sites, scene, lost)
     if noted is not None or target.type is not NodeType.ROOT or not kept or new in kept:
-        # Otherwise another node took its place, and gave it to this one since.
+        # Otherwise another node replaced it, and was replaced by this one since.
         steps.append(Gravestone(here, queue, lost, ticket))
     steps += [
         SetPaused(here, queue, target.worker, False, 0.0),
@@ -260,7 +260,7 @@ def takeover_root(
         for n in live
         if n.name != new
         and n.type is not NodeType.LEAF
-        # Behind the promotion nobody knows any more whose ticks it had to fetch.
+        # After the promotion it is unknown whose ticks it had to fetch.
         and (n.name in read_from or target.type is NodeType.ROOT)
     ]
     for other in others:
@@ -281,8 +281,8 @@ def _refuse_second(scene: ClusterState, lost: str, new: str) -> None:
         )
         if other not in (lost, new) and not (closed and noted and noted.last_tick is not None):
             raise StateError(
-                f"node {other} is the root, {new} cannot take the place of {lost} as well",
-                hint=f"londiste takeover {lost} --node {other} --dead finishes what is left to do;"
+                f"node {other} is the root, {new} cannot replace {lost} as well",
+                hint=f"londiste takeover {lost} --node {other} --dead finishes that failover;"
                 f" afterwards londiste switchover --to {new} makes {new} the root",
             )
 
@@ -297,13 +297,13 @@ def takeover_branch(
     warn: Warn,
     guard: change_provider.Guard = change_provider.nothing,
 ) -> list[Step]:
-    """The steps that let ``new`` take the place of a branch or leaf that does not answer.
+    """The steps that make ``new`` replace a branch or leaf that does not answer.
 
-    It reads from what the lost node read from, and what read from the lost node reads from it.
+    ``new`` takes over the provider and the subscribers of the failed node.
     """
     queue, target = scene.queue, scene.info(new)
     scene.place(lost)
-    refuse_kept(sites, scene, lost, "they would be forgotten, and it could not come back")
+    refuse_kept(sites, scene, lost, "they would be dropped, and it could not rejoin")
     children = change_provider.followers(scene, lost, new)
     if children:
         refuse_leaf(target, "it cannot take over the subscribers")
@@ -325,7 +325,7 @@ def takeover_branch(
 
 @dataclass(frozen=True)
 class Gravestone:
-    """The new root keeps events from its first tick on for a root that may come back."""
+    """Keeps the events of the new root from its first tick on, for a root that may rejoin."""
 
     at: NodeAddress
     queue: str
@@ -333,7 +333,7 @@ class Gravestone:
     ticket: Ticket
 
     def describe(self) -> str:
-        return f"{self.at.name}: keep events for {self.lost}, should it come back"
+        return f"{self.at.name}: keep events for {self.lost}, to rejoin it later"
 
     def done(self, sites: Connections) -> bool:
         worker = GRAVESTONE.format(self.lost)
@@ -359,7 +359,7 @@ def _fetch(
     timeout: float,
     warn: Warn,
 ) -> list[Step]:
-    """What ``best`` has more than the node that takes over."""
+    """The steps that fetch the ticks which only ``best`` has."""
     if best.name == target.name or best.last_tick <= target.last_tick:
         return []
     steps: list[Step] = []
@@ -372,7 +372,7 @@ def _fetch(
         *steps,
         # Interrupted behind the change of its provider, it still stands still.
         SetPaused(here, scene.queue, target.worker, False, timeout),
-        WaitTick(here, scene.queue, lambda: best.last_tick, timeout, f"what {best.name} has"),
+        WaitTick(here, scene.queue, lambda: best.last_tick, timeout, f"all ticks of {best.name}"),
     ]
 
 
@@ -381,7 +381,7 @@ def _tick_of(sites: Connections, place: NodeAddress, queue: str) -> Callable[[],
 
 
 def _provider_of(sites: Connections, scene: ClusterState, lost: str) -> NodeInfo:
-    """The live node that ``lost`` read from."""
+    """The live node above ``lost``."""
     for info in scene.live():
         if info.type is NodeType.LEAF:
             continue

@@ -1,14 +1,14 @@
-"""Cascaded consumers of users (``londiste.CascadedConsumer``) that read from another node.
+"""Switch of an application consumer (``londiste.CascadedConsumer``) to another provider.
 
-    note it at the node                          so that the command finishes what it began
-    register it on the new provider              at the tick where it stands, so events are kept
-    the consumer reads from there                it notices by itself, and goes on behind its tick
-    it says that it knows                        one that does not run: a warning
-    the old provider forgets it
+    record the change at the node                so that repeating the command finishes it
+    register the consumer on the new provider    at its tick, so that events are kept
+    set its provider                             it switches automatically, after its tick
+    wait for its acknowledgement                 one that does not run: a warning
+    unregister it on the old provider
     done
 
-A batch that it has open meanwhile may still be finished: effects and position are one transaction
-on the node, and at the new provider the consumer takes up where its node says that it is.
+A batch that the consumer has open during the switch may still be finished: effects and position are
+one transaction on the node, and the consumer continues at the position of its node.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def change_provider(
     timeout: float,
     warn: Warn,
 ) -> list[Step]:
-    """The steps that let a consumer of ``node`` read from ``new``; none when it does.
+    """The steps that switch a consumer of ``node`` to provider ``new``; none when that is done.
 
     timeout -- seconds for each wait.
     Raises UnknownNode, UnknownConsumer, NodeUnreachable, UsageError, StateError, NodeBusy.
@@ -67,13 +67,13 @@ def change_provider(
         )
     if noted is None and state.provider == new:
         return []
-    refuse_leaf(scene.info(new), "nobody can read from it")
+    refuse_leaf(scene.info(new), "it cannot be a provider")
     there = scene.place(new)
     if noted is None and queues.get_consumer_info(sites.at(there.dsn), queue, consumer):
         raise UsageError(
-            f"consumer {consumer} is registered on node {new} already, and is not that of {node}",
-            detail="both would move one position",
-            hint=f"give it another name, or forget the other: londiste queue unregister {queue}"
+            f"node {new}: another consumer {consumer} is registered, which is not that of {node}",
+            detail="both would move the same position",
+            hint=f"rename it, or unregister the other one: londiste queue unregister {queue}"
             f" {consumer}",
         )
     old = noted.from_node if noted is not None and noted.from_node else state.provider
@@ -89,7 +89,7 @@ def change_provider(
         steps.append(UnregisterConsumer(scene.place(old), queue, consumer))
     elif old in scene.places:
         warn(
-            f"node {old} does not answer and keeps events for consumer {consumer}; when it is back:"
+            f"node {old} does not answer and keeps events for consumer {consumer}; when it answers:"
             f" londiste queue unregister {queue} {consumer}"
         )
     return [*steps, End(here, queue, ticket)]
@@ -98,7 +98,7 @@ def change_provider(
 def orphaned(
     sites: Connections, scene: ClusterState, lost: str, new: str, *, warn: Warn
 ) -> Iterator[Step]:
-    """The steps that let the consumers of all nodes that read from a lost one read from ``new``."""
+    """The steps that switch the consumers of all nodes from a failed provider to ``new``."""
     for info in scene.live():
         here = scene.place(info.name)
         for consumer in of_users(info, nodes.get_consumer_info(sites.at(here.dsn), scene.queue)):
@@ -110,14 +110,14 @@ def orphaned(
 
 
 def of_users(info: NodeInfo, found: list[CascadedConsumer]) -> list[CascadedConsumer]:
-    """Pure: without the node's worker and its copies."""
+    """Pure: the consumers except the node's worker and its copies."""
     copies = f"{info.worker}.copy."
     return [c for c in found if c.name != info.worker and not c.name.startswith(copies)]
 
 
 @dataclass(frozen=True)
 class RegisterConsumer:
-    """The new provider keeps events for a consumer, from where it stands."""
+    """Registers a consumer on the new provider, at its position."""
 
     at: NodeAddress
     queue: str
@@ -141,14 +141,14 @@ class RegisterConsumer:
             if time.monotonic() >= deadline:
                 if not self.timeout:
                     self.warn(
-                        f"consumer {self.consumer} of node {self.node.name} stands at tick {tick},"
-                        f" which no node has any more: look at its effects, then --reset it"
+                        f"consumer {self.consumer} of node {self.node.name} is at tick {tick},"
+                        f" which no node has any more: check its effects, then use --reset"
                     )
                     return
                 raise TransientError(
-                    f"node {self.at.name} has no tick {tick} after {self.timeout:g} s,"
-                    f" at which consumer {self.consumer} stands",
-                    hint="see what holds it up: londiste status; then give the command again",
+                    f"node {self.at.name} has not reached tick {tick} of consumer"
+                    f" {self.consumer} within {self.timeout:g} s",
+                    hint="find the cause with londiste status, then repeat the command",
                 )
             time.sleep(_POLL_SECONDS)
         with sites.transaction(self.at.dsn) as conn:
@@ -157,7 +157,7 @@ class RegisterConsumer:
 
 @dataclass(frozen=True)
 class WaitKnows:
-    """The consumer has said that it reads from the new provider; one that does not run will."""
+    """Waits until the consumer confirms its new provider; warns if it does not run."""
 
     at: NodeAddress
     queue: str
@@ -166,7 +166,7 @@ class WaitKnows:
     warn: Warn
 
     def describe(self) -> str:
-        return f"{self.at.name}: consumer {self.consumer} knows of it"
+        return f"{self.at.name}: wait until consumer {self.consumer} confirms its provider"
 
     def done(self, sites: Connections) -> bool:
         conn = sites.at(self.at.dsn)
@@ -178,7 +178,7 @@ class WaitKnows:
             if time.monotonic() >= deadline:
                 self.warn(
                     f"consumer {self.consumer} did not answer within {self.timeout:g} s; when it"
-                    " runs it reads from the new provider"
+                    " runs, it will read from the new provider"
                 )
                 return
             time.sleep(_POLL_SECONDS)
@@ -186,14 +186,14 @@ class WaitKnows:
 
 @dataclass(frozen=True)
 class UnregisterConsumer:
-    """The old provider keeps no events for the consumer any more."""
+    """Unregisters the consumer on the old provider."""
 
     at: NodeAddress
     queue: str
     consumer: str
 
     def describe(self) -> str:
-        return f"{self.at.name}: forget consumer {self.consumer}"
+        return f"{self.at.name}: unregister consumer {self.consumer}"
 
     def done(self, sites: Connections) -> bool:
         return not queues.get_consumer_info(sites.at(self.at.dsn), self.queue, self.consumer)

@@ -1,8 +1,8 @@
-"""What is noted of a change of the cascade while it is under way.
+"""Operation log: the record of a topology change while it is under way.
 
-The note is on every node that takes part, with one token.  Whoever gives the command again finds it
-and goes on; whoever gives another command is refused; and what must not happen after a change was
-undone (a promotion that is still on its way) asks for the token, which is gone then.
+The record is on every node that takes part, with one token.  The same command finds it and
+continues; other commands are refused.  A step that must not happen after an undo (a late promotion)
+requires the token, which the undo has removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from londiste.errors import NodeBusy, StateError, from_database
 
 
 class OperationKind(StrEnum):
-    """What changes."""
+    """Kind of a topology change."""
 
     CHANGE_PROVIDER = "change-provider"
     SWITCHOVER = "switchover"
@@ -38,10 +38,10 @@ class OperationKind(StrEnum):
 class Operation:
     """A change that is under way.
 
-    node -- the node that is replaced, or gets another provider, or goes.
-    new -- the node that takes its place, or the new provider.
-    from_node -- what the node that moves read from when it began.
-    resume -- its worker was running, and is to run again at the end.
+    node -- the node that is replaced, switched to another provider, or dropped.
+    new -- its successor, or the new provider.
+    from_node -- the provider of the switched node at the start.
+    resume -- its worker was running, and is resumed at the end.
     last_tick -- of a root that was closed.
     """
 
@@ -56,20 +56,20 @@ class Operation:
     started_at: datetime
 
     def describe(self) -> str:
-        """For people: what, by whom, since when."""
+        """Kind, operator and start time, for output."""
         words = f"{self.kind.value} from {self.node} to {self.new}"
         if self.kind is OperationKind.CHANGE_PROVIDER:
             words = f"change of the provider of {self.node} to {self.new}"
         elif self.kind is OperationKind.MOVE_CONSUMER:
             words = f"change of the provider of consumer {self.node} to {self.new}"
         elif self.kind is OperationKind.RESURRECT:
-            words = f"the return of {self.node} below {self.new}"
+            words = f"the rejoin of {self.node} below {self.new}"
         elif self.kind is OperationKind.DROP_NODE:
             words = f"the drop of node {self.node}"
-        return f"{words}, begun by {self.operator} at {self.started_at:%Y-%m-%d %H:%M:%S%z}"
+        return f"{words}, started by {self.operator} at {self.started_at:%Y-%m-%d %H:%M:%S%z}"
 
     def command(self, at: str = "") -> str:
-        """What finishes it, to be typed; ``at``: the node at which it is noted, if it is known."""
+        """The command that finishes it; ``at``: the node that has the record, if it is known."""
         match self.kind:
             case OperationKind.CHANGE_PROVIDER:
                 return f"londiste change-provider --node {self.node} --provider {self.new}"
@@ -86,7 +86,7 @@ class Operation:
                 return f"londiste drop-node {self.node}"
 
     def way_out(self, at: str = "") -> str:
-        """For a hint: what finishes it and, where that is possible, what undoes it."""
+        """For a hint: the commands that finish it and, where possible, undo it."""
         command = self.command(at)
         if self.kind in (
             OperationKind.SWITCHOVER,
@@ -98,7 +98,7 @@ class Operation:
 
 
 def operator() -> str:
-    """Who runs this process, for others to ask: ``user@host``."""
+    """The operator of this process: ``user@host``."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -107,9 +107,9 @@ def operator() -> str:
 
 
 def refuse_resume(conn: Connection, queue: str, node: str) -> None:
-    """Raises StateError while a change has the worker of ``node`` stand still, or is about to.
+    """Raises StateError while a change keeps the worker of ``node`` paused, or is about to.
 
-    conn -- on its database.  What it read meanwhile might be of another line than the others.
+    conn -- on its database.  Events that it read during the change might diverge from the others.
     """
     noted = find(conn, queue)
     if noted is None:
@@ -120,13 +120,13 @@ def refuse_resume(conn: Connection, queue: str, node: str) -> None:
     ):
         raise StateError(
             f"node {node}: {noted.describe()} is under way",
-            detail="its worker stands still for that, and goes on when it is finished or undone",
+            detail="its worker is paused until the change is finished or undone",
             hint=noted.way_out(node),
         )
 
 
 def can_note(conn: Connection) -> bool:
-    """Whether changes can be noted in the database: the SQL of Londiste 3 has nothing for that."""
+    """Whether changes can be recorded in the database; the SQL of Londiste 3 cannot."""
     try:
         row = conn.execute(
             query("function_exists"), {"function": "pgq_node.get_operation(text)"}
@@ -137,11 +137,11 @@ def can_note(conn: Connection) -> bool:
 
 
 def require_notes(conn: Connection, node: str) -> None:
-    """Raises StateError for a node that has the SQL of Londiste 3, and cannot take part."""
+    """Raises StateError for a node with the SQL of Londiste 3, which cannot take part."""
     if not can_note(conn):
         raise StateError(
             f"node {node} has the SQL of Londiste 3, which cannot take part in this change",
-            detail="nothing has been changed",
+            detail="nothing was changed",
             hint="first, with the settings of that node: londiste install --adopt",
         )
 
@@ -176,7 +176,7 @@ def begin(
     from_node: str | None = None,
     resume: bool = False,
 ) -> tuple[UUID, bool]:
-    """Notes a change, or finds it noted; its token, and whether it was not noted before.
+    """Records a change, or finds its record; returns the token, and whether it is a new one.
 
     Raises NodeBusy when another is under way.
     """
@@ -198,7 +198,7 @@ def begin(
         raise NodeBusy(
             error.message,
             detail=error.detail,
-            hint="give the command again" if other is None else other.way_out(),
+            hint="repeat the command" if other is None else other.way_out(),
         ) from error
     found = answer.row["token"]
     assert isinstance(found, UUID)
@@ -206,15 +206,15 @@ def begin(
 
 
 def end(conn: Connection, queue: str, token: UUID) -> None:
-    """Forgets a change; none is no error."""
+    """Removes the record of a change, if there is one."""
     call.row(conn, "pgq_node.end_operation", queue, token)
 
 
 def close_root(conn: Connection, queue: str, token: UUID, lock_seconds: float) -> int:
-    """Ends writing on the root; its last tick.  Raises LockTimeout, StateError.
+    """Ends writing on the root; returns its last tick.  Raises LockTimeout, StateError.
 
-    conn -- in autocommit.  The server commits by itself: a commit that is lost on its way would
-        leave all writers behind a lock that nobody takes off.
+    conn -- in autocommit.  So the server commits: a commit message that is lost on its way would
+        leave a lock that blocks all writers.
     lock_seconds -- for each lock.
     """
     _, answers = call.together(
@@ -226,7 +226,7 @@ def close_root(conn: Connection, queue: str, token: UUID, lock_seconds: float) -
 
 
 def reopen_root(conn: Connection, queue: str, token: UUID) -> None:
-    """Undoes ``close_root`` and forgets the change.  Raises StateError."""
+    """Undoes ``close_root`` and removes the record.  Raises StateError."""
     call.ret(conn, "pgq_node.reopen_root", queue, token)
 
 
@@ -243,15 +243,15 @@ def become_branch(conn: Connection, queue: str, token: UUID, provider: str) -> N
 def return_as_branch(
     conn: Connection, queue: str, token: UUID, provider: str, tick: int, subscribers: list[str]
 ) -> None:
-    """Makes the closed root a branch that has nothing behind ``tick``.  Raises StateError."""
+    """Makes the closed root a branch that has no events after ``tick``.  Raises StateError."""
     call.ret(conn, "pgq_node.return_as_branch", queue, token, provider, tick, subscribers)
 
 
 def cancel(conn: Connection, queue: str, token: UUID) -> None:
-    """Forgets a change where the root was to be, so that it cannot be.  StateError: it is."""
+    """Removes the record at the new root, to prevent its promotion.  StateError: it is promoted."""
     call.ret(conn, "pgq_node.cancel_operation", queue, token)
 
 
 def fence_root(conn: Connection, queue: str) -> bool:
-    """Has a root that another one has replaced refuse events; False when it does already."""
+    """Makes a replaced root refuse events; False when it does already."""
     return call.ret(conn, "pgq_node.fence_root", queue).code == 200

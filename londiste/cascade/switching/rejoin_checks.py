@@ -1,8 +1,8 @@
-"""A root that was taken for lost answers again: where the cascade went on without it.
+"""Checks before a failed root rejoins: the last common tick, its provider and subscribers.
 
-At the takeover the new root has kept its queue from its first tick on (the consumer
-``<node>.gravestone``).  That tick is the last one that both have: up to it the old root is as all
-others, behind it are events that nobody else has.
+Since the failover the new root keeps its queue from its first tick on (the consumer
+``<node>.gravestone``).  That tick is the last one that both have: up to it the old root equals the
+others, after it are events that only the old root has.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from londiste.errors import NodeBusy, NodeUnreachable, StateError, from_database
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 
-ANEW = "take it out and make it anew: londiste drop-node {0}, then londiste create-branch"
+ANEW = "create it again: londiste drop-node {0}, then londiste create-branch"
 
 
 @dataclass(frozen=True)
 class Returned:
-    """The old root and where it joins the others.
+    """The old root and the point at which it rejoins.
 
-    provider -- the node that keeps events for it, and that it reads from afterwards.
+    provider -- the node that keeps events for it and will be its provider.
     tick -- the last one that both have.
-    subscribers -- nodes that have never stopped to read from it.
-    noted -- the return is under way.
+    subscribers -- nodes that still read from it.
+    noted -- the rejoin is under way.
     """
 
     node: NodeInfo
@@ -46,12 +46,12 @@ class Returned:
 
     @property
     def back(self) -> bool:
-        """It is a branch already; only others have to hear of it."""
+        """It is a branch already; only the other nodes have to be updated."""
         return self.node.type is NodeType.BRANCH
 
 
 def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
-    """What is to be done about node ``name``; None when nothing is.
+    """The rejoin of node ``name``; None when nothing is to be done.
 
     Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
     """
@@ -68,8 +68,8 @@ def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
         return Returned(info, scene.info(info.provider), info.last_tick, (), noted)
     if info.target_for:
         raise StateError(
-            f"queue {scene.queue} of node {name} is a combined one",
-            detail="what its parts have given it since the takeover cannot be taken back alone",
+            f"node {name}: queue {scene.queue} is a combined queue and cannot rejoin",
+            detail="events that its parts have written since the failover cannot be undone alone",
             hint=ANEW.format(name),
         )
     keeper, tick = _keeper(sites, scene, info, noted)
@@ -86,7 +86,7 @@ def find(sites: Connections, scene: ClusterState, name: str) -> Returned | None:
 def _keeper(
     sites: Connections, scene: ClusterState, info: NodeInfo, noted: Operation | None
 ) -> tuple[NodeInfo, int]:
-    """The node that keeps events for the old root, and from which tick on."""
+    """The node that keeps events for the old root, and the tick from which it keeps them."""
     found: dict[str, tuple[NodeInfo, int]] = {}
     workers = {GRAVESTONE.format(info.name), info.worker}
     for other in scene.live():
@@ -108,19 +108,19 @@ def _keeper(
         return chosen
     if not found and (silent := scene.silent()):
         raise NodeUnreachable(
-            f"no node that answers keeps events for {info.name}; silent is {silent}",
-            hint="start its server, and give the command again",
+            f"no node that answers keeps events for {info.name}; nodes without an answer: {silent}",
+            hint="start its server and repeat the command",
         )
     if not others and not found:
         raise StateError(
-            f"node {info.name} is the root, and no node that answers has taken its place",
+            f"node {info.name} is the root, and no node that answers has replaced it",
             hint="londiste status shows the nodes; start those that do not answer",
         )
     raise StateError(
-        f"no node keeps events for {info.name} from the tick at which it was lost"
+        f"no node keeps events for {info.name} from the tick of the failover on"
         if not found
         else f"several nodes keep events for {info.name}: {', '.join(sorted(found))}",
-        detail="so where it would have to go on cannot be told",
+        detail="so its last common tick is ambiguous",
         hint=ANEW.format(info.name),
     )
 
@@ -134,14 +134,14 @@ def _same_tick(
     if here is not None and here == there:
         return
     why = (
-        f"node {old.name} has no tick {tick}, at which {new.name} took its place"
+        f"node {old.name} has no tick {tick}, at which {new.name} replaced it"
         if here is None
-        else f"tick {tick} of {old.name} is not that of {new.name}"
+        else f"tick {tick} of {old.name} differs from that of {new.name}"
     )
     raise StateError(
         why,
-        detail="its database is older than what the others have read from it: it was restored, or"
-        " has lost transactions in a crash",
+        detail="its database is older than what others have read from it: it was restored, or has"
+        " lost transactions in a crash",
         hint=ANEW.format(old.name),
     )
 
@@ -155,14 +155,14 @@ def _facts(conn: Connection, queue: str, tick: int) -> object:
 
 
 def _subscribers(scene: ClusterState, old: NodeInfo, tick: int) -> tuple[str, ...]:
-    """The nodes that still read from the old root.  StateError: one has read too much."""
+    """The nodes that still read from the old root.  StateError: one has read diverged events."""
     below = [n for n in scene.live() if n.provider == old.name and n.name != old.name]
     for node in below:
         if node.last_tick > tick:
             raise StateError(
-                f"node {node.name} has read from {old.name} up to tick {node.last_tick}, and the"
-                f" others have only tick {tick} of it",
-                detail="what it has more is on no other node, and cannot be taken back there",
+                f"node {node.name} has read from {old.name} up to tick {node.last_tick}, the"
+                f" other nodes only up to tick {tick}",
+                detail="the later events are on no other node and cannot be undone there",
                 hint=ANEW.format(node.name),
             )
     return tuple(sorted(n.name for n in below))
@@ -170,7 +170,7 @@ def _subscribers(scene: ClusterState, old: NodeInfo, tick: int) -> tuple[str, ..
 
 @dataclass(frozen=True)
 class Readmit:
-    """The provider takes the old root for a subscriber again, from the last common tick on."""
+    """Registers the old root as subscriber of its provider, from the last common tick on."""
 
     at: NodeAddress
     queue: str
@@ -197,11 +197,11 @@ class Readmit:
 
 @dataclass(frozen=True)
 class MembershipChange:
-    """What has become of the members of a cascade while a node was away.
+    """Changes of the member list while a node was offline.
 
-    gone -- names that nobody has any more, or another one of them.
-    renamed -- (name of before, name of now) of members that live where they did.
-    others -- the members as they are now; the node itself is not among them.
+    gone -- names that no node has any more, or that another node has now.
+    renamed -- (old name, new name) of members at the same location.
+    others -- the present members, without the node itself.
     """
 
     gone: tuple[str, ...]
@@ -210,7 +210,7 @@ class MembershipChange:
 
 
 def news(known: Sequence[Member], now: Sequence[Member], own: str) -> MembershipChange:
-    """Pure: what a node called ``own``, to which these members are known, has to learn."""
+    """Pure: the changes that node ``own``, which knows these members, has to apply."""
     lives = {m.location: m.name for m in now}
     kept = {m.name for m in now}
     before = [m for m in known if m.name != own]
@@ -227,9 +227,9 @@ def news(known: Sequence[Member], now: Sequence[Member], own: str) -> Membership
 
 
 def learn(conn: Connection, provider: Connection, queue: str, own: str) -> None:
-    """Has node ``own`` know the members as its provider does; in the caller's transaction.
+    """Copies the member list from the provider to node ``own``, in the caller's transaction.
 
-    The events of that are behind the tick from which the node goes on, or come again.
+    Events with these changes are before the tick at which the node continues, or come again.
     """
     now = nodes.get_queue_locations(provider, queue)
     told = news(nodes.get_queue_locations(conn, queue), now, own)

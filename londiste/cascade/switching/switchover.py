@@ -1,20 +1,20 @@
-"""Another root, planned: the old one lives, and nothing is lost.
+"""Switchover: a planned change of the root, without loss.
 
-    before     the others move below the new root, if asked for; the change is noted at both nodes;
-               a combined root says how far its parts are; the new root has everything that the
-               old one had a moment ago
-    closing    the old root waits for those who write, refuses events, makes its last tick
-               the new root reaches that tick; of a combined queue, its parts stand where they
-               stand at the old root
-               what has to be carried over by hand (sequences)
+    before     the other subscribers move below the new root, if requested; the change is recorded
+               at both nodes; a combined root publishes the positions of its parts; the new root
+               catches up
+    closing    the old root waits for writing transactions, refuses events, creates its last tick
+               the new root reaches that tick; parts of a combined queue are at the same ticks on
+               both nodes
+               sequences are copied
     promoting  the new root takes events
-    after      the old root is a branch below it; the notes are taken off
+    after      the old root becomes a branch below it; the records are removed
 
-Nobody can write from closing to promoting.  Never two roots that take events: the old one is
-closed, durably, before the new one is promoted.  Until the promotion everything can be undone, and
-is undone when the new root does not reach the last tick in time.  The promotion asks for the token
-of the change, which undoing takes away first, so a promotion that is late finds nothing to promote;
-or nobody but the command that undoes it can have come so far.  Behind it there is only forward.
+No event can be written from closing to promoting.  There are never two roots that take events: the
+old one is closed, durably, before the new one is promoted.  Until the promotion everything can be
+undone, and is undone when the new root does not reach the last tick in time.  The promotion needs
+the token of the change, which an undo removes first, so a late promotion fails; or only the command
+that undoes it can have come so far.  After the promotion the command only continues.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ Carry = Callable[[NodeAddress, NodeAddress], Sequence[Step]]
 
 @dataclass(frozen=True)
 class Switchover:
-    """The steps of a switchover, and the way back.
+    """The steps of a switchover, and its undo.
 
-    begun -- it was found under way.
+    begun -- it was under way already.
     block -- seconds in which the new root has to reach the last tick.
     """
 
@@ -78,11 +78,11 @@ class Switchover:
 
     @property
     def old(self) -> str:
-        """The root whose place is taken."""
+        """The root that is replaced."""
         return self.undo[1].at.name
 
     def steps(self) -> list[Step]:
-        """All of them in their order, for ``--explain``."""
+        """All steps in order, for ``--explain``."""
         return [*self.before, *self.closing, self.promoting, *self.after]
 
 
@@ -99,9 +99,9 @@ def prepare(
 ) -> Switchover | None:
     """The switchover that makes ``new`` the root; None when it is and nothing is left to do.
 
-    move_all -- the other subscribers of the old root read from the new one afterwards.
-    timeout -- seconds for each wait while writing goes on.
-    block -- seconds in which the new root has to reach the last tick, while nobody can write.
+    move_all -- switch the other subscribers of the old root to the new one.
+    timeout -- seconds for each wait during which writing continues.
+    block -- seconds in which the new root has to reach the last tick, without writes.
 
     Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
     """
@@ -124,7 +124,7 @@ def prepare(
             if found is not None and found.last_tick is not None:
                 return found.last_tick
         raise StateError(
-            f"root {old.name} is not closed", hint="give the command again, or --rollback"
+            f"root {old.name} is not closed", hint="repeat the command, or use --rollback"
         )
 
     promoted = target.type is NodeType.ROOT
@@ -179,10 +179,10 @@ def prepare(
 def execute(
     switch: Switchover, sites: Connections, report: Callable[[Step], None] = lambda step: None
 ) -> int:
-    """Does what is left of a switchover; the number of steps.
+    """Runs the remaining steps of a switchover; returns their number.
 
-    What fails while nobody can write is undone before the error is raised, whatever it is, unless
-    the promotion may have happened: then the command has to be given again.
+    A failure while writes are blocked is undone before its error is raised, unless the promotion
+    may have happened: then the command must be repeated.
     """
     cancel, reopen = switch.undo
     for at in sorted((cancel.at, reopen.at), key=lambda place: place.name):
@@ -211,9 +211,8 @@ def execute(
         ours = failed if isinstance(failed, LondisteError) else from_database(failed)
         if isinstance(ours, TransientError):
             ours.say_more(
-                "the old root is closed, and whether the new one is open is not known",
-                "nobody may be able to write: give the command again, or with --rollback to undo"
-                " it",
+                "the old root is closed, and it is unknown whether the new one is promoted",
+                "writes may be blocked: repeat the command, or undo it with --rollback",
             )
         else:
             # It was answered, so nothing is on its way; and what undoes it asks the new root first.
@@ -223,10 +222,10 @@ def execute(
         return count + plan.execute(switch.after, sites, report)
     except (LondisteError, psycopg.Error) as failed:
         ours = failed if isinstance(failed, LondisteError) else from_database(failed)
-        again = "give the command again, it goes on where it stopped"
+        again = "repeat the command, which continues at this step"
         ours.say_more(
-            f"{switch.promoting.at.name} is the root and takes events; the old root does not, and"
-            " may not follow yet",
+            f"{switch.promoting.at.name} is the root and takes events; the old root is closed and"
+            " may not replicate yet",
             hint="" if isinstance(ours, TransientError) else _then(ours.hint, again),
         )
         raise ours from failed
@@ -237,7 +236,7 @@ def _then(hint: str, more: str) -> str:
 
 
 def rollback(sites: Connections, scene: ClusterState, new: str) -> list[Step]:
-    """The steps that undo a switchover to ``new`` which was begun and not finished.
+    """The steps that undo an unfinished switchover to ``new``.
 
     Raises StateError when none is under way, or the new root is promoted already.
     """
@@ -245,8 +244,9 @@ def rollback(sites: Connections, scene: ClusterState, new: str) -> list[Step]:
     noted = _noted(scene, target)
     if noted is None and (silent := scene.silent()):
         raise NodeUnreachable(
-            f"no node that answers knows of a switchover to {new}; silent is {silent}",
-            hint="start its server, and give the command again",
+            f"no node that answers has recorded a switchover to {new}; nodes without an answer:"
+            f" {silent}",
+            hint="start its server and repeat the command",
         )
     if noted is None:
         raise StateError(
@@ -256,7 +256,7 @@ def rollback(sites: Connections, scene: ClusterState, new: str) -> list[Step]:
         raise StateError(
             f"node {new} is the root already, a switchover to it cannot be undone",
             hint=f"londiste switchover --to {new} finishes it; afterwards"
-            f" londiste switchover --to {noted.node} brings the old root back",
+            f" londiste switchover --to {noted.node} reverses it",
         )
     ticket = Ticket(noted.token)
     scene.info(noted.node)
@@ -267,7 +267,7 @@ def rollback(sites: Connections, scene: ClusterState, new: str) -> list[Step]:
 
 
 def begun_away_from(scene: ClusterState, root: str) -> Operation | None:
-    """The switchover that takes node ``root`` its place and is not finished, at either node."""
+    """The unfinished switchover that replaces node ``root``, recorded at either node."""
     for found in scene.operations.values():
         if found.kind is OperationKind.SWITCHOVER and found.node == root:
             return found
@@ -275,7 +275,7 @@ def begun_away_from(scene: ClusterState, root: str) -> Operation | None:
 
 
 def _refuse_closed(sites: Connections, scene: ClusterState, root: NodeInfo) -> None:
-    """Raises when a root is not the one that takes writes, or not yet for good."""
+    """Raises StateError when a root was replaced, or when its own promotion is unfinished."""
     noted = scene.operations.get(root.name) or begun_away_from(scene, root.name)
     if noted is not None and noted.kind is not OperationKind.MOVE_CONSUMER:
         raise NodeBusy(
@@ -285,7 +285,7 @@ def _refuse_closed(sites: Connections, scene: ClusterState, root: NodeInfo) -> N
     conn = sites.at(scene.place(root.name).dsn)
     if any(i.queue_external_ticker for i in queues.get_queue_info(conn, scene.queue)):
         raise StateError(
-            f"node {root.name} is a root that was replaced: it takes no events",
+            f"root {root.name} was replaced and takes no events",
             detail=f"roots that answer: {', '.join(scene.topology.roots)}",
             hint=f"londiste resurrect --node {root.name} makes it a branch; then switchover",
         )
@@ -299,10 +299,10 @@ def _undo(
     closed: bool = True,
     answered: bool = False,
 ) -> None:
-    """Opens the old root again, and tells in the error that it is open, or that it is not.
+    """Opens the old root again, and adds the outcome to the error.
 
     closed -- it may be closed.
-    answered -- the promotion was asked for: the new root has to forget it first.
+    answered -- the promotion was requested: the new root has to remove its record first.
     """
     cancel, reopen = switch.undo
     told = "everything is undone: the old root takes events again"
@@ -314,9 +314,9 @@ def _undo(
             except TransientError as second:
                 told = (
                     "the old root takes events again; the new one does not answer and keeps the"
-                    f" note: {second.message}"
+                    f" record: {second.message}"
                 )
-                hint = "when it answers, give the command again, or with --rollback to undo it"
+                hint = "when it answers, repeat the command, or undo it with --rollback"
         else:
             plan.execute([cancel], sites)
             plan.execute([reopen], sites)
@@ -325,18 +325,18 @@ def _undo(
         why = "; ".join(filter(None, [found.message, found.detail]))
         told = f"the root is closed and could not be opened again: {why}"
         if not closed:
-            told = f"writes go on at the old root, and the change is still noted: {why}"
-        hint = "give the command again, with --rollback to undo it"
+            told = f"writes continue at the old root, and the change is still recorded: {why}"
+        hint = "repeat the command with --rollback to undo it"
     if isinstance(error, LondisteError):
         error.say_more(told, hint=hint)
 
 
 def _reopened(switch: Switchover, sites: Connections) -> bool:
-    """Opens the old root at once, where nobody else can be at the promotion; False: elsewhere.
+    """Opens the old root at once if no other command can promote; returns False otherwise.
 
-    This command has made the token and has not come to the promotion.  Who finds the token noted
-    has to be alone at the old root before it goes on, and the session in which the root is opened
-    has kept it out all the time.
+    This command has created the token and has not reached the promotion.  Another command that
+    finds the token needs the lock at the old root, which the session that opens the root has held
+    all the time.
     """
     _, reopen = switch.undo
     conn = sites.kept(reopen.at.dsn) if reopen.ticket.mine else None
@@ -350,7 +350,7 @@ def _reopened(switch: Switchover, sites: Connections) -> bool:
 
 
 def _noted(scene: ClusterState, target: NodeInfo) -> Operation | None:
-    """The note of a switchover to ``target``, at either of its nodes."""
+    """The record of a switchover to ``target``, at either of its nodes."""
     for found in scene.operations.values():
         if found.kind is OperationKind.SWITCHOVER and found.new == target.name:
             return found

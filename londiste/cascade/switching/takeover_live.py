@@ -1,4 +1,4 @@
-"""A node takes the place of another one that lives: whichever kind both are."""
+"""``takeover`` of a live node: a branch replaces another branch or a leaf."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ def takeover(
     warn: Warn,
     guard: change_provider.Guard = change_provider.nothing,
 ) -> list[Step]:
-    """The steps that put branch ``new`` in the place of ``old``, a branch or leaf that lives.
+    """The steps that replace ``old``, a live branch or leaf, by branch ``new``.
 
-    Afterwards ``new`` reads from what ``old`` read from, or from where it did, and ``old`` from it.
+    Afterwards ``old`` reads from ``new``, which reads from the former provider of ``old`` or keeps
+    its own.
 
-    move_all -- so do the other subscribers of ``old``.
+    move_all -- switch the other subscribers of ``old`` to ``new``, too.
     timeout -- seconds for each wait.
-    guard -- what other layers have to do about a node that reads from elsewhere.
+    guard -- checks and further steps of other layers for a node with a new provider.
 
     Raises UnknownNode, NodeUnreachable, StateError, NodeBusy.
     """
     replaced, target = scene.info(old), scene.info(new)
-    refuse_leaf(target, "nobody can read from it")
+    refuse_leaf(target, "it cannot be a provider")
     if replaced.type is NodeType.ROOT:
         raise StateError(
             f"node {old} is the root", hint=f"londiste switchover --to {new} makes {new} the root"
         )
     if old == new:
-        raise StateError(f"node {new} cannot take over itself", hint="give another node")
+        raise StateError(f"node {new} cannot take over itself", hint="name another node")
     steps: list[Step] = []
     noted = scene.operations.get(new)
     depends = old in scene.providers(new)

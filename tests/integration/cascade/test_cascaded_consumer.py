@@ -195,7 +195,7 @@ def test_a_consumer_waits_for_a_provider_that_is_behind_it(
     consumer = Storing(leaf.dsn, poll_interval=0.05)
     try:
         assert not consumer.work()
-        assert "paused: node branch has not come to tick" in caplog.text
+        assert "paused: node branch has not reached tick" in caplog.text
         send(root, "c")
         follow(root, branch)
         wait_for(lambda: consumer.work() and effects(leaf) == ["a", "b", "c"], what="event c")

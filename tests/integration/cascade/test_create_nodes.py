@@ -164,7 +164,7 @@ def test_a_provider_that_is_no_node_is_refused(
 def test_a_provider_that_is_a_leaf_is_refused(nodes_of: Nodes) -> None:
     root = nodes_of.root()
     leaf = nodes_of.below(root, "leaf")
-    with pytest.raises(StateError, match="nobody can read from it"):
+    with pytest.raises(StateError, match="cannot be a provider"):
         create_node.create_leaf(nodes_of.sites, nodes_of.new("other", NodeType.LEAF), leaf.dsn)
 
 
@@ -173,7 +173,7 @@ def test_nodes_that_read_from_each_other_are_no_way_to_a_root(nodes_of: Nodes) -
     one = nodes_of.below(root, "one", NodeType.BRANCH)
     two = nodes_of.below(one, "two", NodeType.BRANCH)
     one.db.execute("update pgq_node.local_state set provider_node = 'two'")
-    with pytest.raises(StateError, match="in a circle"):
+    with pytest.raises(StateError, match="form a circle"):
         create_node.upstream(nodes_of.sites, QUEUE, two.dsn)
 
 
@@ -197,7 +197,7 @@ def test_a_branch_does_not_take_over_a_queue_that_exists(nodes_of: Nodes) -> Non
     root = nodes_of.root()
     node = nodes_of.new("branch", NodeType.BRANCH)
     nodes_of.sites.at(node.dsn).execute("select pgq.create_queue('q')")
-    with pytest.raises(StateError, match="has a queue q already"):
+    with pytest.raises(StateError, match="queue q exists already"):
         create_node.create_branch(nodes_of.sites, node, root.dsn)
 
 

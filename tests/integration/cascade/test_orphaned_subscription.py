@@ -36,13 +36,13 @@ def test_a_command_ends_what_was_left_where_nodes_have_moved_already(
     limits: dict[str, Any] = {"timeout": 1.0, "warn": print}
     switch = switchover.prepare(nodes_of.sites, seen, "new", move_all=True, block=1.0, **limits)
     assert switch is not None
-    ended = "root: moved is no subscriber any more"
+    ended = "root: unregister subscriber moved"
     assert ended in [step.describe() for step in switch.steps()]
     alone = switchover.prepare(nodes_of.sites, seen, "new", block=1.0, **limits)
     assert alone is not None
     assert ended not in [step.describe() for step in alone.steps()]
     steps = takeover_live.takeover(nodes_of.sites, seen, "old", "new", move_all=True, **limits)
-    assert "old: moved is no subscriber any more" in [step.describe() for step in steps]
+    assert "old: unregister subscriber moved" in [step.describe() for step in steps]
     # The root is the root already, and something is left all the same.
     stays = nodes_of.below(root, "stays")
     _keeps(old, stays)

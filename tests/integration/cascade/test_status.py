@@ -163,7 +163,7 @@ def test_a_location_that_leads_to_another_node_is_an_error_of_that_node(nodes_of
     assert found.node("root").tick is not None
     with leaf.connect() as conn:
         nodes.register_location(conn, QUEUE, "root", leaf.dsn)
-    assert "lives node leaf" in status.collect(leaf.dsn, QUEUE).node("root").unreachable
+    assert "leads to node leaf" in status.collect(leaf.dsn, QUEUE).node("root").unreachable
 
 
 def test_settings_of_the_server_change_nothing(nodes_of: Nodes, londiste: CommandLine) -> None:

@@ -47,10 +47,10 @@ def test_a_group_that_lags_keeps_events_on_its_branch_only(line: Line, command: 
     goes_on()
     assert marker(root, ".far.watermark") == behind
     refused = command(root, "sync-watermark", "far")
-    assert (refused.code, "only a branch stands in front" in refused.err) == (3, True)
+    assert (refused.code, "only a branch can keep a watermark" in refused.err) == (3, True)
     assert command(far, "sync-watermark", "nobody").code == 2
     explained = command(root, "sync-watermark", "below", "--node", "far", "--explain")
-    assert "far: keep a watermark of its own, of below" in explained.out
+    assert "far: keep its own watermark, of below" in explained.out
     assert command(root, "sync-watermark", "below", "--node", "far").code == 0
     assert "already" in command(root, "sync-watermark", "below", "--node", "far").err
     line.wait(reported, "the branch's own tick on the root")

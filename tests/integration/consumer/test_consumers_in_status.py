@@ -102,8 +102,8 @@ def test_a_node_does_not_take_positions_of_queries_with_it_unasked(
         sink(conn, "totals", "table public.totals")
     refused = londiste(root.db, "drop-node", "branch")
     assert refused.code == StateError("").exit_code
-    assert "stream orders_to_lake stands at tick" in refused.err
-    assert "sink alarms of Spark writes into the queue, up to epoch 7" in refused.err
+    assert "stream orders_to_lake is at tick" in refused.err
+    assert "Spark sink alarms has written into the queue up to epoch 7" in refused.err
     assert "totals" not in refused.err
     assert "--force" in refused.err
     with branch.connect() as conn:

@@ -87,7 +87,7 @@ def test_a_worker_that_runs_notices_it_by_the_batch(line: Line) -> None:
     )
     set_back(root, lost)
     assert write(line, root, 3) == lost
-    line.wait(lambda: "is not the one that this node has" in (line.error(leaf) or ""), "refusal")
+    line.wait(lambda: "is not that of this node" in (line.error(leaf) or ""), "refusal")
     worker.stop()
     assert leaf.database.execute(CONTENTS) == [(1,), (2,)]
 
@@ -180,7 +180,7 @@ def test_a_worker_without_a_proof_refuses_a_provider_that_is_behind(line: Line) 
         line.once(leaf)
     root.database.execute(f"select pgq.register_consumer_at('{QUEUE}', 'leaf_worker', {before})")
     leaf.database.execute("select pgq.forget_known_sources(%s, null)", QUEUE)
-    refused(line, leaf, "the provider hands out ticks")
+    refused(line, leaf, "the provider delivers ticks")
     assert leaf.database.execute(CONTENTS) == [(1,), (2,), (3,), (4,)]
 
 

@@ -144,7 +144,7 @@ def test_a_root_that_could_not_be_closed_is_not_said_to_be(nodes_of: Nodes) -> N
         writer.execute("select pgq.insert_event(%s, 'x', 'open')", [QUEUE])
         with pytest.raises(LockTimeout) as told:
             switchover.execute(switch, sites)
-        assert "writes go on at the old root, and the change is still noted" in told.value.detail
+        assert "writes continue at the old root, and the change is still recorded" in told.value.detail
         assert "is closed" not in told.value.detail
         assert _write(root) is None
 
@@ -183,7 +183,7 @@ def test_what_the_server_refuses_while_nobody_can_write_is_undone(
             switchover.execute(switch, sites)
         if when == "after":
             assert "branch is the root" in str(told.value.detail)
-            assert "give the command again" in str(told.value.hint)
+            assert "repeat the command" in str(told.value.hint)
             assert (_write(root), _write(branch)) == ("LD102", None)
             return
         assert "the old root takes events again" in str(told.value.detail)

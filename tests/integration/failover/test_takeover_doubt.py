@@ -21,13 +21,13 @@ def test_a_lost_branch_is_not_taken_for_the_root_while_the_root_is_silent(
     with silent(root, one):
         refused = londiste(two.db, *take)
         assert refused.code == 6
-        assert "whether it was one is not known, for root does not answer either" in refused.err
-        assert "londiste tag-dead root, if lost as well" in refused.err
+        assert "it may be one or root, which does not answer either" in refused.err
+        assert "if failed as well: londiste tag-dead root" in refused.err
         assert two.db.execute(DEAD) == two.db.execute(NOTES) == []
         # Somebody says that it was a branch: then its provider is asked for.
         refused = londiste(two.db, *take[:2], "--dead-branch", *take[3:])
         assert refused.code == 6
-        assert "no root of queue q answers" in refused.err
+        assert "queue q: no root answers" in refused.err
         # Or that it was the root, by giving the other one up as well.
         assert londiste(two.db, "tag-dead", "one").code == 0
         with Connections(name="test") as sites:
@@ -60,7 +60,7 @@ def test_a_takeover_is_undone_when_the_root_comes_back_before_there_is_another_o
     assert one.db.execute(TYPE) == [("branch", True)]
     refused = londiste(one.db, "takeover", "root", "--dead")
     assert refused.code == 3
-    assert "node root answers, it is not lost" in refused.err
+    assert "node root answers and has not failed" in refused.err
     undo = "londiste takeover root --node one --dead --rollback"
     assert f"hint: undo it: {undo}; or stop the server of root for good\n" in refused.err
     assert f"or undo it: {undo}" in londiste(two.db, "rename-node", "two", "other").err
@@ -79,7 +79,7 @@ def test_a_takeover_is_finished_when_the_root_comes_back_behind_the_promotion(
 ) -> None:
     root, one, two = three
     with silent(root):
-        assert _steps(one, 5)[-1] == "one: becomes the root"
+        assert _steps(one, 5)[-1] == "one: make it the root"
     refused = londiste(one.db, "takeover", "root", "--dead", "--rollback")
     assert refused.code == 3
     assert "node one is the root already" in refused.err

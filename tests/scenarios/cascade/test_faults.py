@@ -305,7 +305,7 @@ def _back(cascade: QuickCascade, operation: Operation, fork: Fork, again: Fork) 
     """A node that only seemed to be lost is back, and the takeover is through or can be undone."""
     told = f"first {fork}\nthen {again}\n{cascade.report()}"
     assert again.code() == 3, told
-    assert "answers, it is not lost" in again.err, told
+    assert "answers and has not failed" in again.err, told
     (hint,) = (line for line in again.err.splitlines() if line.startswith("hint: "))
     if fork.code():
         ways = [way for way in hint.split("; ") if "londiste " in way and "or " not in way[:3]]

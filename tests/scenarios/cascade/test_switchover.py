@@ -62,7 +62,7 @@ def test_providers_and_roots_change_while_somebody_writes(
         cascade.londiste(n2, "switchover", "--to", "n3", "--all")
         writer.wait(20)
         told = cascade.londiste(n3, "switchover", "--to", "n2", "--json")
-        assert "n2: becomes the root" in json.loads(told.out)["done"]
+        assert "n2: make it the root" in json.loads(told.out)["done"]
         writer.wait(20)
         cascade.londiste(n1, "switchover", "--all")
         writer.wait(20)

@@ -323,7 +323,7 @@ class Course:
             if not self.ledger.away:
                 return
             assert refused is not None
-            way = re.search("make it anew: londiste drop-node ([a-z0-9_]+)", refused.err)
+            way = re.search("create it again: londiste drop-node ([a-z0-9_]+)", refused.err)
             assert way is not None, refused
             self.must(self.ledger.root, "drop-node", way[1])
             self.told["made anew"] += 1
@@ -341,7 +341,7 @@ class Course:
         argv = ("change-provider", "--node", name, "--provider", root.name, "--force")
         answer = self.give(root, *argv, *PATIENT)
         assert answer is not None, argv
-        if answer.code == 3 and f"which {root.name} has to have" in answer.err:
+        if answer.code == 3 and f"which {root.name} does not have" in answer.err:
             self.must(root, "drop-node", name)
             self.notice_dropped()
         else:

@@ -1,1 +1,1 @@
-"""The steps that changes of a cascade are made of: each one transaction on one node, or a wait."""
+"""Steps of topology changes: each is one transaction on one node, or a wait."""

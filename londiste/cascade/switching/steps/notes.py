@@ -1,4 +1,4 @@
-"""Where steps happen, and the note of a change: begun, ended, undone; who is given up."""
+"""Steps that record, finish and undo a change, and that mark nodes as failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from londiste.orchestration.connections import Connections
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """A node and how this process reaches it."""
+    """A node and its connection string."""
 
     name: str
     dsn: str = field(repr=False)
@@ -40,24 +40,24 @@ class AtNode(Protocol):
 
 @dataclass
 class Ticket:
-    """The token of the change, known once it is noted at the first node.
+    """The token of the change, known once it is recorded at the first node.
 
-    mine -- this process has made it: nobody else knew it before.
+    mine -- this process has created it.
     """
 
     token: UUID | None = None
     mine: bool = False
 
     def get(self) -> UUID:
-        """The token.  Raises StateError before the change is begun."""
+        """The token.  Raises StateError before the change is recorded."""
         if self.token is None:
-            raise StateError("the change is not begun", hint="give the command again")
+            raise StateError("the change is not recorded yet", hint="repeat the command")
         return self.token
 
 
 @dataclass(frozen=True)
 class Begin:
-    """The change is noted at a node."""
+    """Records the change at a node."""
 
     at: NodeAddress
     queue: str
@@ -70,7 +70,7 @@ class Begin:
 
     def describe(self) -> str:
         new = f" -> {self.new}" if self.new != self.node else ""
-        return f"{self.at.name}: note {self.kind.value} {self.node}{new}"
+        return f"{self.at.name}: record {self.kind.value} {self.node}{new}"
 
     def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
@@ -98,14 +98,14 @@ class Begin:
 
 @dataclass(frozen=True)
 class End:
-    """The note is taken off a node."""
+    """Removes the record from a node."""
 
     at: NodeAddress
     queue: str
     ticket: Ticket
 
     def describe(self) -> str:
-        return f"{self.at.name}: the change is done"
+        return f"{self.at.name}: remove the record of the change"
 
     def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
@@ -118,14 +118,14 @@ class End:
 
 @dataclass(frozen=True)
 class Cancel:
-    """The node that was to be the root cannot become it any more."""
+    """Prevents the promotion of the node that was to become the root."""
 
     at: NodeAddress
     queue: str
     ticket: Ticket
 
     def describe(self) -> str:
-        return f"{self.at.name}: does not become the root"
+        return f"{self.at.name}: cancel its promotion"
 
     def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
@@ -138,7 +138,7 @@ class Cancel:
 
 @dataclass(frozen=True)
 class TagDead:
-    """A node takes another one for dead, or for alive again."""
+    """Marks a node as failed on another one, or clears the mark."""
 
     at: NodeAddress
     queue: str
@@ -146,7 +146,7 @@ class TagDead:
     dead: bool = True
 
     def describe(self) -> str:
-        return f"{self.at.name}: {self.node} is {'dead' if self.dead else 'alive'}"
+        return f"{self.at.name}: mark {self.node} as {'dead' if self.dead else 'alive'}"
 
     def done(self, sites: Connections) -> bool:
         known = nodes.get_queue_locations(sites.at(self.at.dsn), self.queue)

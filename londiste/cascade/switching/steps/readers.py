@@ -1,4 +1,4 @@
-"""Who reads from whom: subscriptions, providers, workers that stand still meanwhile."""
+"""Steps that change subscriptions and providers, and pause workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from londiste.pgq import queues
 
 @dataclass(frozen=True)
 class SetPaused:
-    """The worker of a node stands still, or goes on, and has said so."""
+    """Pauses or resumes the worker of a node and waits for its answer."""
 
     at: NodeAddress
     queue: str
@@ -46,7 +46,7 @@ class SetPaused:
 
 @dataclass(frozen=True)
 class Subscribe:
-    """A node may read from ``at``, from the tick on that ``tick`` gives."""
+    """Registers a node as subscriber of ``at``, from the tick that ``tick`` returns."""
 
     at: NodeAddress
     queue: str
@@ -70,10 +70,10 @@ class Subscribe:
         while newest_tick(conn, self.queue) < tick:
             if time.monotonic() >= deadline:
                 raise TransientError(
-                    f"node {self.at.name} has no tick {tick} after {self.timeout:g} s,"
-                    f" at which {self.node} stands",
+                    f"node {self.at.name} has not reached tick {tick} of node {self.node}"
+                    f" within {self.timeout:g} s",
                     detail=f"it is at tick {newest_tick(conn, self.queue)}",
-                    hint="see what holds it up: londiste status; then give the command again",
+                    hint="find the cause with londiste status, then repeat the command",
                 )
             time.sleep(POLL_SECONDS)
         with sites.transaction(self.at.dsn) as conn:
@@ -83,8 +83,8 @@ class Subscribe:
             except LondisteError as error:
                 gone = isinstance(error, StateError)
                 error.say_more(
-                    f"node {self.node} stands at tick {tick}, which {self.at.name} has to have",
-                    hint="give it another provider, or make it anew: londiste drop-node"
+                    f"node {self.node} is at tick {tick}, which {self.at.name} does not have",
+                    hint="choose another provider, or create it again: londiste drop-node"
                     f" {self.node}, then create-leaf or create-branch"
                     if gone
                     else "",
@@ -93,13 +93,13 @@ class Subscribe:
 
 
 def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: str) -> None:
-    """Raises UsageError when the consumer ``worker`` of a provider belongs to somebody else."""
+    """Raises UsageError when the consumer ``worker`` of a provider belongs to another program."""
     mine = any(
         s.name == node and s.worker == worker for s in nodes.get_subscriber_info(conn, queue)
     )
     if not mine and queues.get_consumer_info(conn, queue, worker):
         raise UsageError(
-            f"consumer {worker} is registered on node {at} already, and not for node {node}",
+            f"node {at}: consumer {worker} is registered already, and not for node {node}",
             detail="the worker would move the position of another program",
             hint="give every worker its own job_name, or unregister the other:"
             f" londiste queue unregister {queue} {worker}",
@@ -108,7 +108,7 @@ def refuse_taken_name(conn: Connection, queue: str, at: str, node: str, worker: 
 
 @dataclass(frozen=True)
 class Unsubscribe:
-    """A node reads from ``at`` no more.  A node that is gone is passed over with a warning."""
+    """Unregisters a subscriber of ``at``.  A node that does not answer gets a warning."""
 
     at: NodeAddress
     queue: str
@@ -116,7 +116,7 @@ class Unsubscribe:
     warn: Callable[[str], None]
 
     def describe(self) -> str:
-        return f"{self.at.name}: {self.node} is no subscriber any more"
+        return f"{self.at.name}: unregister subscriber {self.node}"
 
     def done(self, sites: Connections) -> bool:
         try:
@@ -132,14 +132,14 @@ class Unsubscribe:
         except TransientError as error:
             self.warn(
                 f"node {self.at.name} does not answer and keeps events for {self.node}: {error};"
-                " when it is back, give the command again, or there: select"
+                " when it answers, repeat the command, or run there: select"
                 f" pgq_node.unregister_subscriber('{self.queue}', '{self.node}')"
             )
 
 
 @dataclass(frozen=True)
 class ChangeProvider:
-    """The worker of a node reads from another one from now on."""
+    """Sets the provider of a node's worker."""
 
     at: NodeAddress
     queue: str
@@ -147,7 +147,7 @@ class ChangeProvider:
     provider: str
 
     def describe(self) -> str:
-        return f"{self.at.name}: worker {self.worker} reads from {self.provider}"
+        return f"{self.at.name}: switch worker {self.worker} to provider {self.provider}"
 
     def done(self, sites: Connections) -> bool:
         state = nodes.get_consumer_state(sites.at(self.at.dsn), self.queue, self.worker)

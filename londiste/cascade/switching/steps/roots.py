@@ -1,4 +1,4 @@
-"""What makes a root, and what ends one: closed, promoted, a branch, open again."""
+"""Steps that close, promote, demote and reopen a root."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ _TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.5
 
 @dataclass(frozen=True)
 class CloseRoot:
-    """Nobody writes on the root any more; its last tick is made.
+    """Ends writing on the root and creates its last tick.
 
-    While it waits for a transaction that has written, others who want to write wait behind it: so
-    it asks for a moment at a time.
+    While it waits for open transactions, new writers wait, too: so each attempt is short.
     """
 
     at: NodeAddress
@@ -35,7 +34,7 @@ class CloseRoot:
     ticket: Ticket
 
     def describe(self) -> str:
-        return f"{self.at.name}: wait for those who write, refuse events, make the last tick"
+        return f"{self.at.name}: wait for writing transactions, refuse events, create the last tick"
 
     def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)
@@ -53,10 +52,10 @@ class CloseRoot:
                 if time.monotonic() + _PAUSE_SECONDS >= deadline:
                     raise LockTimeout(
                         f"root {self.at.name} could not be closed within {sites.lock_timeout:g} s:"
-                        " a transaction that has written is open",
+                        " a writing transaction is open",
                         detail=error.message,
-                        hint="end the transaction, or raise lock_timeout, and give the command"
-                        " again; nothing is changed",
+                        hint="end the transaction, or raise lock_timeout, and repeat the command;"
+                        " nothing was changed",
                     ) from error
             # Who has to write goes on meanwhile, and may let the next attempt in.
             time.sleep(_PAUSE_SECONDS)
@@ -64,7 +63,7 @@ class CloseRoot:
 
 @dataclass(frozen=True)
 class AnnounceBeforeClosing(AnnounceParts):
-    """The same on a root that is going to be closed: from then on nothing moves its parts."""
+    """The same on a root that will be closed: afterwards its parts do not move."""
 
     def done(self, sites: Connections) -> bool:
         conn = sites.at(self.dsn)
@@ -75,14 +74,14 @@ class AnnounceBeforeClosing(AnnounceParts):
 
 @dataclass(frozen=True)
 class EqualParts:
-    """The queues that merge are at the same ticks at both nodes: nothing is lost or doubled."""
+    """Checks that merging queues are at the same ticks on both nodes."""
 
     old: NodeAddress
     new: NodeAddress
     queue: str
 
     def describe(self) -> str:
-        return f"{self.new.name}: the queues that merge are where they are on {self.old.name}"
+        return f"{self.new.name}: check that merging queues are at the ticks of {self.old.name}"
 
     def done(self, sites: Connections) -> bool:
         return not self._differences(sites)
@@ -91,10 +90,10 @@ class EqualParts:
         different = self._differences(sites)
         if different:
             raise StateError(
-                f"queues that merge into {self.queue} are not at the same tick on {self.old.name}"
+                f"queues that merge into {self.queue} are at different ticks on {self.old.name}"
                 f" and {self.new.name}",
                 detail="; ".join(different),
-                hint=f"make the leaves of {self.new.name} anew: londiste drop-node, create-leaf"
+                hint=f"create the leaves of {self.new.name} again: londiste drop-node, create-leaf"
                 f" --merge {self.queue}",
             )
 
@@ -111,7 +110,7 @@ class EqualParts:
 
 @dataclass(frozen=True)
 class Promote:
-    """The branch is the root: from here on there is no way back but another switchover."""
+    """Makes the branch the root; afterwards only another switchover leads back."""
 
     at: NodeAddress
     queue: str
@@ -119,7 +118,7 @@ class Promote:
     tick: Callable[[], int]
 
     def describe(self) -> str:
-        return f"{self.at.name}: becomes the root"
+        return f"{self.at.name}: make it the root"
 
     def done(self, sites: Connections) -> bool:
         return nodes.get_node_info(sites.at(self.at.dsn), self.queue).type is NodeType.ROOT
@@ -131,7 +130,7 @@ class Promote:
 
 @dataclass(frozen=True)
 class BecomeBranch:
-    """The old root reads from the new one."""
+    """Makes the old root a branch of the new one."""
 
     at: NodeAddress
     queue: str
@@ -139,7 +138,7 @@ class BecomeBranch:
     provider: str
 
     def describe(self) -> str:
-        return f"{self.at.name}: becomes a branch below {self.provider}"
+        return f"{self.at.name}: make it a branch below {self.provider}"
 
     def done(self, sites: Connections) -> bool:
         return nodes.get_node_info(sites.at(self.at.dsn), self.queue).type is NodeType.BRANCH
@@ -151,14 +150,14 @@ class BecomeBranch:
 
 @dataclass(frozen=True)
 class ReopenRoot:
-    """The old root takes events again."""
+    """Opens the old root for events again."""
 
     at: NodeAddress
     queue: str
     ticket: Ticket
 
     def describe(self) -> str:
-        return f"{self.at.name}: takes events again"
+        return f"{self.at.name}: accept events again"
 
     def done(self, sites: Connections) -> bool:
         found = operation_log.find(sites.at(self.at.dsn), self.queue)

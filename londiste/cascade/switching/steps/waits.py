@@ -1,4 +1,4 @@
-"""Waits for ticks.  Each has a limit and says who it waits for."""
+"""Steps that wait until a node reaches a tick, with a timeout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from londiste.errors import (
 from londiste.orchestration.connections import Connections
 from londiste.pgq import queues
 
-#: Seconds between looks.
+#: Seconds between polls.
 POLL_SECONDS = 0.02
 #: A node that needs so long for what another has is close to it.
 _CLOSE_SECONDS = 0.25
@@ -31,7 +31,7 @@ _NEARER = 0.7
 
 @dataclass(frozen=True)
 class WaitTick:
-    """A node has reached a tick: in its tables and, on a branch, in its queue."""
+    """Waits until a node has reached a tick: in its tables and, on a branch, in its queue."""
 
     at: NodeAddress
     queue: str
@@ -57,13 +57,13 @@ class WaitTick:
 
 @dataclass(frozen=True)
 class CatchUp:
-    """A node follows a root closely: what the last tick leaves to be done then is little.
+    """Reduces the lag of a node, so that the last tick of the root takes little time.
 
-    Waits up to ``timeout`` seconds for what the root has now.  Then a few times more for what has
-    come meanwhile, and the root makes no ticks for that long: a branch takes each of them by
-    itself, and a root that is written to makes them faster than a busy branch gets through them.
-    The events go on, and come with the next tick together.  A node that never comes so close is
-    taken as it is, and has as long as the caller gives it.
+    Waits up to ``timeout`` seconds for the present ticks of the root.  Then waits a few times for
+    the events that came during the last wait.  The root creates no ticks for that time: a branch
+    applies each of them separately, and a busy root creates them faster than a busy branch applies
+    them.  Writing continues; the events come with the next tick.  A node that does not get close
+    enough is accepted; the caller's time limit applies to it.
     """
 
     at: NodeAddress
@@ -72,7 +72,7 @@ class CatchUp:
     timeout: float
 
     def describe(self) -> str:
-        what = f"what {self.of.name} has now"
+        what = f"the present ticks of {self.of.name}"
         return f"{self.at.name}: wait up to {self.timeout:g} s until it has {what}"
 
     def done(self, sites: Connections) -> bool:
@@ -81,7 +81,7 @@ class CatchUp:
 
     def run(self, sites: Connections) -> None:
         tick = newest_tick(sites.at(self.of.dsn), self.queue)
-        why = f"what {self.of.name} has now"
+        why = f"the present ticks of {self.of.name}"
         wait_tick(sites.at(self.at.dsn), self.queue, tick, self.timeout, why)
         found = operation_log.find(sites.at(self.of.dsn), self.queue)
         if found is not None and found.last_tick is not None:
@@ -99,12 +99,12 @@ class CatchUp:
 
 
 def drained(sites: Connections, at: NodeAddress, of: NodeAddress, queue: str) -> bool:
-    """Whether ``at`` comes to the newest tick of ``of`` while that makes no other one.
+    """Whether ``at`` reaches the newest tick of ``of`` while that creates no other one.
 
-    For ``_HOLD_SECONDS`` at most; a ticker that runs meanwhile passes the queue by.
+    Takes ``_HOLD_SECONDS`` at most; a ticker skips the queue during that time.
     """
     try:
-        # The lock is on the row of the queue, which those who write do not ask for.
+        # The lock is on the row of the queue; producers do not need it.
         with sites.transaction(of.dsn) as conn:
             tick = queues.lock_ticks(conn, queue)
             wait_tick(sites.at(at.dsn), queue, tick or 0, _HOLD_SECONDS, f"all ticks of {of.name}")
@@ -114,19 +114,19 @@ def drained(sites: Connections, at: NodeAddress, of: NodeAddress, queue: str) ->
 
 
 def reached(conn: Connection, info: NodeInfo, tick: int) -> bool:
-    """Whether tables and queue of a node are at ``tick`` or behind it."""
+    """Whether tables and queue of a node have reached ``tick``."""
     if info.last_tick < tick:
         return False
     return info.type is NodeType.LEAF or newest_tick(conn, info.queue) >= tick
 
 
 def newest_tick(conn: Connection, queue: str) -> int:
-    """The newest tick of the queue in a database; 0 when it has none."""
+    """The newest tick of the queue in a database; 0 without one."""
     return max((i.last_tick_id or 0 for i in queues.get_queue_info(conn, queue)), default=0)
 
 
 def wait_tick(conn: Connection, queue: str, tick: int, timeout: float, why: str) -> NodeInfo:
-    """Until the node has reached ``tick``; the node then.  TransientError after ``timeout`` s."""
+    """Waits until the node has reached ``tick``; returns it.  TransientError after ``timeout``."""
     deadline = time.monotonic() + timeout
     while True:
         looked = time.monotonic()
@@ -139,14 +139,14 @@ def wait_tick(conn: Connection, queue: str, tick: int, timeout: float, why: str)
                 detail=_where_it_stands(conn, info, tick),
                 hint=f"londiste resume --node {info.name}"
                 if info.paused
-                else f"look at the log of worker {info.worker}, and at londiste status",
+                else f"check the log of worker {info.worker}, and londiste status",
             )
         # On a busy server looking must not take from what it waits for.
         time.sleep(max(POLL_SECONDS, 2 * (time.monotonic() - looked)))
 
 
 def _where_it_stands(conn: Connection, info: NodeInfo, tick: int) -> str:
-    words = [f"it stands at tick {info.last_tick} of {tick}"]
+    words = [f"it is at tick {info.last_tick} of {tick}"]
     if info.paused:
         words.append("its worker is paused")
     words += [
