@@ -144,7 +144,7 @@ def test_a_root_that_could_not_be_closed_is_not_said_to_be(nodes_of: Nodes) -> N
         writer.execute("select pgq.insert_event(%s, 'x', 'open')", [QUEUE])
         with pytest.raises(LockTimeout) as told:
             switchover.execute(switch, sites)
-        assert "writes continue at the old root, and the change is still recorded" in told.value.detail
+        assert "writes continue at the old root, and the change" in told.value.detail
         assert "is closed" not in told.value.detail
         assert _write(root) is None
 

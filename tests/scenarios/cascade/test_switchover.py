@@ -129,7 +129,7 @@ def test_a_lost_root_is_replaced_and_fenced_when_it_comes_back(
     )
     cascade.wait(
         lambda: (
-            "taken for lost"
+            "was replaced by"
             in (n1.database.value("select cur_error from pgq_node.local_state") or "")
         ),
         "the error of its worker",
