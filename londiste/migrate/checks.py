@@ -1,4 +1,4 @@
-"""What speaks against a move, or will not be as it was: a function of what both databases say."""
+"""Checks before a migration: a pure function of the facts about both databases."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def findings(
     held: Sequence[str] = (),
     begun: bool = False,
 ) -> list[Finding]:
-    """All there is to say, the worst first.
+    """All findings, the worst first.
 
-    way -- how the structure of the new database is made.
-    held -- tables of the new database that hold rows, before the move has begun.
-    begun -- it has: a script may be on its way that makes the tables equal again.
+    way -- how the schema of the new database is created.
+    held -- tables of the new database that contain rows before the start.
+    begun -- the migration has started: a script in the queue may make the tables equal again.
     """
     found = [
         *_server("old", old),
@@ -50,7 +50,7 @@ def findings(
 
 
 def refusals(found: Iterable[Finding]) -> list[Finding]:
-    """Those that forbid the beginning."""
+    """The findings that prevent the start."""
     return [one for one in found if one.severity is Severity.CRITICAL]
 
 
@@ -66,7 +66,7 @@ def _server(side: str, facts: DatabaseFacts) -> Iterator[Finding]:
         yield _bad(
             "standby",
             f"the {side} database is on a standby",
-            "nothing can be written there",
+            "a standby is read-only",
             "give the connection string of its primary",
         )
     elif facts.read_only:
@@ -81,7 +81,7 @@ def _server(side: str, facts: DatabaseFacts) -> Iterator[Finding]:
         yield _bad(
             "roles",
             f"the {side} server lacks the roles {names}, and {facts.user} may not create them",
-            "the queue grants its rights to them; they cannot log in",
+            "the queue needs these group roles, which cannot log in",
             "as an administrator of that server: create role pgq_reader nologin;"
             " create role pgq_writer nologin;"
             " create role pgq_admin nologin in role pgq_reader, pgq_writer;"
@@ -92,7 +92,7 @@ def _server(side: str, facts: DatabaseFacts) -> Iterator[Finding]:
         yield _bad(
             "create",
             f"{facts.user} may not create schemas in the {side} database",
-            "the queue needs some, and so may the tables",
+            "the queue needs schemas, and the tables may need more",
             f'as its owner: grant create on database … to "{facts.user}"',
         )
     if not facts.replica:
@@ -100,20 +100,20 @@ def _server(side: str, facts: DatabaseFacts) -> Iterator[Finding]:
         yield _bad(
             "replica",
             f"{facts.user} may not set session_replication_role in the {side} database",
-            f"triggers and foreign keys must not act on replicated rows there{when}",
+            f"triggers and foreign keys must not fire for replicated rows{when}",
             _let_it_be_replica(facts),
         )
     if facts.prepared:
         yield _warn(
             "prepared",
             f"{facts.prepared} prepared transactions in the {side} database",
-            "they hold locks until somebody ends them",
+            "they hold locks until they are committed or rolled back",
             "select * from pg_prepared_xacts; then commit prepared or rollback prepared",
         )
 
 
 def _let_it_be_replica(facts: DatabaseFacts) -> str:
-    """What is left to do, as text: the statements stand behind the first colon and blank."""
+    """The remaining statements as text, after the first colon and blank."""
     statements = replica_grants(facts.user, facts.version)
     if facts.version >= 150000:
         return f"as an administrator: {statements[0]}"
@@ -128,28 +128,28 @@ def _both(old: DatabaseFacts, new: DatabaseFacts) -> Iterator[Finding]:
         yield _warn(
             "older",
             f"the new server is older: PostgreSQL {new.version_text} after {old.version_text}",
-            "what only the newer release has cannot be made there",
-            "see that nothing of it is used",
+            "features of the newer release cannot be created there",
+            "check that the database uses none of them",
         )
     if old.encoding != new.encoding and new.encoding != "UTF8":
         yield _bad(
             "encoding",
             f"the new database has the encoding {new.encoding}, the old one {old.encoding}",
-            "text that the new one cannot hold would stop the move in the middle",
+            "text that the new encoding cannot represent would stop the migration",
             "create the new database with encoding 'UTF8' template template0",
         )
     elif old.encoding == "SQL_ASCII" and new.encoding != "SQL_ASCII":
         yield _warn(
             "encoding",
             f"the old database has the encoding SQL_ASCII, the new one {new.encoding}",
-            "bytes that are no valid text there stop the copy of their table",
+            "bytes that are invalid in the new encoding stop the copy of their table",
             "clean them first, or create the new database with encoding 'SQL_ASCII'",
         )
     if (old.collate, old.ctype) != (new.collate, new.ctype):
         yield _warn(
             "collation",
             f"the new database sorts text by {new.collate}, the old one by {old.collate}",
-            "queries with order by, and partitions by ranges of text, answer differently",
+            "queries with order by, and partitions by ranges of text, return other results",
             "create the new database with the same lc_collate and lc_ctype, or accept it",
         )
     missing = sorted((old.named_roles - new.roles) - {old.user})
@@ -158,7 +158,7 @@ def _both(old: DatabaseFacts, new: DatabaseFacts) -> Iterator[Finding]:
             "owners",
             f"the new server lacks the roles {', '.join(missing[:_SHOWN])}"
             + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""),
-            "owners and grants that name them are left out",
+            "owners and grants that name them are skipped",
             "create them first: pg_dumpall --roles-only on the old server",
         )
 
@@ -169,45 +169,45 @@ def _tables(old: DatabaseFacts) -> Iterator[Finding]:
             yield _bad(
                 "name",
                 f"table {table.name.quoted} is in a schema with a dot in its name",
-                "it has no name in a queue",
+                "a queue cannot name such a table",
                 "rename the schema",
             )
         elif not table.mine:
             yield _bad(
                 "owner",
                 f"table {table.name} belongs to {table.owner}",
-                f"{old.user} may not make triggers on it",
+                f"{old.user} may not create triggers on it",
                 f'as an administrator: grant "{table.owner}" to "{old.user}"',
             )
         elif table.persistence == "u":
             yield _warn(
                 "unlogged",
                 f"table {table.name} is unlogged",
-                "its rows stay behind; the table is not replicated",
+                "unlogged tables are not replicated",
                 f"alter table {table.name.quoted} set logged, or fill it after the switch",
             )
         elif not table.columns:
             yield _warn(
                 "columns",
                 f"table {table.name} has no columns",
-                "there is nothing in its rows; it is not replicated",
-                "leave it so, or add a column",
+                "its rows have no values; it is not replicated",
+                "accept it, or add a column",
             )
         elif not table.keyed and not table.partition:
-            large = f"; about {table.rows} rows: each batch with such a change reads them all"
+            large = f"; each batch with such a change reads all of about {table.rows} rows"
             yield Finding(
                 Severity.WARNING if table.rows >= _LARGE else Severity.OK,
                 "key",
                 f"table {table.name} has no primary key",
                 "updates and deletes find their row by all its columns"
                 + (large if table.rows >= _LARGE else ""),
-                f"alter table {table.name.quoted} add primary key (…), or leave it so",
+                f"alter table {table.name.quoted} add primary key (…), or accept it",
                 "",
             )
 
 
 def _rows_apart(old: DatabaseFacts, new: DatabaseFacts) -> Iterator[Finding]:
-    """Triggers and policies, which both sides have or will have."""
+    """Triggers and policies, which both sides have or will get."""
     tables = {table.name: table for table in old.tables}
     for table in new.tables:
         mine = tables.get(table.name, table)
@@ -221,19 +221,21 @@ def _rows_apart(old: DatabaseFacts, new: DatabaseFacts) -> Iterator[Finding]:
             yield _warn(
                 "always",
                 f"trigger {trigger} of table {table.name} fires for replicated rows, too",
-                "on the side that follows it acts on rows that bring its effects already, or fails",
-                f"in both databases, until the move is over: alter table {table.name.quoted}"
-                f" enable trigger {quote(trigger)} (or disable, if it was ENABLE REPLICA)",
+                "on the subscriber it repeats effects that are replicated already, or fails",
+                f"in both databases, until the end of the migration: alter table"
+                f" {table.name.quoted} enable trigger {quote(trigger)}"
+                " (or disable, if it was ENABLE REPLICA)",
             )
         for side, facts in (("old", old), ("new", new)):
             if table.forced and not facts.bypasses:
                 yield _bad(
                     "policies",
-                    f"table {table.name} forces row-level security upon its owner,"
-                    f" and {facts.user} is not above it in the {side} database",
-                    "rows that a policy hides could be neither copied nor compared nor written",
-                    f"until the move is over: alter table {table.name.quoted} no force row level"
-                    f" security; or as an administrator: alter role {quote(facts.user)} bypassrls",
+                    f"table {table.name} forces row-level security, and {facts.user} cannot"
+                    f" bypass it in the {side} database",
+                    "rows that a policy hides cannot be copied, compared or written",
+                    f"until the end of the migration: alter table {table.name.quoted} no force row"
+                    f" level security; or as an administrator: alter role"
+                    f" {quote(facts.user)} bypassrls",
                 )
 
 
@@ -243,7 +245,7 @@ def _source(old: DatabaseFacts) -> Iterator[Finding]:
             "transaction",
             f"a transaction that writes is open for {old.oldest_transaction:.0f} s"
             " in the old database",
-            "tables that it has written to cannot be added, and no last tick made, before it ends",
+            "adding its tables, and the last tick of a switch, wait for its end",
             "end it before start, and before switch: select * from pg_stat_activity"
             " order by xact_start",
         )
@@ -251,23 +253,23 @@ def _source(old: DatabaseFacts) -> Iterator[Finding]:
         yield _bad(
             "sequence",
             f"{old.user} may not read sequence {name}",
-            "its value could not be carried over, and numbers would come twice",
+            "without its value the new database would return numbers twice",
             f'grant select, update on sequence {name} to "{old.user}"',
         )
     if old.large_objects:
         yield _warn(
             "large-objects",
             f"{old.large_objects} large objects",
-            "they are in no table, and stay behind",
-            "move them into columns of type bytea; or copy them while nobody writes them:"
+            "large objects are not replicated",
+            "move them into columns of type bytea; or copy them during a pause of writes:"
             " lo_export and lo_import",
         )
     if old.publications:
         yield _warn(
             "publications",
             f"{old.publications} publications",
-            "their subscribers go on to follow the old database",
-            "make publications on the new database and new subscriptions after the switch",
+            "their subscribers keep reading from the old database",
+            "create publications on the new database and new subscriptions after the switch",
         )
 
 
@@ -278,9 +280,9 @@ def _target(
         more = f" and {len(held) - _SHOWN} more" if len(held) > _SHOWN else ""
         yield _bad(
             "rows",
-            f"tables of the new database hold rows: {', '.join(held[:_SHOWN])}{more}",
-            "the copy would replace them; is it the right database?",
-            "empty the tables, or give another database",
+            f"tables of the new database are not empty: {', '.join(held[:_SHOWN])}{more}",
+            "the copy would replace their rows",
+            "truncate the tables, or choose another database",
         )
     extensions = [o.name or "" for o in old.objects if o.kind == "extension"]
     there = {o.name for o in new.objects if o.kind == "extension"}
@@ -288,8 +290,8 @@ def _target(
         if name not in there and name not in new.extensions:
             yield _bad(
                 "extension",
-                f"extension {name} is not to be had on the new server",
-                "what the database uses of it cannot be made there",
+                f"extension {name} is not available on the new server",
+                "objects that use it cannot be created there",
                 "install its package on the new server",
             )
     names = {table.name for table in new.tables}
@@ -302,8 +304,8 @@ def _target(
         yield _bad(
             "structure",
             f"{len(missing)} tables are not in the new database: {_named(missing)}",
-            "--schema existing makes none",
-            "make them, or choose --schema create or --schema pg_dump",
+            "--schema existing creates none",
+            "create them, or choose --schema create or --schema pg_dump",
         )
     if way is SchemaMethod.CREATE and new.version < PARTITIONED_IDENTITY:
         for table in missing:
@@ -312,8 +314,8 @@ def _target(
                 yield _bad(
                     "structure",
                     f"partitioned table {table.name} has the identity column {identities[0]}",
-                    f"PostgreSQL has that from 17 on, and the new server is {new.version_text}",
-                    "make it there with partitions, a sequence of that name and default nextval(…)",
+                    f"that needs PostgreSQL 17 or later, the new server is {new.version_text}",
+                    "create it with partitions, a sequence of that name and default nextval(…)",
                 )
     if not new.makes_in_public and any(t.name.schema == "public" for t in missing):
         yield _bad(
@@ -326,14 +328,14 @@ def _target(
         Severity.OK,
         "space",
         f"the old database has {old.bytes / 1e6:,.0f} MB",
-        "how much room the new server has cannot be asked with SQL",
-        "see that it has twice as much: rows, indexes, and the log of both",
+        "SQL cannot report the free disk space of the new server",
+        "provide twice as much: rows, indexes, and WAL of both",
         "",
     )
 
 
 def left_out(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Iterator[Finding]:
-    """What the chosen way does not make."""
+    """Objects that the chosen method does not create."""
     if way is SchemaMethod.PG_DUMP:
         return
     there = {(o.kind, o.signature) for o in new.objects}
@@ -348,27 +350,27 @@ def left_out(old: DatabaseFacts, new: DatabaseFacts, way: SchemaMethod) -> Itera
         more = f" and {len(ones) - _SHOWN} more" if len(ones) > _SHOWN else ""
         yield _warn(
             "left-out",
-            f"{len(ones)} of kind {kind} will not be made: {names}{more}",
-            f"--schema {way.value} cannot or does not",
-            "make them in the new database first, or have them made by pg_dump: --schema pg_dump",
+            f"{len(ones)} of kind {kind} will not be created: {names}{more}",
+            f"--schema {way.value} does not create them",
+            "create them in the new database first, or by pg_dump: --schema pg_dump",
         )
     made = {table.name for table in new.tables}
     tables = [t for t in old.tables if t.name not in made and not t.replicated]
     if tables:
         yield _warn(
             "left-out",
-            f"{len(tables)} tables that are not replicated will not be made: {_named(tables)}",
-            f"--schema {way.value} makes what the move carries",
-            "make them in the new database, or have them made by pg_dump: --schema pg_dump",
+            f"{len(tables)} tables that are not replicated will not be created: {_named(tables)}",
+            f"--schema {way.value} creates replicated tables only",
+            "create them in the new database, or by pg_dump: --schema pg_dump",
         )
     if way is SchemaMethod.CREATE:
         yield Finding(
             Severity.OK,
             "left-out",
             "grants and comments of schemas, functions and views, default privileges, security"
-            " labels and settings of the database are not made",
-            "--schema create makes tables whole, and of the rest what PostgreSQL gives the text of",
-            "make them in the new database, or --schema pg_dump",
+            " labels and settings of the database are not created",
+            "--schema create creates complete tables, and objects whose text PostgreSQL provides",
+            "create them in the new database, or use --schema pg_dump",
             "",
         )
 

@@ -1,4 +1,4 @@
-"""What is asked of both databases before and while one moves to the other."""
+"""Facts about both databases, collected before and during a migration."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from londiste.errors import AccessDenied, from_database
 
 @dataclass(frozen=True)
 class Object:
-    """Something that is no table and belongs to none.
+    """An object that is no table and belongs to none.
 
-    kind -- function, view, …; signature -- as SQL writes it; definition -- the statement that makes
-        it, None where only pg_dump knows it; place -- the order of making.
+    kind -- function, view, …; signature -- as SQL writes it; definition -- the statement that
+        creates it, None where only pg_dump has it; place -- the order of creation.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Table:
 
     @property
     def replicated(self) -> bool:
-        """Whether a queue can carry it."""
+        """Whether it can be replicated."""
         return self.persistence == "p" and bool(self.columns) and "." not in self.name.schema
 
 
@@ -127,9 +127,9 @@ class DatabaseFacts:
 
 
 def collect(conn: Connection, dsn: str) -> DatabaseFacts:
-    """Asks one database.  Changes nothing, takes no lock that anybody waits for.
+    """Collects the facts about one database.  Changes nothing and blocks no session.
 
-    dsn -- leads there, too.
+    dsn -- connection string of the same database.
     """
     (server,) = _rows(conn, "migrate_server")
     for key in ("extensions", "roles", "named_roles"):
@@ -160,7 +160,7 @@ def tables(conn: Connection) -> tuple[Table, ...]:
 
 
 def objects(conn: Connection) -> tuple[Object, ...]:
-    """What there is besides tables, in the order of making."""
+    """Objects other than tables, in the order of creation."""
     return tuple(Object(**row) for row in _rows(conn, "migrate_objects"))
 
 
@@ -178,14 +178,14 @@ def pending_keys(conn: Connection) -> frozenset[tuple[str, str]]:
 
 
 def materialized_views(conn: Connection) -> tuple[str, ...]:
-    """The materialized views of the user, as SQL writes them: each behind those that it reads."""
+    """The materialized views of the user, as SQL writes them: each after those that it reads."""
     mine = {one.signature for one in objects(conn) if one.kind == "materialized view"}
     names = (row["name"] for row in _rows(conn, "migrate_refreshed"))
     return tuple(name for name in names if name in mine)
 
 
 def with_rows(conn: Connection, names: list[TableName]) -> list[TableName]:
-    """Those of the tables that hold a row; ones that are not there hold none."""
+    """The tables that exist and have a row."""
     wanted = json.dumps([list(name) for name in names])
     found = []
     for row in _rows(conn, "migrate_relations", names=wanted):

@@ -1,8 +1,8 @@
-"""The ticker and the two workers of a move, as children of the command that needs them.
+"""Daemons of a migration: the ticker and two workers, as children of the command.
 
-A daemon that somebody runs already is left alone: the worker of a node holds a lock in its
-database, the ticker is seen among the sessions.  What has ended is started again.  However this
-process ends, its children end with it, and nothing is lost: the next command starts them again.
+A daemon that runs already is kept: the worker of a node holds a lock in its database, the ticker
+is found among the sessions.  Daemons that end are restarted.  The children end with this process;
+the next command starts them again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STOP_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Need:
-    """A daemon that has to run: its name, its command, its settings as environment."""
+    """A daemon of the migration: name, command, and settings as environment."""
 
     name: str
     argv: tuple[str, ...]
@@ -48,7 +48,7 @@ class Need:
 
 
 def needs(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> list[Need]:
-    """What has to run for a move.  Connection strings go by the environment, not as arguments."""
+    """The daemons of a migration.  Connection strings are in the environment, not in arguments."""
     program = (sys.executable, "-m", "londiste", *verbose)
     databases = "\n".join((pair.old.dsn, pair.new.dsn))
     found = [Need(TICKER, (*program, "ticker"), _environment({"databases": databases}))]
@@ -61,7 +61,7 @@ def needs(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> list[Need]:
 
 
 def running(pair: Pair, conn: dict[str, Connection]) -> set[str]:
-    """Which of them run, whoever started them; ``conn`` by the names of the nodes."""
+    """The daemons that run, started by any process; ``conn`` by the names of the nodes."""
     found = set()
     if all(_ticks(conn[side.name]) for side in (pair.old, pair.new)):
         found.add(TICKER)
@@ -80,7 +80,7 @@ class Daemons:
         self._ended: dict[str, int] = {}
 
     def look(self) -> set[str]:
-        """Starts what does not run; what runs already, whoever started it."""
+        """Starts the daemons that do not run; returns those that ran already."""
         with contextlib.ExitStack() as stack:
             conn = {
                 side.name: stack.enter_context(
@@ -109,7 +109,7 @@ class Daemons:
         return found
 
     def wait(self) -> None:
-        """Until all run.  Raises TransientError when one does not come up."""
+        """Waits until all run.  Raises TransientError when one does not start."""
         began = time.monotonic()
         wanted = {need.name for need in self._needs}
         while True:
@@ -120,10 +120,10 @@ class Daemons:
             if time.monotonic() - began >= limit:
                 ended = [f"{n} ended with exit code {c}" for n, c in sorted(self._ended.items())]
                 raise TransientError(
-                    f"{', '.join(sorted(missing))} did not come up in {limit:g} s",
+                    f"{', '.join(sorted(missing))} did not start within {limit:g} s",
                     detail="; ".join(ended),
-                    hint="look at what it said, here or where londiste migrate start runs;"
-                    " then give the command again",
+                    hint="check its log, here or where londiste migrate start runs;"
+                    " then repeat the command",
                 )
             time.sleep(0.1)
 
@@ -133,7 +133,7 @@ class Daemons:
         return list(self._children)
 
     def close(self) -> None:
-        """Ends the children, all at the same time."""
+        """Ends all children in parallel."""
         for child in self._children.values():
             child.signal(signal.SIGTERM)
         for child in self._children.values():
@@ -143,7 +143,7 @@ class Daemons:
 
 @contextlib.contextmanager
 def at_work(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> Iterator[Daemons]:
-    """Ticker and workers run inside: those that run already, and children of this process."""
+    """Ticker and workers run in the with block: running ones, and children of this process."""
     daemons = Daemons(pair, verbose=verbose)
     try:
         daemons.wait()
@@ -154,7 +154,7 @@ def at_work(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> Iterator[Daemons
 
 @contextlib.contextmanager
 def kept(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> Iterator[Daemons]:
-    """For a command that stays and looks after them itself; its children end behind it."""
+    """For a command that monitors the daemons itself; its children end with the block."""
     daemons = Daemons(pair, verbose=verbose)
     try:
         yield daemons
@@ -163,11 +163,11 @@ def kept(pair: Pair, *, verbose: Sequence[str] = ("-q",)) -> Iterator[Daemons]:
 
 
 def watch(daemons: Daemons) -> None:
-    """One look at the daemons; a database that does not answer is looked at again later."""
+    """Checks the daemons once; retries later if a database does not answer."""
     try:
         daemons.look()
     except (LondisteError, psycopg.Error) as error:
-        log.warning("the daemons are not looked after: %s", error)
+        log.warning("the daemons are not monitored: %s", error)
 
 
 def _ticks(conn: Connection) -> bool:
@@ -181,7 +181,7 @@ def _works(conn: Connection, queue: str) -> bool:
 
 
 def _environment(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Our environment with these settings in it, in place of all others."""
+    """The environment with these settings instead of all other ones."""
     keys = set(MigrateSettings.model_fields) | set(TickerSettings.model_fields)
     others = {f"LONDISTE_{key.upper()}" for key in keys}
     found = {key: value for key, value in os.environ.items() if key not in others}

@@ -1,7 +1,7 @@
-"""The two databases of a move: how each is reached, and what is stored of that.
+"""The two databases of a migration, and their connection strings.
 
-What is stored on the nodes holds no password, so this process keeps both connection strings and
-puts them in wherever a node is to be reached.
+Locations that the nodes store contain no password.  So this process keeps both connection strings
+and uses them for every connection to a node.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECRETS = ("password", "sslpassword")
 
 
 class MigrateSettings(WorkerSettings):
-    """A move of a database, and the workers that it starts."""
+    """Settings of a migration and of its workers."""
 
     sections: ClassVar[tuple[str, ...]] = ("migrate", "londiste")
 
@@ -44,7 +44,7 @@ class MigrateSettings(WorkerSettings):
 class Side:
     """One of the two databases.
 
-    dsn -- as it was given; may hold a password.  location -- without: stored on the nodes.
+    dsn -- as given; may contain a password.  location -- without it; stored on the nodes.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """The old database and the new one, and the settings of what works for them."""
+    """The old and the new database, and the settings of their daemons."""
 
     settings: MigrateSettings
     old: Side
@@ -72,19 +72,19 @@ class Pair:
 
     @property
     def answer_seconds(self) -> float:
-        """Seconds for the answer to one statement."""
+        """Seconds to wait for a response."""
         return self.settings.lock_timeout + self.settings.response_timeout
 
     def side(self, name: str) -> Side:
-        """By the name of the node."""
+        """The side with this node name."""
         return self.old if name == OLD else self.new
 
     def other(self, side: Side) -> Side:
-        """The one that ``side`` is not."""
+        """The other side than ``side``."""
         return self.new if side.name == OLD else self.old
 
     def worker_settings(self, side: Side) -> WorkerSettings:
-        """What the worker of a side runs with, and what compares it with the other."""
+        """The settings of a side's worker, and of compare."""
         shared = {
             key: getattr(self.settings, key)
             for key in WorkerSettings.model_fields
@@ -109,7 +109,7 @@ class Pair:
 
 
 class PairSites(Connections):
-    """Connections to both; a stored location leads to the connection string it was made of."""
+    """Connections to both; replaces a stored location by its connection string."""
 
     def __init__(self, pair: Pair) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Structure that the two databases of a move no longer share, found before the switch.
+"""Schema drift between the two databases of a migration, found before the switch.
 
 DDL that an administrator runs in one of the two databases is in no event.  So ``verify`` and the
 switch compare columns, keys, indexes, constraints, triggers and sequences again.
@@ -70,7 +70,7 @@ def look(conn: Connection) -> ObservedTable:
 
 
 def differences(root: ObservedTable, other: ObservedTable, names: tuple[str, str]) -> list[Finding]:
-    """Pure: what the database ``other`` lacks or has otherwise; critical: it stops the switch.
+    """Pure: objects missing or different in database ``other``; critical ones stop the switch.
 
     names -- of the root's database and of the other one: old, new.
     """
@@ -207,7 +207,7 @@ def wait_for_sequences(
 ) -> list[Finding]:
     """Sequences of the other database that do not reach the root's values in ``timeout`` seconds.
 
-    The values that the root has at the beginning count: it publishes further ones each second.
+    The root's values at the start count: it publishes further ones each second.
     """
     values, kinds = tables.sequence_values(root, queue), collect.sequences(root)
     deadline = time.monotonic() + timeout
@@ -220,9 +220,9 @@ def wait_for_sequences(
         Finding(
             Severity.CRITICAL,
             "sequences",
-            f"sequence {one} of the {name} database is behind that of the other one",
-            "it would return values again that rows have already",
-            "look for what has set it back; londiste migrate start has to run",
+            f"sequence {one} of the {name} database lags behind that of the other one",
+            "it would return values again that rows already have",
+            "find out why it was set back; londiste migrate start must be running",
             "",
         )
         for one in late

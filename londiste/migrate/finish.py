@@ -1,4 +1,4 @@
-"""The end of a move: the nodes go, and what was installed for it; tables and rows stay."""
+"""``migrate finish``: drops the nodes and the installed SQL; keeps tables and rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from londiste.orchestration.steps import Step
 
 @dataclass(frozen=True)
 class Uninstall:
-    """The schemas that were made for the move go, where nothing else uses them."""
+    """Drops the schemas that the migration created, if no other queue uses them."""
 
     side: Side
     queue: str
@@ -37,9 +37,9 @@ class Uninstall:
 
 
 def nodes_left(sites: Connections, pair: Pair, *, abandon: bool) -> list[Step]:
-    """The steps that drop what there is of the two nodes, the branch first.
+    """The steps that drop the two nodes, the branch first.
 
-    abandon -- although the old side takes the writes: the move is given up.
+    abandon -- proceed if the old database takes the writes: gives the migration up.
     Raises StateError while a switch is under way.
     """
     found = {
@@ -52,9 +52,9 @@ def nodes_left(sites: Connections, pair: Pair, *, abandon: bool) -> list[Step]:
         return []
     if not abandon and not any(side.name == NEW for side in roots):
         raise StateError(
-            "the old database takes the writes: the move is not done",
-            detail="nothing is changed",
-            hint="londiste migrate switch first; or --abandon gives the move up",
+            "the old database takes the writes: the migration is not finished",
+            detail="nothing was changed",
+            hint="first: londiste migrate switch; or abandon the migration: --abandon",
         )
     at = roots[0] if roots else next(iter(found.values()))[0]
     scene = switching.scene(sites, pair, at)
@@ -62,8 +62,8 @@ def nodes_left(sites: Connections, pair: Pair, *, abandon: bool) -> list[Step]:
     others = sorted(set(scene.topology.views) - {pair.old.name, pair.new.name})
     if others:
         raise StateError(
-            f"other nodes read from the queue: {', '.join(others)}",
-            hint="londiste drop-node takes them out",
+            f"other nodes use the queue: {', '.join(others)}",
+            hint="drop them first: londiste drop-node",
         )
     steps: list[Step] = []
     for side, info in found.values():
@@ -84,9 +84,9 @@ def finish(
     quiet: Callable[[], None],
     report: Callable[[Step], None],
 ) -> int:
-    """Does what is left of the end; the number of steps.
+    """Runs the remaining steps; returns their number.
 
-    quiet -- called when the nodes are gone: returns when no daemon of the move works any more.
+    quiet -- called after the nodes are dropped: returns when no daemon works any more.
     """
     count = plan.execute(nodes_left(sites, pair, abandon=abandon), sites, report)
     if not keep_sql:
@@ -96,5 +96,5 @@ def finish(
 
 
 def uninstalls(pair: Pair) -> list[Step]:
-    """The steps that remove what was installed for the move."""
+    """The steps that remove the SQL of the migration."""
     return [Uninstall(side, pair.queue) for side in (pair.old, pair.new)]

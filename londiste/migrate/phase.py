@@ -1,4 +1,4 @@
-"""How far a move has come: a function of what the two databases say, and what to do next."""
+"""Phase of a migration: a pure function of the facts about both databases, and the next command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from londiste.replication import sqlapi as tables
 
 
 class Phase(StrEnum):
-    """Where a move stands."""
+    """Phases of a migration."""
 
     NOT_BEGUN = "not begun"
     SETTING_UP = "setting up"
@@ -31,11 +31,11 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class PhaseFacts:
-    """What was asked.
+    """Facts about both databases.
 
-    types -- of the nodes that there are, by name.  noted -- the changes of the cascade that are
-    under way at one of them.  states -- of the tables of the branch; None: to be copied.  left --
-    tables of the root that the queue does not carry yet.
+    types -- of the existing nodes, by name.  noted -- unfinished changes of the cascade that are
+    recorded at them.  states -- of the tables of the branch; None: to be copied.  left -- tables of
+    the root that are not replicated yet.
     """
 
     types: Mapping[str, NodeType]
@@ -46,7 +46,7 @@ class PhaseFacts:
 
 
 def phase(seen: PhaseFacts) -> Phase:
-    """Pure: where a move stands."""
+    """Pure: the phase of the migration."""
     if not seen.types:
         return Phase.NOT_BEGUN
     if any(not switching.ours(noted) for noted in seen.noted):
@@ -65,9 +65,9 @@ def phase(seen: PhaseFacts) -> Phase:
 
 
 def takes_writes(types: Mapping[str, NodeType], noted: Mapping[str, Operation]) -> str | None:
-    """Pure: the node that takes writes.  None: none of them, in the middle of a switch.
+    """Pure: the node that takes writes.  None during a switch.
 
-    noted -- what is under way, by the node that has it noted.
+    noted -- unfinished changes, by the node that has them recorded.
     """
     closed = {
         name
@@ -80,25 +80,25 @@ def takes_writes(types: Mapping[str, NodeType], noted: Mapping[str, Operation]) 
 #: What to type next, in each phase.
 NEXT: Mapping[Phase, str] = {
     Phase.NOT_BEGUN: "londiste migrate check, then londiste migrate start",
-    Phase.SETTING_UP: "londiste migrate start goes on",
-    Phase.COPYING: "wait; londiste migrate start has to run; londiste --set db=… --set"
+    Phase.SETTING_UP: "londiste migrate start continues",
+    Phase.COPYING: "wait; londiste migrate start must be running; londiste --set db=… --set"
     " queue_name=migrate copy status shows more",
     Phase.IN_STEP: "londiste migrate verify, then londiste migrate switch",
-    Phase.SWITCHING: "give the command of the switch again, or with --rollback to undo it",
-    Phase.CHANGING: "somebody else is changing the cascade: wait until it is done",
+    Phase.SWITCHING: "repeat the command of the switch, or undo it with --rollback",
+    Phase.CHANGING: "another command is changing the cascade: wait until it is done",
     Phase.SWITCHED: "londiste migrate verify; londiste migrate back returns,"
     " londiste migrate finish ends it",
-    Phase.ENDING: "londiste migrate finish goes on",
+    Phase.ENDING: "londiste migrate finish continues",
 }
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A move, for people and programs.
+    """Status of a migration.
 
-    root -- which side takes writes: old or new.  None: neither, or nothing has begun.
-    lag -- seconds that the other one is behind; None: not known.
-    running, missing -- daemons that run, whoever started them, and that do not.
+    root -- the side that takes writes: old or new.  None: neither, or not started.
+    lag -- of the other side in seconds; None: unknown.
+    running, missing -- daemons that run, started by any process, and that do not.
     """
 
     phase: Phase
@@ -158,7 +158,7 @@ def look(sites: Connections, pair: Pair) -> Progress:
 
 
 def _next(pair: Pair, now: Phase, noted: Mapping[str, Operation]) -> str:
-    """What to type next; while a change is under way, what finishes this very one."""
+    """The next command; during a change, the command that finishes it."""
     for name, one in noted.items():
         if now is Phase.CHANGING and not switching.ours(one):
             return f"{one.describe()}; {switching.way_out(pair, one, name)}"

@@ -1,7 +1,7 @@
-"""Owners, grants and comments of what belongs to no table, for a structure that we make.
+"""Owners, grants and comments of objects that belong to no table, for ``--schema create``.
 
-A function that runs as its owner, and a view, which reads as its owner, would get the rights of
-whoever moves the database if they stayed with that role.
+A function that runs as its owner, and a view, which reads as its owner, would otherwise get the
+rights of the role that runs the migration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Grant:
 
 @dataclass(frozen=True)
 class Rights:
-    """Whose an object is, and what others may do; fields as in ``migrate_rights``."""
+    """Owner and grants of an object; fields as in ``migrate_rights``."""
 
     kind: str
     signature: str
@@ -44,7 +44,7 @@ class Rights:
 
 
 def rights(conn: Connection) -> tuple[Rights, ...]:
-    """Those of all schemas, functions, sequences and views."""
+    """Owners and grants of all schemas, functions, sequences and views."""
     with conn.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(query("migrate_rights").encode()).fetchall()
     return tuple(
@@ -68,7 +68,7 @@ def restore(
     known: Mapping[str, bool],
     version: int,
 ) -> tuple[Sequence[str], Sequence[str]]:
-    """The statements that give objects their owners, grants and comments, and what is left out.
+    """The statements that set owners, grants and comments, and notices about skipped ones.
 
     made -- kind and signature of the objects; of ``PUBLIC`` only what named roles may do is given.
     known -- ``roles`` of the new server; version -- its release.
@@ -92,8 +92,8 @@ def restore(
         if known.get(one.owner):
             statements.append(f"alter {name} owner to {quote(one.owner)}")
         else:
-            why = "may not be given it by you" if one.owner in known else "is not there"
-            notes.append(f"{name} is yours: its owner, role {one.owner}, {why}")
+            why = "cannot be set by you" if one.owner in known else "does not exist"
+            notes.append(f"{name} belongs to you: its owner, role {one.owner}, {why}")
     return statements, list(dict.fromkeys(notes))
 
 
@@ -108,7 +108,7 @@ def _granted(
     on = name.removeprefix("materialized ").removeprefix("view ")
     for (grantee, grantable), group in groupby(grants, key=lambda g: (g.grantee, g.grantable)):
         if grantee is not None and grantee not in known:
-            notes.append(f"nothing is granted to role {grantee}, which is not there")
+            notes.append(f"role {grantee} does not exist: its grants are skipped")
             continue
         words = [g.privilege for g in group if g.privilege != "MAINTAIN" or version >= _MAINTAIN]
         if words:

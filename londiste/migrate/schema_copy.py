@@ -1,9 +1,9 @@
-"""The structure of the new database: who makes it, and what of it is missing.
+"""Copy of the schema into the new database, by pg_dump or from the catalog.
 
-pg_dump knows everything that there is; what it writes runs here in one transaction.  Without it
-we make what PostgreSQL itself can tell the text of: schemas, extensions, functions, tables whole
-with their types, sequences, views.  Either way all is made or nothing, so what is missing can be
-asked at any time, and the step is done when nothing is.
+The output of pg_dump runs here in one transaction.  Without it Londiste creates the objects whose
+text PostgreSQL provides: schemas, extensions, functions, complete tables with their types,
+sequences, views.  Both ways create everything or nothing, so the missing objects can be computed
+at any time, and the step is done when none is missing.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _DUMP_SECONDS = 600
 
 
 class SchemaMethod(StrEnum):
-    """How the structure of the new database is made; the words of ``--schema``."""
+    """How the schema of the new database is created; the values of ``--schema``."""
 
     PG_DUMP = "pg_dump"
     CREATE = "create"
@@ -65,7 +65,7 @@ class SchemaMethod(StrEnum):
 
 @dataclass(frozen=True)
 class Dumper:
-    """A pg_dump, and the release it is of."""
+    """A pg_dump program and its release."""
 
     program: Path
     version: int
@@ -79,15 +79,15 @@ def choose(
     begun: bool = False,
     program: str | None = None,
 ) -> tuple[SchemaMethod, Dumper | None]:
-    """The way for ``--schema``; ``auto`` is pg_dump where it can be had, else create.
+    """The method for ``--schema``; ``auto`` is pg_dump if one is available, else create.
 
-    Not into an older release: what pg_dump writes is for its own and later ones.
+    Not pg_dump into an older release: its output is for its own and later releases.
 
-    begun -- the new database is part of the move: what has come since is made by create, as
-        pg_dump would meet what is there.
+    begun -- the new database is part of the migration: later objects are created by ``create``, as
+        the output of pg_dump would conflict with existing ones.
     program -- the pg_dump to use.
 
-    Raises BadOption when pg_dump was asked for and cannot serve.
+    Raises BadOption when pg_dump was requested and cannot be used.
     """
     if asked == SchemaMethod.EXISTING:
         return SchemaMethod.EXISTING, None
@@ -102,14 +102,14 @@ def choose(
         if dumper is None:
             raise BadOption(
                 f"no pg_dump of release {release} or later was found",
-                detail="looked on PATH and among the installed servers",
-                hint="name one: --pg-dump PATH; or --schema create",
+                detail="searched on PATH and among the installed servers",
+                hint="give its path: --pg-dump PATH; or use --schema create",
             )
         if new.tables:
             raise BadOption(
                 "--schema pg_dump: the new database has tables",
-                detail="what pg_dump writes is for an empty database",
-                hint="drop them, or --schema create to make what is missing",
+                detail="the output of pg_dump needs an empty database",
+                hint="drop them, or use --schema create, which creates the missing objects",
             )
         return SchemaMethod.PG_DUMP, dumper
     older = new.version // 10000 < release
@@ -140,19 +140,19 @@ def named_dumper(program: str, oldest: int) -> Dumper:
     version = _version(Path(path)) if path else 0
     if path is None or not version:
         raise BadOption(
-            f"--pg-dump: {program} is no pg_dump that runs",
+            f"--pg-dump: {program} is no working pg_dump",
             hint="give the path of the program: --pg-dump /usr/lib/postgresql/18/bin/pg_dump",
         )
     if version < oldest:
         raise BadOption(
-            f"--pg-dump: {program} is of release {version}, and the old server of {oldest}",
-            hint=f"name a pg_dump of release {oldest} or later",
+            f"--pg-dump: {program} has release {version}, the old server {oldest}",
+            hint=f"give the path of a pg_dump of release {oldest} or later",
         )
     return Dumper(Path(path), version)
 
 
 def missing_in(old: DatabaseFacts, new: DatabaseFacts) -> list[str]:
-    """What the new database lacks of what can be made, as words."""
+    """The objects that are missing in the new database and can be created."""
     names = {table.name for table in new.tables}
     # Those that are not replicated are by ourselves not made.
     found = [f"table {t.name}" for t in old.tables if t.name not in names and t.replicated]
@@ -166,10 +166,10 @@ def missing_in(old: DatabaseFacts, new: DatabaseFacts) -> list[str]:
 
 @dataclass(frozen=True)
 class MakeStructure:
-    """The new database has the tables of the old one, and what else there is.
+    """Creates the schema of the old database in the new one.
 
-    roles -- the new server lacks roles that the old one names: owners and grants are left out.
-    warn -- is told what could not be made as it is in the old database.
+    roles -- the new server lacks roles of the old one: owners and grants are skipped.
+    warn -- receives objects that could not be created as in the old database.
     """
 
     pair: Pair = field(repr=False)
@@ -180,9 +180,9 @@ class MakeStructure:
 
     def describe(self) -> str:
         how = {
-            SchemaMethod.PG_DUMP: "make the structure of the old database, by pg_dump",
-            SchemaMethod.CREATE: "make the structure of the old database",
-            SchemaMethod.EXISTING: "the structure is there",
+            SchemaMethod.PG_DUMP: "create the schema of the old database, by pg_dump",
+            SchemaMethod.CREATE: "create the schema of the old database",
+            SchemaMethod.EXISTING: "check that the schema exists",
         }[self.way]
         return f"new: {how}"
 
@@ -203,9 +203,9 @@ class MakeStructure:
         missing = self._missing(sites)
         if missing and self.way is SchemaMethod.CREATE:
             raise StateError(
-                f"the new database still lacks {len(missing)} things:"
+                f"the new database still lacks {len(missing)} objects:"
                 f" {', '.join(missing[:_SHOWN])}",
-                hint="make them by hand, or --schema pg_dump into an empty database",
+                hint="create them by hand, or use --schema pg_dump with an empty database",
             )
 
     def _missing(self, sites: Connections) -> list[str]:
@@ -219,7 +219,7 @@ class MakeStructure:
 
 
 def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
-    """What pg_dump writes of the structure.  Raises UsageError when it cannot."""
+    """The output of pg_dump.  Raises UsageError when it fails."""
     parts = {k: v for k, v in conninfo.conninfo_to_dict(dsn).items() if v is not None}
     parts.update(tls.mode_for(parts))
     secret = parts.pop("password", None)
@@ -250,21 +250,21 @@ def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
-            f"pg_dump did not run: {error}", hint="--schema create makes the structure without it"
+            f"pg_dump did not run: {error}", hint="use --schema create, which does not need it"
         ) from error
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise UsageError(
             f"pg_dump failed: {said[0] if said else done.returncode}",
             detail="; ".join(said[1:4]),
-            hint="--schema create makes the structure without it",
+            hint="use --schema create, which does not need it",
         )
     try:
         text = done.stdout.decode()
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"the structure of the old database is not all valid text: {error}",
-            hint="make the structure by hand: --schema existing",
+            f"the schema of the old database contains invalid text: {error}",
+            hint="create the schema by hand, then use --schema existing",
         ) from error
     return "\n".join(for_any_release(without_captures(text).split("\n")))
 
@@ -280,12 +280,12 @@ _COLUMN_OPTIONS = re.compile(r"(ALTER (?:TABLE|FOREIGN TABLE) .* ALTER COLUMN .*
 
 
 def without_captures(text: str) -> str:
-    """Without the triggers of queues: the move makes its own, and others read the old database."""
+    """Removes capture triggers: the migration creates its own."""
     return "".join(part for part in _OBJECT.split(text) if not _CAPTURE.match(part))
 
 
 def for_any_release(lines: Sequence[str]) -> Iterator[str]:
-    """Without what only psql understands, and settings that not every release has."""
+    """Removes psql commands, and settings that some releases do not have."""
     for line in lines:
         if re.match(r"\\(un)?restrict ", line):
             continue
@@ -302,9 +302,9 @@ def for_any_release(lines: Sequence[str]) -> Iterator[str]:
 
 
 def create(sites: Connections, pair: Pair) -> Sequence[str]:
-    """Makes what is missing and PostgreSQL can tell the text of, in one transaction.
+    """Creates the missing objects whose text PostgreSQL provides, in one transaction.
 
-    What of the tables could not be made as it is there, in words.
+    Returns the parts of tables that could not be created as in the old database.
     """
     old = sites.at(pair.old.dsn)
     wanted = [o for o in collect.objects(old) if o.definition is not None]
@@ -352,9 +352,9 @@ def _make_tables(old: Connection, conn: Connection) -> Sequence[str]:
 
 
 def _make_what_goes(conn: Connection, wanted: Sequence[Object], *, last: str = "") -> list[Object]:
-    """Makes objects, again and again as long as one more can be made; those that cannot.
+    """Creates objects, in rounds as long as one more can be created; returns the others.
 
-    last -- those that come later in the order than this kind wait.
+    last -- objects after this kind in the order wait.
     """
     limit = max((o.place for o in wanted if o.kind == last), default=2) if last else 9
     left = list(wanted)
@@ -366,7 +366,7 @@ def _make_what_goes(conn: Connection, wanted: Sequence[Object], *, last: str = "
 
 
 def _refused(conn: Connection, one: Object) -> psycopg.Error | None:
-    """Makes an object; why it could not be made."""
+    """Creates an object; returns the error if that fails."""
     assert one.definition is not None
     try:
         with conn.transaction():
@@ -382,16 +382,16 @@ def _fail(conn: Connection, left: Sequence[Object], where: str) -> None:
     ours = LondisteError("") if error is None else from_database(error, where=where)
     names = ", ".join(str(one) for one in left[:_SHOWN])
     raise UsageError(
-        f"{len(left)} things cannot be made in the new database: {names}",
-        detail=f"{left[0]}: {ours.message}; nothing was made",
-        hint="make by hand what they need and give the command again; or --schema pg_dump",
+        f"{len(left)} objects cannot be created in the new database: {names}",
+        detail=f"{left[0]}: {ours.message}; nothing was created",
+        hint="create the objects they need and repeat the command; or use --schema pg_dump",
     )
 
 
 def _execute(conn: Connection, text: str, where: str, *, whole: bool = False) -> None:
     """Runs DDL.
 
-    whole -- it has many statements: one that fails is looked for, and named.
+    whole -- it has many statements: the error names the one that fails.
     """
     try:
         with conn.transaction():
@@ -402,16 +402,16 @@ def _execute(conn: Connection, text: str, where: str, *, whole: bool = False) ->
             raise ours from error
         failed = _failing(conn, text) if whole else _one_line(text)
         raise UsageError(
-            f"the structure cannot be made in the new database: {ours.message}",
+            f"the schema cannot be created in the new database: {ours.message}",
             detail="; ".join(filter(None, [ours.detail, f"at: {failed}" if failed else ""]))
-            + "; nothing was made",
-            hint="create there what is missing; or another pg_dump: --pg-dump PATH; or"
-            " --schema create; or make the structure by hand: --schema existing",
+            + "; nothing was created",
+            hint="create the objects it needs; or use another pg_dump: --pg-dump PATH; or"
+            " --schema create; or create the schema by hand: --schema existing",
         ) from error
 
 
 def _failing(conn: Connection, text: str) -> str:
-    """The object of a dump at which it fails: they are created one by one, and taken back."""
+    """The object at which a dump fails: creates them one by one and rolls back."""
     try:
         with conn.transaction(force_rollback=True):
             for part in _OBJECT.split(text):
@@ -440,7 +440,7 @@ def _version(program: Path) -> int:
 
 
 def rows_in_the_way(conn: Connection, old: DatabaseFacts) -> list[str]:
-    """Tables of the new database that the copy would empty, and that hold rows."""
+    """Tables of the new database that the copy would truncate and that have rows."""
     names: list[TableName] = [t.name for t in old.tables if t.kind == "r" or not t.partition]
     return [str(name) for name in collect.with_rows(conn, names)]
 

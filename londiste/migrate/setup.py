@@ -1,8 +1,8 @@
-"""The beginning of a move, as steps: SQL, structure, two nodes, all tables, all sequences.
+"""``migrate start`` as steps: SQL, schema, two nodes, all tables, all sequences.
 
-Each step is done or not, and the two databases say which.  So nothing is noted of the move itself,
-and the same command goes on where it was interrupted.  Steps that depend on what earlier ones have
-made are planned when it is their turn.
+The two databases show which steps are done.  So the migration needs no record of its own, and the
+same command continues after an interruption.  Steps that depend on the results of earlier ones are
+planned when their turn comes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Report = Callable[[Step], None]
 
 @dataclass(frozen=True)
 class Install:
-    """A database has our SQL, this release of it; noted when nothing of it was there."""
+    """Installs the SQL of Londiste; marks it when there was none before."""
 
     side: Side
     queue: str
@@ -74,7 +74,7 @@ def installed(conn: Connection) -> bool:
 
 
 def made_by_us(conn: Connection, queue: str) -> bool:
-    """Whether the schemas were made for this move."""
+    """Whether this migration created the schemas."""
     row = conn.execute(
         "select pg_catalog.obj_description(pg_catalog.to_regnamespace('londiste')::oid,"
         " 'pg_namespace')"
@@ -83,7 +83,7 @@ def made_by_us(conn: Connection, queue: str) -> bool:
 
 
 def node(sites: Connections, side: Side, queue: str) -> NodeInfo | None:
-    """The node that a side is; None where it is none, or nothing of ours is there."""
+    """The node that a side is; None where it is none, or where the SQL is not installed."""
     conn = sites.at(side.dsn)
     if not installed(conn):
         return None
@@ -91,8 +91,8 @@ def node(sites: Connections, side: Side, queue: str) -> NodeInfo | None:
     if found is not None and found.name != side.name:
         raise StateError(
             f"{describe_dsn(side.dsn)} is node {found.name} of queue {queue},"
-            " and not part of this move",
-            hint="are --from and --to the right way round? Another queue: --set queue_name=…",
+            " not part of this migration",
+            hint="check whether --from and --to are swapped; for another queue: --set queue_name=…",
         )
     return found
 
@@ -118,7 +118,7 @@ def require_two(sites: Connections, pair: Pair) -> None:
 
 
 def first(pair: Pair, structure: MakeStructure) -> list[Step]:
-    """The steps that do not depend on what others make."""
+    """The steps that do not depend on the results of others."""
     return [
         Install(pair.old, pair.queue),
         Install(pair.new, pair.queue),
@@ -127,9 +127,9 @@ def first(pair: Pair, structure: MakeStructure) -> list[Step]:
 
 
 def set_up(sites: Connections, pair: Pair, structure: MakeStructure, report: Report) -> int:
-    """Does what is left of the beginning; the number of steps.
+    """Runs the remaining steps; returns their number.
 
-    Raises StateError once the new database is the root: then there is nothing to begin.
+    Raises StateError once the new database is the root: then the start is over.
     """
     count = plan.execute(first(pair, structure), sites, report)
     for stage in stages(pair):
@@ -147,7 +147,7 @@ def stages(pair: Pair) -> list[Callable[[Connections], list[Step]]]:
 
 
 def _additions(pair: Pair, root: Side) -> list[Callable[[Connections], list[Step]]]:
-    """Everything that the root's database has is carried to the other side."""
+    """Adds all tables and sequences of the root's database on the other side."""
     below = pair.other(root)
     return [
         lambda sites: _tables_of_root(sites, pair, root),
@@ -158,9 +158,9 @@ def _additions(pair: Pair, root: Side) -> list[Callable[[Connections], list[Step
 
 
 def add_later(sites: Connections, pair: Pair, root: Side, report: Report) -> int:
-    """Adds what was made in the root's database since; the number of steps.
+    """Adds later tables and sequences of the root's database; returns the number of steps.
 
-    The other side makes such a table like it, and copies it.
+    The other side creates and copies such a table.
     """
     return sum(plan.execute(stage(sites), sites, report) for stage in _additions(pair, root))
 
@@ -185,7 +185,7 @@ def _branch(sites: Connections, pair: Pair) -> list[Step]:
 
 
 def not_replicated(conn: Connection, queue: str) -> list[TableName]:
-    """The tables of the root's database that the queue does not carry and could.
+    """The tables of the root's database that could be replicated and are not.
 
     Not those of extensions, and not those without columns.
     """
@@ -196,7 +196,7 @@ def not_replicated(conn: Connection, queue: str) -> list[TableName]:
 
 
 def sequences_left(conn: Connection, queue: str) -> list[TableName]:
-    """The sequences of the root's database that the queue does not carry and could."""
+    """The sequences of the root's database that could be replicated and are not."""
     mine = {s.name for s in collect.sequences(conn)}
     missing = tables.local_show_missing(conn, queue)
     names = [TableName.parse(m.name) for m in missing if m.kind == "S"]

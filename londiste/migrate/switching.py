@@ -1,7 +1,7 @@
-"""The switch to the new database and the way back: the switchover of a cascade, and what is around.
+"""``migrate switch`` and ``migrate back``: a switchover with checks and materialized views.
 
-Before it: nothing of the root is missing below, materialized views are filled.  After it they are
-filled again, with the rows of the last tick, while writes go on.
+Before it all objects of the root must be replicated, and materialized views are refreshed.  After
+it they are refreshed again, with the rows of the last tick, while writes continue.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Refresh:
-    """The materialized views of a side hold what its tables do.
+    """Refreshes the materialized views of a side.
 
-    What cannot be refreshed is told: it must hold nothing else up.
+    A view that cannot be refreshed is reported; it does not stop the switch.
     """
 
     side: Side = field(repr=False)
@@ -64,7 +64,7 @@ class Refresh:
                         conn.execute(f"refresh materialized view {name}".encode())
                 except DatabaseError as error:
                     ours = from_database(error, where=describe_dsn(self.side.dsn))
-                    self.warn(f"materialized view {name} is not refreshed: {ours.message}")
+                    self.warn(f"materialized view {name}: refresh failed: {ours.message}")
 
 
 def scene(sites: Connections, pair: Pair, at: Side) -> ClusterState:
@@ -74,13 +74,13 @@ def scene(sites: Connections, pair: Pair, at: Side) -> ClusterState:
 
 @dataclass(frozen=True)
 class Switch:
-    """What is to be done: ``before`` while writing goes on."""
+    """The steps of a switch; ``before`` run while writing continues."""
 
     before: Sequence[Step]
     switch: Switchover
 
     def steps(self) -> list[Step]:
-        """All in their order, for ``--explain``."""
+        """All steps in order, for ``--explain``."""
         return [*self.before, *self.switch.steps()]
 
 
@@ -96,7 +96,7 @@ def prepare(
 ) -> Switch | None:
     """The switch that makes ``to`` the side that takes writes; None when it is.
 
-    Raises StateError when ``to`` does not have everything, or the move has not come so far.
+    Raises StateError when ``to`` misses objects, or when the migration is in an earlier phase.
     """
     here = pair.other(to)
     _require_nodes(sites, pair)
@@ -128,9 +128,9 @@ def prepare(
 
 
 def refuse_under_way(pair: Pair, seen: ClusterState, to: Side | None = None) -> None:
-    """Raises NodeBusy while a change of the two nodes is not finished, but a switch to ``to``.
+    """Raises NodeBusy while another change of the two nodes is unfinished than a switch to ``to``.
 
-    A switch to the other side counts wherever it is noted: ``to`` may be closed by it already.
+    A switch to the other side counts at either node: it may have closed ``to`` already.
     """
     for name, noted in seen.operations.items():
         if to is None or not ours(noted) or noted.new != to.name:
@@ -140,14 +140,14 @@ def refuse_under_way(pair: Pair, seen: ClusterState, to: Side | None = None) -> 
 
 
 def ours(noted: Operation) -> bool:
-    """Whether a change that is under way is a switch of a move, and not of somebody else."""
+    """Whether an unfinished change is a switch of a migration, not another command."""
     return noted.kind is OperationKind.SWITCHOVER and {noted.node, noted.new} == {OLD, NEW}
 
 
 def way_out(pair: Pair, noted: Operation, at: str) -> str:
-    """For a hint: what finishes a change and undoes it; a switch by the commands of a move.
+    """For a hint: the commands that finish and undo a change; of a switch those of ``migrate``.
 
-    at -- the node at which it is noted.
+    at -- the node that has the record.
     """
     if not ours(noted):
         settings = f"londiste --set queue_name={pair.queue} --set db=…"
@@ -157,13 +157,13 @@ def way_out(pair: Pair, noted: Operation, at: str) -> str:
 
 
 def run(found: Switch, sites: Connections, report: Callable[[Step], None]) -> int:
-    """Does what is left; the number of steps.  What fails while nobody can write is undone."""
+    """Runs the remaining steps; returns their number.  Undoes it on a failure without writes."""
     count = plan.execute(found.before, sites, report)
     return count + switchover.execute(found.switch, sites, report)
 
 
 def rollback(sites: Connections, pair: Pair, to: Side) -> list[Step]:
-    """The steps that undo a switch to ``to`` that was begun.  Raises StateError, NodeBusy."""
+    """The steps that undo an unfinished switch to ``to``.  Raises StateError, NodeBusy."""
     _require_nodes(sites, pair)
     seen = scene(sites, pair, to)
     refuse_under_way(pair, seen, to)
@@ -171,12 +171,12 @@ def rollback(sites: Connections, pair: Pair, to: Side) -> list[Step]:
     if not seen.operations and not seen.silent():
         raise StateError(
             f"no switch to the {to.name} database is under way",
-            hint="londiste migrate status shows where the move stands",
+            hint="londiste migrate status shows the phase of the migration",
         )
     if seen.info(to.name).type is NodeType.ROOT:
         raise StateError(
             f"the {to.name} database takes the writes already: the switch cannot be undone",
-            hint=f"londiste migrate {command} finishes it; then londiste migrate {other} returns",
+            hint=f"londiste migrate {command} finishes it; then londiste migrate {other}",
         )
     return switchover.rollback(sites, seen, to.name)
 
@@ -185,14 +185,14 @@ def _require_nodes(sites: Connections, pair: Pair) -> None:
     for side in (pair.old, pair.new):
         if setup.node(sites, side, pair.queue) is None:
             raise StateError(
-                f"the move has not begun, or is over: {describe_dsn(side.dsn)} is no node of queue"
-                f" {pair.queue}",
-                hint="londiste migrate start begins, londiste migrate status shows where it stands",
+                f"the migration has not started, or is over: {describe_dsn(side.dsn)} is no node"
+                f" of queue {pair.queue}",
+                hint="londiste migrate start starts it, londiste migrate status shows its phase",
             )
 
 
 def _require_replica(pair: Pair, here: Side) -> None:
-    """The side that is to follow can: asked before anything is closed.  Raises AccessDenied."""
+    """Checks that the future subscriber can replicate, before the switch.  Raises AccessDenied."""
     try:
         with session(
             here.dsn,
@@ -204,9 +204,9 @@ def _require_replica(pair: Pair, here: Side) -> None:
             return
     except AccessDenied as error:
         error.say_more(
-            f"the {here.name} database could not follow, and there would be no way back;"
-            " nothing is changed",
-            hint=f"{error.hint}; then give the command again",
+            f"the {here.name} database could not replicate, and a switch could not be reversed;"
+            " nothing was changed",
+            hint=f"{error.hint}; then repeat the command",
         )
         raise
 
@@ -220,15 +220,15 @@ def _require_successor(
     force: bool,
     warn: Callable[[str], None],
 ) -> None:
-    """All tables and sequences are in step at ``to``.  Raises StateError."""
+    """Checks that all tables and sequences are in sync at ``to``.  Raises StateError."""
     try:
         readiness.check(sites, seen, to.name, here.name, force=force, warn=warn)
     except StateError as error:
         # Whatever is missing: the command that stays adds it and copies it.
         error.say_more(
             "",
-            "let londiste migrate start run until londiste migrate status shows all tables in step:"
-            " it adds and copies what is missing; or --force goes on without it",
+            "run londiste migrate start until londiste migrate status shows all tables in sync:"
+            " it adds and copies the missing ones; or proceed without them: --force",
         )
         raise
 
@@ -242,17 +242,17 @@ def _require_all(sites: Connections, pair: Pair, root: Side) -> None:
         if not left:
             continue
         raise StateError(
-            f"{word} of the {root.name} database are not part of the move: {len(left)},"
+            f"{word} of the {root.name} database are not part of the migration: {len(left)},"
             f" {', '.join(map(str, left[:5]))}",
-            detail="they were made after it had begun; nothing is changed",
-            hint="londiste migrate start adds them; or --force goes on without",
+            detail="they were created after its start; nothing was changed",
+            hint="add them with londiste migrate start; or proceed without them: --force",
         )
 
 
 def _require_structure(
     sites: Connections, here: Side, to: Side, *, force: bool, warn: Callable[[str], None]
 ) -> None:
-    """The side that is to take writes has the structure of the other one.  Raises StateError."""
+    """Checks that the future root has the schema of the present one.  Raises StateError."""
     names = (here.name, to.name)
     found = drift.differences(drift.look(sites.at(here.dsn)), drift.look(sites.at(to.dsn)), names)
     stopping = [one for one in found if one.severity is Severity.CRITICAL]
@@ -261,10 +261,10 @@ def _require_structure(
     shown = "; ".join(one.what for one in stopping[:_SHOWN])
     more = f" and {len(stopping) - _SHOWN} more" if len(stopping) > _SHOWN else ""
     if force:
-        warn(f"the structure differs: {shown}{more}")
+        warn(f"the schema differs: {shown}{more}")
         return
     raise StateError(
-        f"the structure of the two databases differs: {shown}{more}",
-        detail="nothing is changed",
-        hint=f"{stopping[0].do}; londiste migrate verify shows all; or --force goes on without",
+        f"the schemas of the two databases differ: {shown}{more}",
+        detail="nothing was changed",
+        hint=f"{stopping[0].do}; londiste migrate verify shows all; or proceed anyway: --force",
     )

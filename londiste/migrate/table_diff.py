@@ -1,8 +1,7 @@
-"""Tables that both databases have, and that do not take the same rows: pure.
+"""Differences of tables that exist in both databases: pure.
 
-The copy carries columns by name, and leaves out what one side has alone; compare passes over it,
-too.  Between two databases of which one is to replace the other that would be a loss that nobody
-hears of, so it is found before anything begins.
+The copy maps columns by name and skips columns of one side; compare ignores them, too.  In a
+migration that would be silent loss, so these differences are found before the start.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from londiste.replication.commands.column_checks import narrower
 def differing(
     old: Sequence[Table], new: Sequence[Table], names: tuple[str, str] = ("old", "new")
 ) -> Iterator[Finding]:
-    """Tables that are in both and differ; critical where rows would be lost.
+    """Findings about tables that differ; critical where rows would be lost.
 
-    names -- of the database whose rows are carried over, and of the one that takes them.
+    names -- of the source database and of the target database.
     """
     source, target = names
     there = {table.name: table for table in new}
@@ -43,8 +42,8 @@ def differing(
                 table,
                 f"has the primary key {_words(theirs)} in the {source} database, {_words(ours)} in"
                 f" the {target} one",
-                "rows are found by it, in both directions",
-                "make the same primary key in both",
+                "replication finds rows by the primary key, in both directions",
+                "create the same primary key in both databases",
             )
 
 
@@ -59,7 +58,7 @@ def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Fin
                 yield _bad(
                     table,
                     f"has no column {column.name} in the {target} database",
-                    "its values would stay behind",
+                    "its values would be lost",
                     f"there: alter table {table.name.quoted} add column {quote(column.name)}"
                     f" {column.type}",
                 )
@@ -68,8 +67,8 @@ def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Fin
             yield _bad(
                 table,
                 f"has a column {column.name} that is generated in the {where} database only",
-                "a generated column is not carried over, and cannot be written",
-                "make it the same in both",
+                "a generated column is not replicated and cannot be written",
+                "change it to be the same in both databases",
             )
         elif not column.generated and mine.type != column.type:
             yield _type(table, column, mine, target)
@@ -79,7 +78,7 @@ def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Fin
         if mine.required:
             yield _bad(
                 table,
-                f"has a column {mine.name} in the {target} database alone that must be given",
+                f"has a mandatory column {mine.name} in the {target} database alone",
                 "it is NOT NULL and has no default: no row could be written there",
                 f"there: alter table {table.name.quoted} alter column {quote(mine.name)}"
                 " set default …, or drop the column",
@@ -89,8 +88,8 @@ def _columns(table: Table, other: Table, names: tuple[str, str]) -> Iterator[Fin
                 Severity.WARNING,
                 "structure",
                 f"table {table.name} has a column {mine.name} in the {target} database alone",
-                "it gets its default; what is written there after the switch is not carried back",
-                f"leave it so, or add the column to the {source} database",
+                "it gets its default; values written after the switch are not replicated back",
+                f"accept it, or add the column to the {source} database",
                 "",
             )
 
@@ -105,7 +104,7 @@ def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> 
         return _bad(
             table,
             what,
-            f"not every value has room there: {lost}",
+            f"not every value fits: {lost}",
             f"there: alter table {table.name.quoted} alter column {quote(column.name)}"
             f" type {column.type}",
         )
@@ -114,9 +113,9 @@ def _type(table: Table, column: ColumnFacts, mine: ColumnFacts, target: str) -> 
         Severity.WARNING,
         "structure",
         f"table {table.name} {what}",
-        "a value that is not valid there stops the copy, or the worker"
-        + (f"; on the way back: {back}" if back else ""),
-        "make it the same, or see that all values are valid in both",
+        "a value that is invalid there stops the copy or the worker"
+        + (f"; after a switch: {back}" if back else ""),
+        "use the same type, or check that all values are valid in both",
         "",
     )
 

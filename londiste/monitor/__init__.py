@@ -1,1 +1,1 @@
-"""What is going on: collected once, shown in several ways."""
+"""Monitoring: facts and findings about nodes, queues and captures."""

@@ -1,4 +1,4 @@
-"""Events that halt a node, for the person who has to decide: rows, choices, and SQL of them."""
+"""Events that failed to apply, with rows, possible decisions and their SQL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from londiste.replication.apply.errors import ApplyError
 
 @dataclass(frozen=True)
 class Decision:
-    """Something that can be done: what, and the command."""
+    """A possible decision and its command."""
 
     what: str
     command: str
@@ -33,8 +33,8 @@ class Decision:
 class Halted:
     """An event that could not be applied.
 
-    now -- the row that is here now, as JSON; None: there is none, or nobody knows where to look.
-    choices -- none for what is history.
+    now -- the present target row, as JSON; None: there is none, or its key is unknown.
+    choices -- empty for events of the history.
     """
 
     error: ApplyError
@@ -72,7 +72,7 @@ class Halted:
 
 
 def look(conn: Connection, queue: str, *, every: bool = False) -> list[Halted]:
-    """What halts the node in the database of ``conn``; with ``every`` the history, too."""
+    """The failed events of the node of ``conn``; with ``every`` the history, too."""
     found = errors.get_apply_errors(conn, queue, every=every)
     return [
         Halted(
@@ -85,56 +85,60 @@ def look(conn: Connection, queue: str, *, every: bool = False) -> list[Halted]:
 
 
 def choices(error: ApplyError) -> Iterator[Decision]:
-    """What can be done about an event that halts replication, the best first."""
+    """Possible decisions about a failed event, the best first."""
     table = shell_word(error.table) if error.table else "TABLE"
     retry = "londiste events retry"
     match error.kind:
         case "missing":
-            yield Decision("put the row here, as it was before the event, and try again", retry)
+            yield Decision("insert the row as it was before the event, then retry", retry)
         case "exists" | "constraint":
-            yield Decision("change or delete the row that is in its way, and try again", retry)
+            yield Decision("change or delete the conflicting row, then retry", retry)
         case "many":
-            yield Decision("leave one row with the key, and try again", retry)
+            yield Decision("delete all rows with the key but one, then retry", retry)
         case "value" | "structure":
-            yield Decision(f"make {error.dest or table} fit the provider's, and try again", retry)
+            yield Decision(
+                f"alter {error.dest or table} to match the provider's table, then retry", retry
+            )
         case "shared":
             # Neither a comparison nor a copy can tell the rows of the sources apart.
             pass
         case "unproven":
             yield Decision(
                 "read it on the provider; if it is right, accept it there: select"
-                f" pgq.accept_control_event('QUEUE', {error.event_id}); and try again",
+                f" pgq.accept_control_event('QUEUE', {error.event_id}); then retry",
                 retry,
             )
         case "refused":
-            yield Decision("grant the right, or mend the trigger, and try again", retry)
+            yield Decision("grant the privilege or repair the trigger, then retry", retry)
         case _:
-            yield Decision("find out who wrote this event; then try again", retry)
+            yield Decision("find the writer of this event, then retry", retry)
     if error.dest is not None or error.kind == "unproven":
         yield Decision(
-            "leave this event out, on this node only",
+            "skip this event, on this node only",
             f"londiste events skip {error.address} --reason '…'",
         )
     if error.kind in {"missing", "exists"}:
         yield Decision(
-            "let the event win, now and in future", f"londiste change-policy {table} overwrite"
+            "apply the event, now and in future (apply_remote)",
+            f"londiste change-policy {table} overwrite",
         )
     if error.kind in {"missing", "exists", "many", "constraint", "value"}:
         yield Decision(
-            "let the rows here win, now and in future", f"londiste change-policy {table} keep"
+            "keep the local rows, now and in future (keep_local)",
+            f"londiste change-policy {table} keep",
         )
     if error.kind == "shared":
         yield Decision(
-            "pass over every TRUNCATE of this source",
+            "ignore every TRUNCATE of this source",
             f"londiste change-handler {table} --handler londiste --handler-arg ignore_truncate=1",
         )
     if error.kind not in {"refused", "structure", "shared", "unproven"}:
-        yield Decision("see what else differs", f"londiste compare {table}")
+        yield Decision("find other differences", f"londiste compare {table}")
         yield Decision("copy the table again", f"londiste resync {table}")
 
 
 def shell_word(text: str) -> str:
-    """A name as a shell takes it, on one line."""
+    """A name quoted for a shell, on one line."""
     if text.isprintable():
         return shlex.quote(text)
     escaped = "".join(
@@ -149,12 +153,12 @@ def shell_word(text: str) -> str:
 
 
 def as_sql(error: ApplyError) -> str:
-    """The event as a statement for psql, to be read by a person before it is run."""
+    """The event as a statement for psql, for review."""
     head = f"-- event {error.address}: {error.op or error.kind} of table {error.table}"
     head = "\n".join([*head.splitlines(), *(f"-- {line}" for line in error.message.splitlines())])
     image: dict[str, str | None] | None = _json(error.image)
     if image is None or error.dest is None:
-        return f"{head}\n-- it has no row\n"
+        return f"{head}\n-- the event has no row\n"
     table = TableName.parse(error.dest).quoted
     key = [name for name in error.key or image if name in image]
     where = " and ".join(
@@ -183,7 +187,7 @@ def _json(text: str | None) -> Any:
 
 
 def _now(conn: Connection, error: ApplyError) -> str | None:
-    """The row that is here now."""
+    """The present target row."""
     image: dict[str, str | None] | None = _json(error.image)
     if image is None or error.dest is None:
         return None

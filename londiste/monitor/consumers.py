@@ -1,4 +1,4 @@
-"""Everybody who follows a queue, and the queries of Spark that write here, in one list.
+"""Consumers of a queue and Spark sinks of its database, in one list.
 
 Consumers have a tick and a lag; a sink of Spark has the number of its last epoch, and when it was.
 """
@@ -25,9 +25,9 @@ class Listed:
     """A consumer of a queue, or a sink.
 
     queue -- that it reads, or that a sink writes to; None: a sink that writes to tables.
-    last_seen -- since it opened or finished a batch, or wrote an epoch.
-    pending_events -- the most that can lie between the position and the newest tick.
-    epoch, target -- of a sink: the last one that is in, and where it writes.
+    last_seen -- time since it opened or finished a batch, or wrote an epoch.
+    pending_events -- upper limit of the events between its position and the newest tick.
+    epoch, target -- of a sink: the last committed epoch, and its target.
     """
 
     queue: str | None
@@ -44,21 +44,21 @@ class Listed:
 
     @property
     def is_of_cascade(self) -> bool:
-        """Whether the cascade itself has registered it."""
+        """Whether it belongs to the cascade itself."""
         return self.kind in [one.value for one in ConsumerKind if one.is_of_cascade]
 
 
 def consumers(conn: Connection, found: Sequence[ConsumerInfo]) -> list[Listed]:
-    """Consumers with what kind they are."""
+    """Consumers with their kind."""
     noted = consumer_kinds.get_consumer_kinds(conn)
     below = {name: _subscribers(conn, name) for name in {one.queue_name for one in found}}
     return [listed(one, noted, below[one.queue_name]) for one in found]
 
 
 def writing(conn: Connection, queue: str | None = None) -> list[Listed]:
-    """The sinks of the database; those that write to other queues than this one are left out.
+    """The sinks of the database, except those that write to other queues than this one.
 
-    Jobs of Spark, which write once and end, are none.
+    Spark batch jobs, which write once, are not included.
     """
     try:
         found = spark_epochs.get_sinks(conn)
@@ -84,7 +84,7 @@ def writing(conn: Connection, queue: str | None = None) -> list[Listed]:
 
 
 def of_node(conn: Connection, queue: str) -> tuple[Listed, ...]:
-    """Who reads a node's queue and is not of the cascade, and the sinks of its database."""
+    """Consumers of a node's queue that do not belong to the cascade, and sinks of its database."""
     found = consumers(conn, queues.get_consumer_info(conn, queue))
     return (*(one for one in found if not one.is_of_cascade), *writing(conn, queue))
 
@@ -94,9 +94,9 @@ def listed(
     noted: Mapping[tuple[str, str], str],
     subscribers: Sequence[Subscriber],
 ) -> Listed:
-    """Pure: a consumer as it stands in the list.
+    """Pure: a consumer as an entry of the list.
 
-    noted -- what programs say of themselves; subscribers -- the nodes that read the queue.
+    noted -- kinds that programs have registered; subscribers -- the nodes that read the queue.
     """
     said = noted.get((one.queue_name, one.consumer_name))
     return Listed(

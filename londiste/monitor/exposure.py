@@ -1,4 +1,4 @@
-"""Sessions of this program in a database that others on the way can read."""
+"""Sessions of Londiste in a database that are neither encrypted nor local."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def find(conn: Connection) -> tuple[Exposed, ...]:
 
 
 def findings(found: tuple[Exposed, ...], queue: str) -> list[Finding]:
-    """What ``londiste check`` says of them."""
+    """The findings of ``londiste check`` about them."""
     return [
         Finding(
             Severity.WARNING,
             "connection",
             f"sessions from {one.client} are neither encrypted nor local: {one.names}",
-            "whoever is on the way reads and changes all rows",
-            "sslmode=verify-full and a root certificate: docs/howto/tls.md",
+            "hosts on the network path can read and change all rows",
+            "use sslmode=verify-full and a root certificate: docs/howto/tls.md",
             queue,
         )
         for one in found

@@ -1,4 +1,4 @@
-"""Partitions whose rows have changed without an event, as the ticker's maintenance has found."""
+"""Partitions whose rows changed without an event, as found by the ticker's maintenance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from londiste.monitor.queues.model import Finding, Severity
 
 @dataclass(frozen=True)
 class Changed:
-    """One partition of a captured table, and what has happened to it."""
+    """A partition of a captured table, and its change."""
 
     table: TableName
     partition: str
@@ -20,7 +20,7 @@ class Changed:
 
     @property
     def message(self) -> str:
-        """One line about it."""
+        """The change in one line."""
         return f"table {self.table}: partition {self.partition} {self.wrong}"
 
 
@@ -33,21 +33,22 @@ def find(conn: Connection, queue: str) -> tuple[Changed, ...]:
 
 
 def remedy(table: TableName, queue: str) -> str:
-    """What helps, to be typed."""
+    """The commands that settle them."""
     return (
-        f"on the nodes below: londiste resync {table} (or the same rows there by hand, and londiste"
-        f" compare); then here: select londiste.settle_partitions('{queue}', '{table}')"
+        f"on the nodes below: londiste resync {table} (or change the rows there,"
+        f" and londiste compare); then on this node:"
+        f" select londiste.settle_partitions('{queue}', '{table}')"
     )
 
 
 def findings(found: tuple[Changed, ...], queue: str) -> list[Finding]:
-    """What ``londiste check`` says of them."""
+    """The findings of ``londiste check`` about them."""
     return [
         Finding(
             Severity.CRITICAL,
             "partition",
             one.message,
-            "no event tells of it: subscribers have other rows",
+            "there is no event about it: subscribers have other rows",
             remedy(one.table, queue),
             queue,
         )

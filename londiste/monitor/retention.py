@@ -1,4 +1,4 @@
-"""Who keeps a queue from forgetting its oldest events, in words that people can act on."""
+"""The consumer that prevents the rotation of a queue."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ GLOBAL = ".global_watermark"
 
 @dataclass(frozen=True)
 class Retention:
-    """The consumer that is furthest behind in a node's queue.
+    """The consumer of a node's queue that lags most.
 
-    tick -- events behind it are kept.
+    tick -- events after it are kept.
     age -- seconds since that tick.
-    consumer -- its name in the queue; ``who`` says what it stands for.
+    consumer -- its name in the queue; ``who`` describes it.
     """
 
     tick: int
@@ -27,7 +27,7 @@ class Retention:
 
 
 def held(consumers: Iterable[ConsumerInfo], subscribers: Sequence[Subscriber]) -> Retention | None:
-    """Pure: who holds the events of a queue; None when nobody is behind its newest tick."""
+    """Pure: the consumer that keeps the events of a queue; None when all have its newest tick."""
     behind = [c for c in consumers if c.last_tick is not None and c.pending_events is not None]
     if not behind:
         return None
@@ -42,12 +42,12 @@ def held(consumers: Iterable[ConsumerInfo], subscribers: Sequence[Subscriber]) -
 
 
 def who(consumer: str, subscribers: Sequence[Subscriber]) -> str:
-    """What a consumer of a cascaded queue stands for."""
+    """A description of a consumer of a cascaded queue."""
     if consumer == GLOBAL:
         return "the slowest node of the cascade (global watermark)"
     for subscriber in subscribers:
         if consumer == f"{subscriber.name}.gravestone":
-            return f"node {subscriber.name}, which is lost: londiste resurrect, or drop-node"
+            return f"failed node {subscriber.name}: londiste resurrect, or drop-node"
         if consumer == subscriber.worker:
             return f"node {subscriber.name}"
         if consumer == f".{subscriber.name}.watermark":

@@ -1,7 +1,6 @@
-"""The state of a cascade, collected once, to be shown in any form.
+"""Status of a cascade, collected from all nodes at the same time.
 
-Every member is asked at the same time.  Lag is measured by one clock, the root's: the age of
-the tick that a node has reached.
+Lag is measured by one clock, the root's: the age of the tick that a node has reached.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from londiste.replication.parallel.sqlapi import LargeBatch
 
 _T = TypeVar("_T")
 #: What tells more about a line of status, and what to do.
-CHECK = "londiste check says what to do"
+CHECK = "londiste check shows what to do"
 
 
 @dataclass(frozen=True)
 class TableCounts:
-    """Tables of a node: in step, on the way, and known but not kept there."""
+    """Numbers of tables of a node: in sync, not yet in sync, and known but not replicated there."""
 
     ok: int
     half: int
@@ -53,7 +52,7 @@ class TableCounts:
 
 @dataclass(frozen=True)
 class Underway:
-    """A change of the cascade that a node takes part in, and what finishes it."""
+    """An unfinished change of the cascade at a node, and the command that finishes it."""
 
     what: str
     command: str
@@ -67,20 +66,20 @@ class NodeStatus:
 
     type -- root, branch or leaf; ``dead`` when it does not answer.
     service -- of its location, if it has one.
-    lag -- seconds behind the root; on the root the age of its newest tick; None: not known.
-    tick -- what it has reached.
+    lag -- seconds behind the root; on the root the age of its newest tick; None: unknown.
+    tick -- that it has reached.
     errors -- (consumer, first line of its message); (``capture``, what is not captured);
-        (``follow``, what is followed and cannot be added).
+        (``follow``, tables of auto_add_tables that cannot be added).
     unreachable -- why there was no answer.
-    tagged_dead -- an administrator has given it up.
-    large -- the last batch that was large enough for a job of the engine, and which way it went.
-    other_sql -- its schemas are those of the original or of an older version: not all of this is
-        known there.
-    local_watermark -- the node and everything below it have finished it.
-    global_watermark -- as far as this node knows, every node has; None on a leaf.
-    held -- who keeps the oldest events of its queue.
-    operation -- the change of the cascade that is under way here.
-    consumers -- who else reads its queue, and the sinks of Spark that write to its database.
+    tagged_dead -- it is marked as failed.
+    large -- the last batch that was large enough for an engine job, and how it was applied.
+    other_sql -- its schemas are those of Londiste 3 or of an older version: some facts are unknown
+        there.
+    local_watermark -- finished by the node and all nodes below.
+    global_watermark -- finished by all nodes, as far as this node knows; None on a leaf.
+    held -- the consumer that keeps the oldest events of its queue.
+    operation -- the unfinished change of the cascade at this node.
+    consumers -- other consumers of its queue, and Spark sinks that write to its database.
     exposed -- sessions of this program there that are neither encrypted nor local.
     """
 
@@ -111,8 +110,8 @@ class NodeStatus:
 class Status:
     """A cascade; ``local`` is the node that was asked for it.
 
-    large_from, engine -- what the local node's settings say of batches: from how many events on a
-        job carries them (0: none), and whose.
+    large_from, engine -- settings of the local node: the number of events from which on an engine
+        job applies a batch (0: never), and the engine.
     """
 
     queue: str
@@ -180,7 +179,7 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
             errors.append(
                 (
                     "capture",
-                    f"table {old} has the name {now} now, events carry the old one: {CHECK}",
+                    f"table {old} was renamed to {now}, events carry the old name: {CHECK}",
                 )
             )
         for name, reason in lost or ():
@@ -211,9 +210,9 @@ def collect(dsn: str, queue: str, *, extra: str = "") -> Status:
 
 
 def _known(missing: list[str], ask: Callable[[], _T]) -> _T | None:
-    """The answer of a node; None where its schemas do not know the question, noted in ``missing``.
+    """The result of a query; None, recorded in ``missing``, where the node's schemas lack it.
 
-    A node with the schemas of the original, or of an older version, lives all the same.
+    A node with the schemas of Londiste 3 or of an older version is shown as running.
     """
     try:
         return ask()
@@ -223,7 +222,7 @@ def _known(missing: list[str], ask: Callable[[], _T]) -> _T | None:
 
 
 def count_tables(conn: Connection, queue: str) -> TableCounts:
-    """Counts the tables of a node by what they are good for."""
+    """Counts the tables of a node by their state."""
     known = tables.get_table_list(conn, queue)
     ok = sum(t.local and t.state == "ok" for t in known)
     kept = sum(t.local for t in known)

@@ -1,4 +1,4 @@
-"""The picture of a cascade as text: a node, its facts beside it, its readers below it.
+"""Tree view of a cascade as text: nodes with their status, subscribers below.
 
 n1 (root)
   |                           Tables: 4/0/0
@@ -27,7 +27,7 @@ Paint = Callable[[str], str]
 
 
 def tree(status: Status, paint: Paint = str) -> list[str]:
-    """The lines of the tree.  Nodes that no root leads to stand at its end, one by one."""
+    """The lines of the tree.  Nodes below no root follow at the end."""
     lines = [f"Queue: {status.queue}   Local node: {status.local}"]
     if status.large_from is not None:
         lines.append(f"Large batches: {crossover(status.large_from, status.engine)}")
@@ -49,9 +49,9 @@ def compact(status: Status, paint: Paint = str) -> list[str]:
 
 
 def crossover(events: int, engine: str) -> str:
-    """From which size on a batch is carried by a job."""
+    """The batch size from which on an engine job applies it."""
     if not events:
-        return "applied as all others"
+        return "applied serially"
     return f"from {events:,} events on by a job of engine {engine}"
 
 
@@ -67,7 +67,7 @@ def dhms(seconds: float) -> str:
 
 
 def _tops(status: Status) -> list[NodeStatus]:
-    """Roots first, then what does not hang on any of them."""
+    """Roots first, then nodes below none of them."""
     names = {n.name for n in status.nodes}
     tops = [n for n in status.nodes if n.type == "root"]
     seen = {n.name for top in tops for _, n in _walk(status, top, 0, frozenset())}
@@ -110,7 +110,7 @@ def _node(
     above: frozenset[str],
     paint: Paint,
 ) -> list[str]:
-    """first -- in front of the title; left -- in front of everything below it."""
+    """first -- prefix of the title; left -- prefix of all lines below it."""
     children = _children(status, node, above)
     lines = [first + _title(node)]
     bar = left + ("  |" if children else "")
@@ -155,7 +155,7 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
     if node.large is not None:
         facts.append(f"Last large batch: {_large(node.large)}")
     if node.other_sql:
-        facts.append("SQL: of the original or older")
+        facts.append("SQL: of Londiste 3 or older")
     if node.tagged_dead:
         facts.append(paint("DEAD"))
     facts += [f"Attr: {key}={value}" for key, value in node.attrs.items()]
@@ -168,7 +168,7 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
 
 
 def _readers(node: NodeStatus, paint: Paint) -> Iterator[str]:
-    """Who else reads the node's queue, the furthest behind first, and sinks."""
+    """Other consumers of the node's queue, the most lagging first, and sinks."""
     behind = sorted(node.consumers, key=lambda one: one.lag or timedelta(), reverse=True)
     for one in behind[:_READERS]:
         seen = "never seen" if one.last_seen is None else f"seen {_span(one.last_seen)} ago"

@@ -181,7 +181,7 @@ def _refuse_readers(conn: Connection, queue: str, node: str) -> None:
     noted = consumer_kinds.get_consumer_kinds(conn, queue)
     lost = [
         f"{noted.get((queue, one.consumer_name), 'consumer')} {one.consumer_name} is at tick"
-        f" {one.last_tick}, with up to {one.pending_events or 0} pending events"
+        f" {one.last_tick}, with up to {one.pending_events or 0} events pending"
         for one in queues.get_consumer_info(conn, queue)
         if not readers.kind(one.consumer_name, below).is_of_cascade
     ]

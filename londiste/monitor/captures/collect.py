@@ -1,4 +1,4 @@
-"""Collects what ``captures`` judges: the tables of a queue on one node, and their captures."""
+"""Facts about the captured tables of a queue on one node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def collect(conn: Connection, queue: str, *, sizes: bool = False) -> list[Captur
     """The facts of all local tables of the queue.
 
     sizes -- measure the largest value and row of each table: reads every table once, but not
-        the values that lie out of line.
+        values that are stored out of line.
     """
     node = nodes.get_node_info(conn, queue)
     known = [t for t in tables.get_table_list(conn, queue) if t.local]
@@ -88,7 +88,7 @@ def _unclear(shape: Relation) -> tuple[str, ...]:
 def _largest(conn: Connection, shape: Relation) -> tuple[int | None, int | None]:
     """Bytes of the largest value and of the largest row; None for what may not be read.
 
-    Texts and bytea count as they are, other types as they are stored, compressed ones less.
+    Text and bytea count uncompressed, other types as they are stored.
     """
     lengths = [
         sql.SQL("coalesce({}, 0)").format(

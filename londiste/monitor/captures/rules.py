@@ -1,6 +1,6 @@
-"""Judges how tables are captured: from facts to findings, without a connection.
+"""Rules for captures: from facts to findings, without a connection.
 
-A finding says how bad, what, why, and what to type.
+A finding has a severity, a message, the reason and a command.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ class CaptureFacts:
 
     captures -- whether this node captures (root and branch do, a leaf refuses writes).
     trigger -- capture, logutriga, jsontriga, sqltriga, deny or none.
-    renamed -- what to do, of a table that has another name now; events_lost -- its events carry
-        that name.
-    lost -- why nothing is captured any more; stale -- what does not fit, and what to run.
+    renamed -- what to do about a renamed table; events_lost -- its events carry the new name.
+    lost -- why nothing is captured any more; stale -- what does not match, and what to run.
     key -- columns of the primary key; key_given -- the capture was given others (pkey=).
-    unclear -- key columns whose text does not tell whether two are equal.
+    unclear -- key columns whose text does not show whether two values are equal.
     width -- average bytes of a row by the last ANALYZE; None: there was none.
     unreadable -- nodes of the queue that cannot read what Londiste's own capture writes.
     value, row -- bytes of the largest value and row; None: not measured.
@@ -66,13 +65,13 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
             finding(
                 Severity.CRITICAL,
                 "renamed",
-                f"it has the name {one.renamed.partition(': ')[0]} now",
-                "its events carry the new name, which no node below takes: rows are missing there"
+                f"it was renamed to {one.renamed.partition(': ')[0]}",
+                "its events carry the new name, which nodes below do not know: rows are missing there"
                 if one.events_lost
-                else "its capture follows it, and events carry the old name; what names the table"
-                " here does not find it"
+                else "its capture continues, and events carry the old name; commands that name the"
+                " table do not find it"
                 if one.captures
-                else "events carry the old name, and the worker stands still before the first one",
+                else "events carry the old name, and the worker stops at the first one",
                 one.renamed.partition(": ")[2],
             )
         )
@@ -104,7 +103,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 Severity.WARNING,
                 "capture-stale",
                 what,
-                "changes are still captured, but slower: row by row, or by statements made anew",
+                "changes are still captured, but slower: row by row, or by new statements",
                 run or "londiste tables -v",
             )
         )
@@ -113,7 +112,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
             finding(
                 Severity.WARNING,
                 "no-key",
-                "it has no key",
+                "it has no primary key",
                 "only INSERT and TRUNCATE can be replicated; UPDATE and DELETE are refused",
                 f"alter table {one.table} add primary key (…)",
             )
@@ -124,7 +123,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 Severity.WARNING,
                 "key-text",
                 f"equal values of {', '.join(one.unclear)} may have different texts",
-                "batches of it are not folded but written row by row, several times slower",
+                "changes are applied row by row, not as net changes: several times slower",
                 "a key of integer, uuid, text or timestamp is faster",
             )
         )
@@ -146,7 +145,7 @@ def _sizes(
                     f"its largest {kind} has {size >> 20} MB",
                     f"up to {limit >> 20} MB a {kind} are safe; above, a statement that writes it"
                     " may fail",
-                    "keep such values out: large objects, files; or: --trigger-arg ignore=COLUMN",
+                    "store them elsewhere (large objects, files); or --trigger-arg ignore=COLUMN",
                 )
             )
     if one.value is None and one.width is not None and one.width >= WIDE_BYTES:

@@ -1,4 +1,4 @@
-"""Collects what ``node_findings`` judges, from one node or from all of a cascade."""
+"""Facts about the tables and sequences of one node or of all nodes of a cascade."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def collect(conn: Connection, queue: str) -> NodeFacts:
 def everywhere(
     sites: Connections, dsn: str, queue: str
 ) -> tuple[list[tuple[NodeFacts, str]], list[tuple[str, str]]]:
-    """All nodes that can be reached, each with the name of its provider, and those that cannot."""
+    """The nodes that answer, each with the name of its provider, and the others."""
     local = sites.at(dsn)
     found, silent = [], []
     own = nodes.get_node_info(local, queue).name

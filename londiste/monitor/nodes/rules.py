@@ -1,6 +1,6 @@
-"""Judges the tables and sequences of a node, and those of its provider beside: facts to findings.
+"""Rules for tables and sequences of a node and its provider: from facts to findings.
 
-A finding says how bad, what, why, and what to type on which node.
+A finding has a severity, a message, the reason, and a command with its node.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from londiste.monitor.queues.model import Finding, Severity
 
 @dataclass(frozen=True)
 class TableFacts:
-    """One table that a node knows: whether it keeps it, its state, its columns and their types.
+    """A table that a node knows: whether it replicates it, its state, columns and types.
 
-    error -- what holds its copy up.
-    whole -- False: rows or columns are left out on purpose.
+    error -- what blocks its copy.
+    whole -- False: a filter excludes rows or columns.
     """
 
     local: bool
@@ -29,15 +29,15 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What one node says of itself.
+    """Facts that a node reports.
 
-    sequences -- published values of those that it knows; None for one that it does not keep.
+    sequences -- published values of those that it knows; None for one that it does not replicate.
     doubts -- (kind, table, detail) of ``sql/queries/table_doubts.sql``.
     keys -- foreign keys that do not hold for all rows: name, state, why, and what helps.
     unfollowed -- tables and sequences that are followed and could not be added, and why.
-    errors -- of the worker and other consumers of the node: who, and the first line.
-    paused -- its worker is.  operation -- a change of the cascade that is under way, and what
-        finishes it.
+    errors -- of the worker and other consumers of the node: name and first line.
+    paused -- whether its worker is paused.  operation -- an unfinished change of the cascade, and
+        the command that finishes it.
     """
 
     name: str
@@ -55,7 +55,7 @@ class NodeFacts:
 def findings(node: NodeFacts, provider: NodeFacts | None, queue: str) -> list[Finding]:
     """All findings about a node, the worst first.
 
-    provider -- None for a root, and when the provider is not to be looked at.
+    provider -- None for a root, and when the provider is not checked.
     """
     found = [*_own(node, queue)]
     if provider is not None:
@@ -64,11 +64,11 @@ def findings(node: NodeFacts, provider: NodeFacts | None, queue: str) -> list[Fi
 
 
 def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
-    """What ``londiste status`` shows of a node, too: it does not go on, and why."""
+    """Findings that ``londiste status`` shows, too: the node does not replicate, and why."""
     found = []
     for who, text in node.errors:
-        do = f"with the settings of {node.name}: londiste events show; and the log of its worker"
-        what = f"{who} stands still"
+        do = f"with the settings of {node.name}: londiste events show; check the log of its worker"
+        what = f"{who} is stopped"
         found.append(_finding(Severity.CRITICAL, "error", node, what, text, do, queue))
     if node.paused:
         do = f"londiste resume --node {node.name}"
@@ -78,7 +78,7 @@ def _at_work(node: NodeFacts, queue: str) -> list[Finding]:
         )
     if node.operation is not None:
         what, command = node.operation
-        why = "a change of the cascade was begun and is not finished"
+        why = "a change of the cascade is unfinished"
         found.append(_finding(Severity.WARNING, "operation", node, what, why, command, queue))
     return found
 
@@ -89,10 +89,14 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
         if not table.local or table.state == "ok":
             continue
         severity = Severity.CRITICAL if table.error else Severity.WARNING
-        what = f"table {name} is not in step ({table.state or 'waits for its copy'})"
-        do = "correct that, the copy goes on by itself" if table.error else "londiste copy status"
+        what = f"table {name} is not in sync ({table.state or 'waits for its copy'})"
+        do = (
+            "correct that; the copy continues automatically"
+            if table.error
+            else "londiste copy status"
+        )
         found.append(
-            _finding(severity, "state", node, what, table.error or "it is copied", do, queue)
+            _finding(severity, "state", node, what, table.error or "its copy is running", do, queue)
         )
     for kind, table_name, detail in node.doubts:
         if kind == "always" and node.type == "root":
@@ -109,9 +113,9 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
                 Severity.WARNING,
                 "not-followed",
                 node,
-                f"{name} is followed and cannot be added",
+                f"{name} matches auto_add_tables and cannot be added",
                 why,
-                "correct that, it is tried again by itself; or name it in auto_add_exclude",
+                "correct that, the worker retries automatically; or name it in auto_add_exclude",
                 queue,
             )
         )
@@ -120,8 +124,8 @@ def _own(node: NodeFacts, queue: str) -> list[Finding]:
 
 _OFF = {
     "pending": "off",
-    "unchecked": "there, its rows are not checked",
-    "checking": "being checked",
+    "unchecked": "restored, its rows are not validated",
+    "checking": "being validated",
 }
 
 
@@ -139,12 +143,12 @@ def _doubt(
             return Severity.CRITICAL, what, why, f"create it, then londiste resync {table}"
         case "sequence":
             what = f"sequence {detail} of table {table} is not replicated"
-            why = "after a takeover values would be handed out that rows have already"
-            first = "" if root else "on the root, then here: "
+            why = "after a takeover it would return values that rows already have"
+            first = "" if root else "on the root, then on this node: "
             return Severity.WARNING, what, why, f"{first}londiste add-seq {detail}"
         case "unlogged":
             what = f"table {table} is unlogged"
-            why = "a crash of this server empties it, and nobody hears of that"
+            why = "a crash of this server truncates it without an event"
             return Severity.WARNING, what, why, f"alter table {table} set logged"
         case "rewritten":
             what = f"table {table} {REWRITTEN}, found {detail}"
@@ -159,11 +163,11 @@ def _doubt(
             return Severity.WARNING, what, why, do
         case "large-objects":
             what = f"column {detail} of table {table} may point to large objects"
-            why = "the numbers are replicated, the large objects are not"
-            return Severity.WARNING, what, why, "keep such values in a bytea column"
+            why = "the object ids are replicated, the large objects are not"
+            return Severity.WARNING, what, why, "store such values in a bytea column"
         case "always":
             what = f"trigger {detail} of table {table} fires for replicated rows, too (ALWAYS)"
-            why = "it fires for each row that the copy and the worker write; what it does was done"
+            why = "it fires for each row that the copy and the worker write; its effects happened"
             why += " on the root already, and an error of it stops the worker"
             name = quote(detail.partition(" of ")[0])
             owner = TableName.parse(table).quoted
@@ -176,13 +180,13 @@ def _doubt(
                 f"trigger {detail} of partitioned table {table} names the partitions in its events"
             )
             why = (
-                "no other node knows them as tables of the queue, and their rows do not come there"
+                "other nodes do not know them as tables of the queue: their rows are not replicated"
             )
             do = f"londiste triggers --restore {table}; on the nodes below: londiste resync {table}"
             return Severity.CRITICAL, what, why, do
         case _:
             what = f"table {detail} refers to table {table} and is not replicated"
-            why = "its rows may refer to rows that are gone elsewhere, or hold deletes up here"
+            why = "its rows may refer to rows deleted elsewhere, or block deletes on this node"
             return Severity.WARNING, what, why, f"londiste add-table {detail}"
 
 
@@ -198,8 +202,8 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
             add(
                 Severity.WARNING,
                 "not-kept",
-                f"table {name} of node {provider.name} is not kept",
-                "it was not added here",
+                f"table {name} of node {provider.name} is not replicated",
+                "it was not added on this node",
                 f"londiste add-table {name}",
             )
     for name, ours in node.tables.items():
@@ -210,16 +214,16 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
             add(
                 Severity.CRITICAL,
                 "unknown-above",
-                f"table {name} is kept, and node {provider.name} does not know it",
-                "no changes of it come from there",
-                f"add it on the root, or here: londiste remove-table {name}",
+                f"table {name} is replicated, but unknown on its provider {provider.name}",
+                "the provider sends no changes of it",
+                f"add it on the root, or: londiste remove-table {name}",
             )
         elif not theirs_now.local:
             add(
                 Severity.WARNING,
                 "not-above",
-                f"table {name} is kept, and its provider {provider.name} does not keep it",
-                "its changes come, but nobody can copy it from there again",
+                f"table {name} is replicated, but its provider {provider.name} has no copy of it",
+                "its changes arrive, but it cannot be copied from there again",
                 f"on {provider.name}: londiste add-table {name}; or londiste resync {name}"
                 " --find-copy-node",
             )
@@ -229,7 +233,7 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
                     Severity.WARNING,
                     "columns",
                     f"table {name}: {text} as on node {provider.name}",
-                    "values of it stop the worker, or are left out",
+                    "its values stop the worker, or are skipped",
                     f"with the settings of {node.name}: londiste columns {name} --add;"
                     " or londiste execute",
                 )
@@ -238,15 +242,15 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
             add(
                 Severity.WARNING,
                 "sequence-not-kept",
-                f"sequence {name} of node {provider.name} is not kept",
-                "after a takeover its values would begin anew here",
+                f"sequence {name} of node {provider.name} is not replicated",
+                "after a takeover it would return old values again",
                 f"londiste add-seq {name}",
             )
     return found
 
 
 def _differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
-    found = [f"column {name} is not there" for name in theirs if name not in ours]
+    found = [f"column {name} is missing" for name in theirs if name not in ours]
     return found + [
         f"column {name} is {ours[name]}, not {kind}"
         for name, kind in theirs.items()

@@ -1,4 +1,4 @@
-"""What a database says about its queues, asked in one go; ``queues.findings`` judges it."""
+"""Facts about the queues of a database, for ``rules.findings``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from londiste.pgq import admin, dead_letters, delayed, pause
 
 
 def collect(conn: Connection, queue: str | None = None) -> MonitorFacts:
-    """Asks about one queue or all; needs no more rights than to connect.
+    """Collects one queue or all; needs no more rights than to connect.
 
     What this user may not see is listed in ``unseen``.  Raises UnknownQueue.
     """

@@ -1,4 +1,4 @@
-"""What is known of queues, what counts as too much, and what was found: values only."""
+"""Values of queue monitoring: facts, limits and findings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """How bad a finding is; the exit code of ``londiste queue status --check``."""
+    """Severity of a finding; the exit code of ``londiste queue status --check``."""
 
     OK = 0
     WARNING = 1
@@ -22,8 +22,8 @@ class Severity(IntEnum):
 class QueueFacts:
     """One queue.  Ages and periods in seconds.
 
-    tick -- newest; None: none was ever made.  ticks -- how many there are, counted up to three.
-    delayed, delayed_overdue -- events that wait for their time, and since when the first is due.
+    tick -- newest; None: there never was one.  ticks -- their number, counted up to three.
+    delayed, delayed_overdue -- events that wait for their time, and how long the first is due.
     switch_step1, switch_step2 -- transactions of the last rotation; step2 None: half done.
     is_at_home -- its transaction ids are those of this server.
     """
@@ -58,11 +58,11 @@ class ConsumerFacts:
     """One consumer of a queue.  Ages in seconds.
 
     xmin -- oldest transaction of the snapshot of its tick.
-    pending -- most events between its position and the newest tick.
+    pending -- upper limit of the events between its position and the newest tick.
     cooperative -- it shares a position with others.
     lost -- its position is no tick of the queue.
-    paused -- why somebody has it take no batch, empty without a reason; None: nobody has.
-    retry_overdue -- how long ago the first retry was due; negative: it will be.
+    paused -- reason of the pause, may be empty; None: not paused.
+    retry_overdue -- how long the first retry is due; negative: not due yet.
     """
 
     queue: str
@@ -87,8 +87,8 @@ class ConsumerFacts:
 class Holder:
     """A transaction or slot that keeps old snapshots alive.
 
-    age -- seconds; None: not known.  xids -- transactions since.
-    writes -- ticks made meanwhile have it in their snapshot, so tables cannot rotate past it.
+    age -- seconds; None: unknown.  xids -- transactions since its start.
+    writes -- ticks since its start have it in their snapshot, so tables cannot rotate past it.
     """
 
     name: str
@@ -102,8 +102,8 @@ class Holder:
 class MonitorFacts:
     """A database.
 
-    ticker_sessions -- connected tickers of ours; other programs may tick as well.
-    unseen -- what this user may not see.
+    ticker_sessions -- connected Londiste tickers; other programs may create ticks, too.
+    unseen -- facts that this user may not see.
     """
 
     database: str
@@ -116,7 +116,7 @@ class MonitorFacts:
 
 @dataclass(frozen=True)
 class Limits:
-    """From when on something is a finding, in seconds unless said otherwise.
+    """Limits above which a fact is a finding, in seconds unless noted.
 
     grace -- added to what a queue's own periods allow before its ticker counts as late.
     lag -- of a consumer; ten times that is critical.
@@ -140,9 +140,9 @@ class Limits:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it should be.
+    """A problem that monitoring has found.
 
-    kind -- stable word for programs; queue, consumer -- whom it is about, empty for all.
+    kind -- stable word for programs; queue, consumer -- its object, empty for all.
     """
 
     severity: Severity
@@ -156,7 +156,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Speed:
-    """What happened between two looks at a database.
+    """Rates between two samples of a database.
 
     produced, consumed -- events per second, by queue and by (queue, consumer).
     """

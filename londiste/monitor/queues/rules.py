@@ -1,6 +1,6 @@
-"""Judges queues: from facts to findings, without a connection or a clock.
+"""Rules for queues: from facts to findings, without a connection or a clock.
 
-A finding says how bad, what, why, and what to type.  docs/howto/queue-status.md lists them.
+A finding has a severity, a message, the reason and a command: docs/howto/queue-status.md.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def worst(found: list[Finding]) -> Severity:
 
 
 def compare(before: MonitorFacts, after: MonitorFacts, seconds: float) -> Speed:
-    """How fast events came and went between two looks."""
+    """Rates of produced and consumed events between two samples."""
     sequences = {queue.name: _sequence(queue, before) for queue in before.queues}
     produced = {}
     for queue in after.queues:
@@ -57,7 +57,7 @@ def compare(before: MonitorFacts, after: MonitorFacts, seconds: float) -> Speed:
 
 
 def _sequence(queue: QueueFacts, facts: MonitorFacts) -> int | None:
-    """The event sequence now, from the consumers: tick + pending; None when nobody reads."""
+    """The present event sequence, from the consumers: tick + pending; None without consumers."""
     for one in facts.consumers:
         if one.queue == queue.name and one.event_seq is not None and one.pending is not None:
             return one.event_seq + one.pending + (queue.new_events or 0)
@@ -68,7 +68,7 @@ def _sequence(queue: QueueFacts, facts: MonitorFacts) -> int | None:
 
 
 def allowed_tick_age(queue: QueueFacts, limits: Limits) -> float:
-    """Seconds that the newest tick may be old when a ticker runs."""
+    """Maximum age of the newest tick in seconds while a ticker runs."""
     wait = queue.max_lag if (queue.new_events or 0) > 0 else max(queue.idle_period, queue.max_lag)
     return wait + limits.grace
 
@@ -89,7 +89,7 @@ def _tickers(facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
             f"{queue.new_events} events wait for a tick" if queue.new_events else "no new events"
         )
         if facts.ticker_sessions:
-            why = "a ticker is connected, but makes no tick here: its log says why"
+            why = "a ticker is connected, but creates no tick: check its log"
             do = f"londiste queue tick {quoted(queue.name)}"
         else:
             why = "no londiste ticker is connected to this database"
@@ -124,8 +124,8 @@ def _queue(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[F
         yield Finding(
             Severity.CRITICAL,
             "restored",
-            f"queue {queue.name}: its transaction ids are of another server",
-            f"the database was restored; its newest tick knows transactions from"
+            f"queue {queue.name}: its transaction ids are from another server",
+            f"the database was restored; its newest tick has transactions from"
             f" {queue.tick_xmin} on, this server is at {queue.current_xid}",
             "londiste queue rebase",
             queue.name,
@@ -134,7 +134,7 @@ def _queue(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[F
         yield Finding(
             Severity.WARNING,
             "ticker-paused",
-            f"queue {queue.name}: the ticker is paused, for {span(queue.tick_age or 0)} now",
+            f"queue {queue.name}: the ticker has been paused for {span(queue.tick_age or 0)}",
             f"parameter ticker_paused is set; {queue.new_events or 0} events wait for a tick",
             f"londiste queue config {name} ticker_paused=no",
             queue.name,
@@ -145,9 +145,9 @@ def _queue(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[F
             yield Finding(
                 Severity.WARNING,
                 "external-ticker-silent",
-                f"queue {queue.name}: no tick from outside for {span(queue.tick_age)}",
+                f"queue {queue.name}: no tick from its source for {span(queue.tick_age)}",
                 "its ticks come from another database, with the events",
-                "londiste status (and look at the worker of this node)",
+                "londiste status (and check the worker of this node)",
                 queue.name,
             )
     if queue.disable_insert and not queue.external_ticker:
@@ -155,7 +155,7 @@ def _queue(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[F
             Severity.WARNING,
             "insert-disabled",
             f"queue {queue.name}: events are refused",
-            "parameter disable_insert is set; who inserts an event gets an error",
+            "parameter disable_insert is set; inserting an event fails",
             f"londiste queue config {name} disable_insert=no",
             queue.name,
         )
@@ -173,9 +173,9 @@ def _queue(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterator[F
         yield Finding(
             Severity.WARNING,
             "delayed-overdue",
-            f"queue {queue.name}: delayed events should have been delivered"
-            f" {span(queue.delayed_overdue)} ago; {queue.delayed} wait in all",
-            "the ticker puts them into the queue: it does not run, or has trouble",
+            f"queue {queue.name}: delayed events are overdue for"
+            f" {span(queue.delayed_overdue)}; {queue.delayed} events wait",
+            "the ticker inserts them into the queue: it does not run, or fails",
             "londiste queue maint",
             queue.name,
         )
@@ -197,7 +197,7 @@ def _rotation(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterato
             "rotation-half-done",
             f"queue {queue.name}: {late}",
             "the second step of the last rotation never ran: maintenance has stopped",
-            "londiste queue maint (and see that a ticker runs)",
+            "londiste queue maint (and start a ticker: londiste ticker)",
             queue.name,
         )
         return
@@ -223,8 +223,8 @@ def _rotation(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterato
             severity,
             "rotation-pinned",
             f"consumer {one.name} of queue {queue.name} pins its tables: {late}",
-            f"it stands at tick {one.last_tick}, {span(one.lag or 0)} old, with up to"
-            f" {one.pending or 0} events to come, and was seen {span(one.last_seen)} ago",
+            f"it is at tick {one.last_tick}, {span(one.lag or 0)} old, with up to"
+            f" {one.pending or 0} events pending, and was seen {span(one.last_seen)} ago",
             f"start it, or: londiste queue unregister {quoted(queue.name)} {quoted(one.name)}",
             queue.name,
             one.name,
@@ -234,7 +234,7 @@ def _rotation(queue: QueueFacts, facts: MonitorFacts, limits: Limits) -> Iterato
             severity,
             "rotation-late",
             f"queue {queue.name}: {late}",
-            "no consumer needs the old events: maintenance does not run, or finds the table locked",
+            "no consumer needs the old events: maintenance does not run, or the table is locked",
             "londiste queue maint",
             queue.name,
         )
@@ -250,9 +250,9 @@ def _growing(facts: MonitorFacts, speed: Speed) -> Iterator[Finding]:
             yield Finding(
                 Severity.WARNING,
                 "growing",
-                f"queue {one.queue} grows: consumer {one.name} is slower than it is written to",
-                f"{produced:.0f} events a second come, {consumed:.0f} are read; {one.pending} wait",
-                "give it more workers (cooperative consumers), or find what slows it down",
+                f"queue {one.queue} grows: consumer {one.name} is slower than the producers",
+                f"{produced:.0f} events/s are written, {consumed:.0f} are read; {one.pending} wait",
+                "add cooperative consumers, or find what slows it down",
                 one.queue,
                 one.name,
             )
@@ -267,9 +267,9 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
         yield Finding(
             Severity.CRITICAL,
             "position-lost",
-            f"consumer {one.name} of queue {one.queue} stands at tick {one.last_tick},"
-            " which is gone",
-            "it cannot go on, and rotation stops with it",
+            f"consumer {one.name} of queue {one.queue} is at tick {one.last_tick},"
+            " which no longer exists",
+            "it cannot continue, and rotation stops",
             f"londiste queue register {queue} {name} --at TICK (londiste queue ticks {queue})",
             one.queue,
             one.name,
@@ -282,7 +282,7 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
             "cooperative-dead",
             f"cooperative consumer {one.name} of queue {one.queue} holds batch {one.batch}"
             f" for {span(one.last_seen)}",
-            "it seems dead; its events reach nobody until another takes the batch over",
+            "it seems dead; its events wait until another consumer takes over the batch",
             f"start another cooperative consumer, or: londiste queue events {queue}"
             f" --batch {one.batch}",
             one.queue,
@@ -293,7 +293,7 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
             Severity.WARNING,
             "consumer-paused",
             f"consumer {one.name} of queue {one.queue} is paused",
-            f"somebody has paused it{': ' if one.paused else ''}{one.paused};"
+            f"an operator has paused it{': ' if one.paused else ''}{one.paused};"
             f" up to {one.pending or 0} events wait for it",
             f"londiste queue resume-consumer {queue} {name}",
             one.queue,
@@ -306,7 +306,7 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
             Severity.WARNING,
             "dead-letters",
             f"consumer {one.name} of queue {one.queue} gave up on {one.dead_letters} events",
-            "they are kept, with the reason, until somebody decides about them",
+            "they are kept, with the reason, until they are retried or deleted",
             f"londiste queue dead list {queue} {name}",
             one.queue,
             one.name,
@@ -315,9 +315,9 @@ def _consumer(one: ConsumerFacts, facts: MonitorFacts, limits: Limits) -> Iterat
         yield Finding(
             Severity.WARNING,
             "retries-overdue",
-            f"consumer {one.name} of queue {one.queue}: {one.retries} events wait to be delivered"
-            f" again, the first since {span(one.retry_overdue)}",
-            "the ticker puts them back: it does not run, or has trouble",
+            f"consumer {one.name} of queue {one.queue}: {one.retries} events wait for their retry,"
+            f" the first is due for {span(one.retry_overdue)}",
+            "the ticker inserts them again: it does not run, or fails",
             "londiste queue maint",
             one.queue,
             one.name,
@@ -336,7 +336,8 @@ def _behindhand(one: ConsumerFacts, limits: Limits, queue: str, name: str) -> It
             Severity.WARNING,
             "consumer-inactive",
             f"consumer {one.name} of queue {one.queue} was not seen for {span(one.last_seen)}",
-            waiting + (f"; batch {one.batch} is open since then" if one.batch is not None else ""),
+            waiting
+            + (f"; batch {one.batch} has been open since then" if one.batch is not None else ""),
             f"start it, or: londiste queue unregister {queue} {name}",
             one.queue,
             one.name,
@@ -345,7 +346,7 @@ def _behindhand(one: ConsumerFacts, limits: Limits, queue: str, name: str) -> It
         yield Finding(
             Severity.CRITICAL if (one.lag or 0) > 10 * limits.lag else Severity.WARNING,
             "consumer-lags",
-            f"consumer {one.name} of queue {one.queue} is {span(one.lag or 0)} behind",
+            f"consumer {one.name} of queue {one.queue} lags by {span(one.lag or 0)}",
             waiting + f"; it was seen {span(one.last_seen)} ago",
             f"londiste queue events {queue} --consumer {name}",
             one.queue,
@@ -368,8 +369,8 @@ def _holders(facts: MonitorFacts, limits: Limits) -> Iterator[Finding]:
             Severity.WARNING,
             "snapshot-held",
             f"{one.name} holds an old snapshot {since}",
-            "dead rows behind it stay"
-            + (", and no event table written to since can be emptied" if one.writes else ""),
+            "newer dead rows cannot be removed"
+            + (", and event tables written since then cannot be truncated" if one.writes else ""),
             one.remedy,
         )
 
@@ -389,7 +390,7 @@ def span(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """``512 kB``: bytes for people."""
+    """``512 kB``: bytes with a unit."""
     amount = float(count)
     for unit in ("bytes", "kB", "MB", "GB"):
         if amount < 1024:
@@ -399,7 +400,7 @@ def size(count: int) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as a shell takes it."""
+    """A name quoted for a shell."""
     return shlex.quote(name)
 
 

@@ -92,7 +92,7 @@ def test_a_renamed_table_is_known_by_its_new_name_and_the_advice_works(
     root.db.execute("insert into page values (1, 'one')")
     found = londiste(root.db, "check", "--json").json["findings"]
     (one,) = [f for f in found if f["severity"] == "critical"]
-    assert one["what"] == "table public.t: it has the name public.page now"
+    assert one["what"] == "table public.t: it was renamed to public.page"
     rows = londiste(root.db, "triggers", "t", "--json").json
     assert [row["state"] for row in rows] == ["renamed"]
     assert rows[0]["do"] in one["do"]

@@ -54,7 +54,7 @@ def test_nodes_are_held_against_their_providers(nodes_of: Nodes, londiste: Comma
     assert "node branch: table public.kept: column v is not there as on node root" in texts
     assert "node leaf: table public.kept of node branch is not kept" in texts
     assert (
-        "node leaf: table public.left_out is kept, and its provider branch does not keep it"
+        "node leaf: table public.left_out is replicated, but its provider branch has no copy of it"
     ) in texts
     assert "node leaf: table public.left_out is not in step (waits for its copy)" in texts
 
@@ -140,7 +140,7 @@ def test_foreign_keys_that_do_not_hold_are_named_with_what_helps(
     # There, and its rows not yet looked at.
     leaf.db.execute(leaf.db.value("select londiste.restore_table_fkey('public.b', 'k k', true)"))
     assert [one[0] for one in keys()] == [
-        "node leaf: foreign key k k of public.b is there, its rows are not checked"
+        "node leaf: foreign key k k of public.b is restored, its rows are not validated"
     ]
     assert londiste(leaf.db, *off[2].split()[1:]).code == 0
     assert keys() == []

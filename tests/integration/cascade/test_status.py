@@ -78,7 +78,7 @@ def test_tables_that_are_no_longer_captured_are_shown(
     root.db.execute("drop table a; create table a (id int primary key)")
     root.db.execute("alter table b rename to bb")
     root.db.execute("alter table c disable trigger user")
-    check = ": londiste check says what to do"
+    check = ": londiste check shows what to do"
     end = f": its changes are not replicated{check}"
     assert status.collect(leaf.dsn, QUEUE).node("root").errors == (
         ("capture", f"table public.b has the name public.bb now, events carry the old one{check}"),
@@ -145,7 +145,7 @@ def test_a_node_with_the_schemas_of_another_version_is_not_dead(
     assert str(found.node("root").tables) == "0/0/0"
     shown = londiste(leaf.db, "status")
     assert "dead" not in shown.out
-    assert shown.out.count("SQL: of the original or older") == 2
+    assert shown.out.count("SQL: of Londiste 3 or older") == 2
     # Without the schema of tables a node is a node.
     root.db.execute("drop schema londiste cascade")
     found = status.collect(leaf.dsn, QUEUE)

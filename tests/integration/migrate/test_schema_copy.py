@@ -93,10 +93,10 @@ def test_the_pg_dump_of_the_old_release_is_taken_or_the_one_that_is_named(
     shown = move(old, new, "check", "--schema", "pg_dump", "--pg-dump", str(newer))
     assert f"made by pg_dump 18 ({newer})" in shown.output
     none = move(old, new, "check", "--pg-dump", str(tmp_path / "none"))
-    assert "is no pg_dump that runs" in str(none.exception)
+    assert "is no working pg_dump" in str(none.exception)
     too_old = find_binaries(16).program("pg_dump")
     back = move(new, old, "check", "--pg-dump", str(too_old))
-    assert "is of release 16, and the old server of 18" in str(back.exception)
+    assert "has release 16, the old server 18" in str(back.exception)
 
 
 def test_only_options_that_users_set_are_read(old: Database) -> None:

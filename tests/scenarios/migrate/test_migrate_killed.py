@@ -482,7 +482,9 @@ def test_a_table_that_is_made_after_the_switch_is_added_and_taken_back(killed: K
     new.execute("insert into public.later (v) values ('new')")
     refused = killed.begin(*_BACK)
     assert refused.wait(LIMIT) == 3, str(refused)
-    assert "public.later" in refused.err and "migrate start adds them" in refused.err, str(refused)
+    assert (
+        "public.later" in refused.err and "add them with londiste migrate start" in refused.err
+    ), str(refused)
     assert "public.later" in killed.do("start", "--explain").out
     killed.do("start", "--no-daemons")
     refused = killed.begin(*_BACK)

@@ -96,7 +96,7 @@ def test_tables_that_somebody_has_made_have_to_take_the_same_rows(
     refused = move.run("start", "--schema", "existing", accept=[3])
     for word in ("primary key (id)", "rounded", "column more"):
         assert word in move.run("check", "--schema", "existing", accept=[2]).out
-    assert "nothing is changed" in refused.err
+    assert "nothing was changed" in refused.err
     assert old.value("select to_regnamespace('pgq') is null")
     new.execute(
         "alter table t alter n type numeric(10, 4), add primary key (id), alter id type bigint,"

@@ -118,7 +118,7 @@ def test_a_transaction_that_holds_rotation_is_named() -> None:
         ("rotation-held", "warning"),
     ]
     assert "psql of ann" in found[-1].why and found[-1].do == old.remedy
-    assert "no event table" in found[0].why and "no event table" not in found[1].why
+    assert "event tables written" in found[0].why and "event tables written" not in found[1].why
     assert judged(Q, holders=(replace(old, age=60),)) == []
 
 
