@@ -21,4 +21,4 @@ comment on column londiste.seq_info.last_value is 'the published value, ahead of
 comment on column londiste.seq_info.exact is
     'the value is that of a stopped root, not one ahead of it';
 comment on column londiste.seq_info.unused is
-    'with exact: the root has not handed out the value itself, it is the next one';
+    'with exact: the root has not returned this value yet, it is the next one';

@@ -39,9 +39,9 @@ comment on column londiste.copy_attempt.total_rows is
 comment on column londiste.copy_attempt.total_chunks is 'How many chunks there are';
 comment on column londiste.copy_attempt.started_at is 'When this attempt began';
 comment on column londiste.copy_attempt.resumes is
-    'Another process may go on with it: its ranges are stored, and nobody has asked for a new copy';
+    'Another process may resume it: its ranges are stored, and no new copy was requested';
 comment on column londiste.copy_attempt.plan is
-    'What a process that goes on has to find unchanged, and what it still has to do';
+    'State that a resuming process must find unchanged, and its remaining work';
 
 create sequence londiste.copy_attempt_id;
 
@@ -70,11 +70,11 @@ comment on column londiste.copy_chunk.chunk is 'Position in the list of chunks, 
 comment on column londiste.copy_chunk.rows is 'Rows of the chunk';
 comment on column londiste.copy_chunk.bytes is 'Bytes that went over the wire for it';
 comment on column londiste.copy_chunk.done_at is 'When the transaction of the chunk began';
-comment on column londiste.copy_chunk.seconds is 'How long its rows took, without waiting';
+comment on column londiste.copy_chunk.seconds is 'Seconds for its rows, without waits';
 comment on column londiste.copy_chunk.snapshot is
-    'What the source showed to the chunk, when it was not the snapshot of all of them';
+    'Snapshot of the chunk on the source, if it is not that of all chunks';
 comment on column londiste.copy_chunk.txid is
-    'The transaction of the chunk; another one than xmin says when the row came out of a dump';
+    'Transaction of the chunk; differs from xmin in a row restored from a dump';
 
 create table londiste.copy_range (
     queue_name text not null,
@@ -88,13 +88,13 @@ create table londiste.copy_range (
 );
 
 comment on table londiste.copy_range is
-    'The chunks of a copy that can be resumed; chosen once, before the first of them is copied';
+    'Chunks of a resumable copy, chosen once before the first of them is copied';
 comment on column londiste.copy_range.queue_name is 'Queue of the replicated table';
 comment on column londiste.copy_range.table_name is 'Name of the table in the queue';
 comment on column londiste.copy_range.attempt is 'The copy it belongs to';
 comment on column londiste.copy_range.chunk is 'Position in the list of chunks, from 0';
 comment on column londiste.copy_range.condition is
-    'Which rows of the source table these are, as SQL; empty for all';
+    'SQL condition for the rows of the source table; empty for all';
 comment on column londiste.copy_range.bytes is 'Estimate of their size on disk';
 comment on column londiste.copy_range.rows is 'Estimate of their number, 0 when unknown';
 
@@ -108,10 +108,10 @@ create table londiste.copy_choice (
 );
 
 comment on table londiste.copy_choice is
-    'In which way each table was copied last, or is being copied, and why';
+    'Copy mode of the last or running copy of each table, and its reason';
 comment on column londiste.copy_choice.queue_name is 'Queue of the replicated table';
 comment on column londiste.copy_choice.table_name is 'Name of the table in the queue';
 comment on column londiste.copy_choice.mode is 'snapshot or resumable';
 comment on column londiste.copy_choice.reason is 'Why it was chosen';
 comment on column londiste.copy_choice.refused is
-    'The resumable way has turned out to be impossible; it is not tried again';
+    'Resumable mode has failed for this table and is not tried again';

@@ -33,11 +33,11 @@ comment on column londiste.large_batch.threshold is
     'Setting parallel_apply_min_events of the worker: batches from this size on are large';
 comment on column londiste.large_batch.engine is 'Setting engine of the worker';
 comment on column londiste.large_batch.way is
-    'job: the engine has read and staged it; part: some tables went the ordinary way;'
+    'job: the engine has read and staged it; part: some tables were applied serially;'
     ' worker: all of it did; NULL: not committed yet';
-comment on column londiste.large_batch.reason is 'Why not all of it went through the job';
+comment on column londiste.large_batch.reason is 'Why the job did not apply all of it';
 comment on column londiste.large_batch.started_at is 'When the attempt began';
-comment on column londiste.large_batch.seconds is 'From the beginning to the commit';
+comment on column londiste.large_batch.seconds is 'From its start to the commit';
 
 create sequence londiste.large_batch_attempt;
 
@@ -52,7 +52,7 @@ create table londiste.large_batch_slice (
 );
 
 comment on table londiste.large_batch_slice is
-    'Slices that are staged; a slice''s rows and its row here commit together';
+    'Staged slices; the rows of a slice and its row here are one transaction';
 comment on column londiste.large_batch_slice.queue_name is 'Queue the batch came from';
 comment on column londiste.large_batch_slice.attempt is 'The attempt it belongs to';
 comment on column londiste.large_batch_slice.slice is 'Position in the batch, from 0';

@@ -16,21 +16,21 @@ create table londiste.copy_step (
 );
 
 comment on table londiste.copy_step is
-    'What the last copy of each table did, and how long it took; kept until the next copy of it';
+    'Steps of the last copy of each table and their durations, kept until its next copy';
 comment on column londiste.copy_step.queue_name is 'Queue of the replicated table';
 comment on column londiste.copy_step.table_name is 'Name of the table in the queue';
 comment on column londiste.copy_step.step is
     'load, key, states, indexes, keys, analyze, catch-up, hand-over or foreign-keys';
 comment on column londiste.copy_step.started_at is 'When it began';
 comment on column londiste.copy_step.seconds is
-    'From its beginning to its end, pauses and restarts included; NULL while it is not finished';
-comment on column londiste.copy_step.tasks is 'Pieces that it had: chunks, indexes, batches';
+    'From start to end, with pauses and restarts; NULL until it is finished';
+comment on column londiste.copy_step.tasks is 'Number of its chunks, indexes or batches';
 comment on column londiste.copy_step.busy is
-    'Seconds of work of all pieces together; divided by seconds: how many worked at a time';
+    'Total seconds of work of all tasks; divided by seconds: average parallelism';
 comment on column londiste.copy_step.rows is 'Rows, or events, that it has moved';
 comment on column londiste.copy_step.bytes is 'Bytes that it has moved';
 comment on column londiste.copy_step.waits is
-    'What it waits for, to go on by itself; NULL while it gets on';
+    'What it waits for before it continues automatically; NULL while it is running';
 
 create table londiste.copy_control (
     queue_name text not null,
@@ -47,15 +47,15 @@ create table londiste.copy_control (
 );
 
 comment on table londiste.copy_control is
-    'What people and the servers'' load ask of the copies of a queue; no row: nothing';
+    'Pause and limits of the copies of a queue, by operators and by load; no row: none';
 comment on column londiste.copy_control.queue_name is 'Queue of the replicated tables';
-comment on column londiste.copy_control.paused is 'No chunk begins';
+comment on column londiste.copy_control.paused is 'No chunk is started';
 comment on column londiste.copy_control.break_off is
-    'While paused: chunks that run are rolled back, to be copied again';
+    'While paused: running chunks are rolled back, to be copied again';
 comment on column londiste.copy_control.bytes_per_second is
-    'All tasks together move no more; NULL: no limit';
-comment on column londiste.copy_control.tasks is 'So many chunks at a time; NULL: no limit';
+    'Limit for all tasks together; NULL: no limit';
+comment on column londiste.copy_control.tasks is 'Limit of parallel chunks; NULL: no limit';
 comment on column londiste.copy_control.held_bytes_per_second is
-    'As bytes_per_second, from the copy process that watches the load; NULL: not held back';
+    'Limit as bytes_per_second, set by the load throttle; NULL: not throttled';
 comment on column londiste.copy_control.held_reason is 'Which load is over its limit';
 comment on column londiste.copy_control.changed_at is 'When paused or a limit was set last';

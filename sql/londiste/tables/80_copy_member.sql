@@ -10,4 +10,4 @@ comment on table londiste.copy_member is
 comment on column londiste.copy_member.queue_name is 'Queue of the replicated table';
 comment on column londiste.copy_member.table_name is 'Name of the table in the queue';
 comment on column londiste.copy_member.consumer_name is
-    'The consumer that replays the table with others; its position is that of all of them';
+    'The consumer that replays these tables; they share its position';

@@ -33,36 +33,36 @@ create unique index apply_error_open
     on londiste.apply_error (queue_name, event_id, row_nr) where state in ('halted', 'skip');
 
 comment on table londiste.apply_error is
-    'Events that this node could not apply, and what people have decided about them; the history stays';
+    'Events that this node could not apply, and the decisions about them; the history is kept';
 comment on column londiste.apply_error.error_id is 'Order of appearance';
 comment on column londiste.apply_error.queue_name is 'Queue of the event';
 comment on column londiste.apply_error.consumer_name is
-    'Who could not apply it: the worker, or a copy that catches up';
+    'Consumer that could not apply it: the worker, or a copy that catches up';
 comment on column londiste.apply_error.tick_id is
-    'Tick at the end of the batch; when the consumer is there, the event is behind it';
+    'Tick at the end of the batch; a consumer at this tick has passed the event';
 comment on column londiste.apply_error.event_id is 'The event';
 comment on column londiste.apply_error.row_nr is 'Row of a packed event, from 1; 0: the event has one';
 comment on column londiste.apply_error.table_name is 'Table as the event names it';
 comment on column londiste.apply_error.dest_table is 'Table of this database';
 comment on column londiste.apply_error.kind is
     'missing, exists, many, constraint, value, structure, refused, shared, unproven or other';
-comment on column londiste.apply_error.sqlstate is 'What the server refused it with';
-comment on column londiste.apply_error.message is 'What is wrong, without values but those of the key';
+comment on column londiste.apply_error.sqlstate is 'SQLSTATE of the server''s error';
+comment on column londiste.apply_error.message is 'Error message, without values except those of the key';
 comment on column londiste.apply_error.op is 'insert, update, delete or truncate';
 comment on column londiste.apply_error.key_columns is 'Columns that find the row';
 comment on column londiste.apply_error.row_image is 'The row of the event: texts by column, as JSON';
 comment on column londiste.apply_error.here_row is
-    'The row that was here when it was seen last, as JSON; NULL: none, or it was not looked for';
-comment on column londiste.apply_error.statement is 'SQL that did not do its work; $1 is the row';
-comment on column londiste.apply_error.first_seen is 'When it was met first';
-comment on column londiste.apply_error.last_seen is 'When it was met last';
-comment on column londiste.apply_error.times is 'How often it was met';
+    'Target row when it was seen last, as JSON; NULL: none, or not searched';
+comment on column londiste.apply_error.statement is 'Failed SQL; $1 is the row';
+comment on column londiste.apply_error.first_seen is 'When it was first seen';
+comment on column londiste.apply_error.last_seen is 'When it was last seen';
+comment on column londiste.apply_error.times is 'How often it was seen';
 comment on column londiste.apply_error.state is
-    'halted: replication stands in front of it; skip: a person wants it left out; skipped: it was;'
-    ' passed: it was applied after all, or nobody wants it any more';
-comment on column londiste.apply_error.decided_at is 'When a person has decided';
-comment on column londiste.apply_error.decided_by is 'Who has decided';
-comment on column londiste.apply_error.reason is 'Why, as that person has said';
+    'halted: replication is blocked by it; skip: to be skipped; skipped: it was skipped;'
+    ' passed: it was applied later, or is obsolete';
+comment on column londiste.apply_error.decided_at is 'When it was decided';
+comment on column londiste.apply_error.decided_by is 'Operator who has decided';
+comment on column londiste.apply_error.reason is 'Reason that the operator has given';
 comment on column londiste.apply_error.ended_at is 'When the batch was committed';
 
 create table londiste.apply_conflict (
@@ -80,14 +80,14 @@ create table londiste.apply_conflict (
 );
 
 comment on table londiste.apply_conflict is
-    'How often the policy of a table has decided about an event that did not fit its rows';
+    'How often the conflict resolution of a table has decided about an event';
 comment on column londiste.apply_conflict.queue_name is 'Queue of the events';
 comment on column londiste.apply_conflict.table_name is 'Table of this database';
 comment on column londiste.apply_conflict.kind is 'As in apply_error';
 comment on column londiste.apply_conflict.policy is 'keep, overwrite or log';
 comment on column londiste.apply_conflict.times is 'Number of rows of events';
-comment on column londiste.apply_conflict.first_seen is 'When the first was met';
-comment on column londiste.apply_conflict.last_seen is 'When the last was met';
+comment on column londiste.apply_conflict.first_seen is 'When the first was seen';
+comment on column londiste.apply_conflict.last_seen is 'When the last was seen';
 comment on column londiste.apply_conflict.last_event is 'The last event';
 
 create table londiste.apply_log (
@@ -108,15 +108,15 @@ create table londiste.apply_log (
 );
 
 comment on table londiste.apply_log is
-    'Rows of events that policy log has left out; of each table the newest ones';
+    'Rows of events that conflict resolution has skipped and logged; the newest of each table';
 comment on column londiste.apply_log.log_id is 'Order';
 comment on column londiste.apply_log.queue_name is 'Queue of the event';
 comment on column londiste.apply_log.table_name is 'Table of this database';
 comment on column londiste.apply_log.event_id is 'The event';
 comment on column londiste.apply_log.row_nr is 'Row of a packed event, from 1; 0: the event has one';
 comment on column londiste.apply_log.kind is 'As in apply_error';
-comment on column londiste.apply_log.message is 'What did not fit';
+comment on column londiste.apply_log.message is 'Description of the conflict';
 comment on column londiste.apply_log.op is 'insert, update or delete';
 comment on column londiste.apply_log.row_image is 'The row of the event: texts by column, as JSON';
-comment on column londiste.apply_log.here_row is 'The row that was here, as JSON; NULL: none';
-comment on column londiste.apply_log.logged_at is 'When the batch began to be applied';
+comment on column londiste.apply_log.here_row is 'Target row, as JSON; NULL: none';
+comment on column londiste.apply_log.logged_at is 'When the apply of the batch started';

@@ -59,7 +59,7 @@ begin
             errcode = 'LD101',
             message = format('Table ''%s.%s'' to queue ''%s'': change not allowed (%s)',
                 i_schema, i_table, v_args.queue_name, i_op),
-            hint = 'write to the root node of the queue; here the table is a copy';
+            hint = 'write on the root node of the queue; this table is a replica';
     end if;
     if i_level <> 'ROW' and i_op <> 'TRUNCATE' then
         raise exception using

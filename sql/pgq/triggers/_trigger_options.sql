@@ -86,7 +86,7 @@ begin
             errcode = 'LD005',
             message = 'bad param to pgq trigger',
             detail = 'TRUNCATE has no row: backup, ignore=, pkey=, when= and ev_*= mean nothing',
-            hint = 'leave them out of the AFTER TRUNCATE trigger';
+            hint = 'omit them in the AFTER TRUNCATE trigger';
     end if;
     if skip and i_when = 'AFTER' then
         raise exception using

@@ -54,7 +54,7 @@ def test_a_table_renamed_on_root_and_leaf_is_named_and_the_advice_brings_it_back
     hint = done.err.partition("hint: ")[2].splitlines()[0]
     for node in (root, leaf):
         found = line.run(node, "check").out
-        assert f"table public.a: it has the name {told} now" in found
+        assert f"table public.a: it was renamed to {told}" in found
         assert "does not exist" not in found
         assert f"table public.a has the name {told} now" in line.run(node, "status").out
         shown = line.run(node, "triggers").out
@@ -63,7 +63,7 @@ def test_a_table_renamed_on_root_and_leaf_is_named_and_the_advice_brings_it_back
     typed(leaf.database, hint)
     line.once(leaf)
     assert leaf.database.execute("select id from a order by 1") == [(1,), (2,), (3,)]
-    assert "it has the name" not in line.run(leaf, "check").out
+    assert "it was renamed to" not in line.run(leaf, "check").out
     advice = line.run(root, "check").out.partition("do:  ")[2].splitlines()[0]
     assert "resync" not in advice
     typed(root.database, advice.partition("; or keep")[0])
@@ -89,7 +89,7 @@ def test_events_of_a_compatible_trigger_carry_the_new_name_and_the_table_is_copi
     line.tick()
     line.once(leaf)
     found = line.run(root, "check").out
-    assert "table public.a: it has the name public.b now" in found
+    assert "table public.a: it was renamed to public.b" in found
     assert "rows are missing there" in found
     assert "its events carry that" in line.run(root, "triggers").out
     advice = found.partition("do:  ")[2].splitlines()[0].partition("; or keep")[0]

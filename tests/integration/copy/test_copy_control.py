@@ -246,6 +246,6 @@ def test_sql_refuses_what_is_no_node_or_no_limit(
     with pytest.raises(UnknownNode, match="no node of queue nothere here"):
         control.copy_throttle(leaf, "nothere", None, 1)
     for rate, tasks in ((100, None), (None, 0)):
-        with pytest.raises(BadOption, match="no limit for copies"):
+        with pytest.raises(BadOption, match="invalid limit of copies"):
             control.copy_throttle(leaf, "q", rate, tasks)
     assert control.get_copy_control(leaf, "q") == control.Control()

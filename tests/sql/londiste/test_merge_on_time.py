@@ -90,5 +90,5 @@ def test_what_has_no_time_is_refused(db: Database) -> None:
         merge(db, kind, "{}")
     kind, data = event("UPDATE", None)
     without = {k: v for k, v in json.loads(data).items() if k != "at"}
-    with pytest.raises(psycopg.Error, match="does not tell column at"):
+    with pytest.raises(psycopg.Error, match="does not contain column at"):
         merge(db, kind, json.dumps(without))

@@ -242,7 +242,7 @@ def test_what_cannot_be_meant_is_refused(db: Database) -> None:
         make(db, "p", table="nothing")
     assert caught.value.sqlstate == "LD004"
     for period in ("week", ""):
-        with pytest.raises(psycopg.Error, match="unknown period") as caught:
+        with pytest.raises(psycopg.Error, match="unknown partition period") as caught:
             make(db, "p", period=period)
         assert caught.value.sqlstate == "LD005"
 

@@ -162,9 +162,9 @@ def test_what_waits_is_listed_the_next_first(queue: Database) -> None:
     assert column(conn, "select ev_data from pgq.delayed_event_list('q', 2)") == ["a", "b"]
     with refused("LD001", "No such queue"):
         conn.execute("select pgq.delayed_event_list('nope')")
-    with refused("LD005", "bad part of a list: -1 events behind the first 0"):
+    with refused("LD005", "invalid limit and offset: -1 events after the first 0"):
         conn.execute("select pgq.delayed_event_list('q', -1)")
-    with refused("LD005", "bad part of a list: all events behind the first -1"):
+    with refused("LD005", "invalid limit and offset: all events after the first -1"):
         conn.execute("select pgq.delayed_event_list('q', null, -1)")
 
 

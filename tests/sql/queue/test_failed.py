@@ -104,7 +104,7 @@ def test_a_list_comes_in_pages_in_the_order_of_ids(queue: Database) -> None:
     assert column(conn, page, None, None) == list("abcde")
     assert column(conn, page, 0, None) == []
     for bad in ((-1, 0), (1, -1)):
-        with pytest.raises(Exception, match="bad part of a list"):
+        with pytest.raises(Exception, match="invalid limit and offset"):
             conn.execute(page, bad)
 
 
@@ -187,7 +187,7 @@ def test_an_unknown_consumer_is_refused(queue: Database, call: str) -> None:
         conn.execute(f"select * from pgq.{call}", [None, None])
 
 
-LIMIT = "asked for again after 2 retries, the limit (max_retries) of queue q"
+LIMIT = "retry requested after 2 retries, the limit (max_retries) of queue q"
 
 
 def test_an_event_that_came_again_too_often_fails(queue: Database) -> None:
@@ -257,7 +257,7 @@ def test_the_smaller_of_two_limits_holds_and_says_so(queue: Database) -> None:
     assert value(conn, TRY, batch, events[3], None, "mine") == "failed"
     assert column(conn, "select ev_failed_reason from pgq.failed_queue order by ev_id") == [
         "1 attempts failed",
-        "asked for again after 0 retries, the limit (max_retries) of queue q",
+        "retry requested after 0 retries, the limit (max_retries) of queue q",
         "mine",
     ]
 

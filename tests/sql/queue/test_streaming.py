@@ -100,9 +100,9 @@ def test_what_is_no_stretch_of_the_queue_is_refused(queue: Database) -> None:
     last = tick(conn)
     with refused("LD001", "No such queue"):
         conn.execute("select pgq.tick_event_sql('nope', 1, 1)")
-    with refused("LD005", f"no way from tick {last} to tick 1"):
+    with refused("LD005", f"invalid range of ticks: {last} to 1"):
         conn.execute("select pgq.tick_event_sql('q', %s, 1)", [last])
-    with refused("LD005", "no way from tick NULL to tick NULL"):
+    with refused("LD005", "invalid range of ticks: NULL to NULL"):
         conn.execute("select pgq.tick_event_sql('q', null, null)")
     with refused("LD105", "queue q has no tick 99 yet"):
         conn.execute(READ, [1, 99])

@@ -40,7 +40,7 @@ begin
         raise exception using
             errcode = 'LD300',
             message = 'code of a table declares a cursor WITH HOLD',
-            detail = 'its query would run as the worker at the commit',
+            detail = 'at the commit its query would run as the worker',
             hint = 'change the trigger or function of the table; run_as_owner = false trusts it';
     end if;
     select pg_catalog.format('trigger %I of table %s', t.tgname, t.tgrelid::pg_catalog.regclass)
@@ -57,7 +57,7 @@ begin
             errcode = 'LD300',
             message = v_found || ' is deferrable and fires on replicated rows',
             detail = 'at the commit it would run as the worker and not as the owner of the table',
-            hint = 'make it not deferrable, or let it fire on writes of the application only';
+            hint = 'make it not deferrable, or restrict it to writes of the application';
     end if;
 end;
 $$;

@@ -55,8 +55,8 @@ begin
         raise exception using
             errcode = 'LD005',
             message = format('TRUNCATE of table %s, which is written on several nodes', v_table),
-            detail = 'it has no time, so nobody can say which rows are newer',
-            hint = 'delete the rows instead; pass over this event';
+            detail = 'TRUNCATE has no time, so newer rows cannot be found',
+            hint = 'delete the rows instead, and skip this event';
     end if;
     select format_type(a.atttypid, null) into v_type
     from pg_attribute a
@@ -66,8 +66,8 @@ begin
         raise exception using
             errcode = 'LD005',
             message = format('table %s has no column %s, or no key', v_table, coalesce(v_time, 'NULL')),
-            detail = 'versions of a row are told by its key, and compared by that column',
-            hint = 'give timefield, a column that is set with every write';
+            detail = 'rows are found by the key, and their versions compared by that column',
+            hint = 'set timefield to a column that every write sets';
     end if;
 
     v_image := ev_data::jsonb;
@@ -109,7 +109,7 @@ begin
     if not v_image ? v_time then
         raise exception using
             errcode = 'LD005',
-            message = format('event %s does not tell column %s', ev_id, v_time),
+            message = format('event %s does not contain column %s', ev_id, v_time),
             detail = format('table %s', v_table),
             hint = 'capture the table on the root without ignore= for it';
     end if;

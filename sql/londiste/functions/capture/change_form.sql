@@ -27,8 +27,8 @@ begin
             errcode = 'LD004',
             message = format('Table %s has no capture for queue %s',
                 londiste._full_name(i_table_name), i_queue_name),
-            detail = 'the compatible triggers have one form only, and a leaf captures nothing',
-            hint = format('give it our own capture: select londiste.create_capture(%L, %L)',
+            detail = 'a compatible trigger has one capture mode only, and a leaf captures nothing',
+            hint = format('create the native capture: select londiste.create_capture(%L, %L)',
                 i_queue_name, i_table_name);
     end if;
     -- An unknown form is refused also where nothing would change.

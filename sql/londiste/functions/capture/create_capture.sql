@@ -34,7 +34,7 @@ begin
         raise exception using
             errcode = 'LD004',
             message = format('Table does not exist: %s', londiste._full_name(i_table_name)),
-            hint = 'write it as schema.table, without quotes; views and foreign tables have no changes';
+            hint = 'write it as schema.table, without quotes; views and foreign tables cannot be captured';
     end if;
     if v_options.deny then
         perform londiste.drop_capture(i_queue_name, i_table_name);
@@ -59,7 +59,7 @@ begin
             errcode = 'LD005',
             message = format('pkey= names %s, which is no column of %s', quote_ident(v_missing),
                 londiste._full_name(i_table_name)),
-            hint = 'names are separated by commas and blanks, without quotes';
+            hint = 'separate names by commas and blanks, without quotes';
     end if;
 
     perform londiste.drop_capture(i_queue_name, i_table_name);

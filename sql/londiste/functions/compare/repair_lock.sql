@@ -21,7 +21,7 @@ begin
     if not found then
         raise exception using
             errcode = 'LD002',
-            message = format('consumer %s of queue %s has no position here',
+            message = format('consumer %s of queue %s has no position in this database',
                 i_consumer_name, i_queue_name),
             hint = 'londiste node-info shows the worker of the node';
     end if;

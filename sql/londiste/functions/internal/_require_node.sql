@@ -11,9 +11,9 @@ begin
     if not exists (select from pgq_node.node_info n where n.queue_name = i_queue_name) then
         raise exception using
             errcode = 'LD003',
-            message = format('no node of queue %s here', coalesce(i_queue_name, 'NULL')),
+            message = format('database has no node of queue %s', coalesce(i_queue_name, 'NULL')),
             detail = format('database %s', current_database()),
-            hint = 'the nodes here: select queue_name, node_name from pgq_node.node_info';
+            hint = 'list its nodes: select queue_name, node_name from pgq_node.node_info';
     end if;
 end;
 $$;

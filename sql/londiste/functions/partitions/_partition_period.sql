@@ -18,8 +18,8 @@ begin
         else
             raise exception using
                 errcode = 'LD005',
-                message = format('unknown period of partitions: %s', coalesce(i_period, 'NULL')),
-                hint = 'write year, month, day or hour';
+                message = format('unknown partition period: %s', coalesce(i_period, 'NULL')),
+                hint = 'use year, month, day or hour';
     end case;
 end;
 $$;

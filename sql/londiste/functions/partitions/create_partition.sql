@@ -43,7 +43,7 @@ begin
         raise exception using
             errcode = 'LD004',
             message = format('Table does not exist: %s', v_parent_name),
-            hint = 'make the parent first; partitions are made like it';
+            hint = 'create the parent first; partitions copy its definition';
     end if;
     if to_regclass(v_part) is not null then
         return 0;
@@ -59,8 +59,8 @@ begin
     if coalesce(i_part_field, '') = '' and v_parent.relkind = 'p' then
         raise exception using
             errcode = 'LD005',
-            message = format('no column is named whose range the partition of %s has', v_parent_name),
-            hint = 'give part_field, the column the table is partitioned by';
+            message = format('partition of %s: part_field is not set', v_parent_name),
+            hint = 'set part_field to the column that the table is partitioned by';
     elsif v_parent.relkind <> 'p' and coalesce(i_part_field, '') <> '' then
         v_check := format(', check (%1$I >= %2$L and %1$I < %3$L)', i_part_field, v_start, v_end);
     end if;

@@ -45,7 +45,7 @@ begin
         raise exception using
             errcode = 'LD004',
             message = format('Table %s has no trigger for queue %s', v_table, i_queue_name),
-            detail = 'a table of a leaf has none that captures',
+            detail = 'tables of a leaf are not captured',
             hint = format('select * from londiste.create_trigger(%L, %L, %L, %L, %L)',
                 i_queue_name, v_table, '{tgflags=' || i_flag || '}', v_dest, 'root');
     end if;
@@ -58,7 +58,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = format('Table %s has no key and is captured with its whole rows', v_table),
-            hint = 'only our own capture does that; leave it as it is';
+            hint = 'keep the native capture; only it can do that';
     end if;
     select * into v_answer
     from londiste.create_trigger(i_queue_name, v_table,

@@ -23,8 +23,8 @@ begin
         raise exception using
             errcode = 'LD003',
             message = format('this is the root of queue %s', i_queue_name),
-            detail = 'its events are those of all nodes',
-            hint = 'call it on a branch';
+            detail = 'all nodes need the events of the root',
+            hint = 'call the function on a branch';
     end if;
     if not exists (
         select from londiste.table_info t
@@ -32,9 +32,9 @@ begin
     ) then
         raise exception using
             errcode = 'LD004',
-            message = format('table %s is not replicated here', v_table),
+            message = format('table %s is not replicated on this node', v_table),
             detail = format('queue %s', i_queue_name),
-            hint = 'londiste tables lists those that are';
+            hint = 'londiste tables lists the replicated tables';
     end if;
     select q.queue_data_pfx into v_prefix from pgq.queue q where q.queue_name = i_queue_name;
     if not found then

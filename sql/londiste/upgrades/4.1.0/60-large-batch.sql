@@ -23,14 +23,14 @@ comment on column londiste.large_batch.from_tick is 'Tick before the batch';
 comment on column londiste.large_batch.to_tick is 'Tick at its end';
 comment on column londiste.large_batch.events is 'Number of its events';
 comment on column londiste.large_batch.threshold is
-    'Setting spark_from_events of the worker: batches from this size on are large';
+    'Setting parallel_apply_min_events of the worker: batches from this size on are large';
 comment on column londiste.large_batch.engine is 'Setting engine of the worker';
 comment on column londiste.large_batch.way is
-    'job: the engine has read and staged it; part: some tables went the ordinary way;'
+    'job: the engine has read and staged it; part: some tables were applied serially;'
     ' worker: all of it did; NULL: not committed yet';
-comment on column londiste.large_batch.reason is 'Why not all of it went through the job';
+comment on column londiste.large_batch.reason is 'Why the job did not apply all of it';
 comment on column londiste.large_batch.started_at is 'When the attempt began';
-comment on column londiste.large_batch.seconds is 'From the beginning to the commit';
+comment on column londiste.large_batch.seconds is 'From its start to the commit';
 
 create sequence if not exists londiste.large_batch_attempt;
 
@@ -45,7 +45,7 @@ create table if not exists londiste.large_batch_slice (
 );
 
 comment on table londiste.large_batch_slice is
-    'Slices that are staged; a slice''s rows and its row here commit together';
+    'Staged slices; the rows of a slice and its row here are one transaction';
 comment on column londiste.large_batch_slice.queue_name is 'Queue the batch came from';
 comment on column londiste.large_batch_slice.attempt is 'The attempt it belongs to';
 comment on column londiste.large_batch_slice.slice is 'Position in the batch, from 0';

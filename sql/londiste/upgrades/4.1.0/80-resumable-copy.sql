@@ -4,11 +4,11 @@ alter table londiste.copy_attempt add column if not exists plan jsonb;
 alter table londiste.copy_chunk add column if not exists snapshot text;
 
 comment on column londiste.copy_attempt.resumes is
-    'Another process may go on with it: its ranges are stored, and nobody has asked for a new copy';
+    'Another process may resume it: its ranges are stored, and no new copy was requested';
 comment on column londiste.copy_attempt.plan is
-    'What a process that goes on has to find unchanged, and what it still has to do';
+    'State that a resuming process must find unchanged, and its remaining work';
 comment on column londiste.copy_chunk.snapshot is
-    'What the source showed to the chunk, when it was not the snapshot of all of them';
+    'Snapshot of the chunk on the source, if it is not that of all chunks';
 
 -- It takes the snapshot of the chunk too.
 drop function if exists londiste.copy_chunk_end(text, text, int8, int4, int8, int8);
@@ -25,13 +25,13 @@ create table if not exists londiste.copy_range (
 );
 
 comment on table londiste.copy_range is
-    'The chunks of a copy that can be resumed; chosen once, before the first of them is copied';
+    'Chunks of a resumable copy, chosen once before the first of them is copied';
 comment on column londiste.copy_range.queue_name is 'Queue of the replicated table';
 comment on column londiste.copy_range.table_name is 'Name of the table in the queue';
 comment on column londiste.copy_range.attempt is 'The copy it belongs to';
 comment on column londiste.copy_range.chunk is 'Position in the list of chunks, from 0';
 comment on column londiste.copy_range.condition is
-    'Which rows of the source table these are, as SQL; empty for all';
+    'SQL condition for the rows of the source table; empty for all';
 comment on column londiste.copy_range.bytes is 'Estimate of their size on disk';
 comment on column londiste.copy_range.rows is 'Estimate of their number, 0 when unknown';
 
@@ -45,10 +45,10 @@ create table if not exists londiste.copy_choice (
 );
 
 comment on table londiste.copy_choice is
-    'In which way each table was copied last, or is being copied, and why';
+    'Copy mode of the last or running copy of each table, and its reason';
 comment on column londiste.copy_choice.queue_name is 'Queue of the replicated table';
 comment on column londiste.copy_choice.table_name is 'Name of the table in the queue';
 comment on column londiste.copy_choice.mode is 'snapshot or resumable';
 comment on column londiste.copy_choice.reason is 'Why it was chosen';
 comment on column londiste.copy_choice.refused is
-    'The resumable way has turned out to be impossible; it is not tried again';
+    'Resumable mode has failed for this table and is not tried again';

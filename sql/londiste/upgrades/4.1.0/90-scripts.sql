@@ -23,19 +23,19 @@ create table if not exists londiste.script_state (
 );
 
 comment on table londiste.script_state is
-    'How scripts fare that could not simply be applied with their batch; see applied_execute too';
+    'State of scripts that could not be applied with their batch; see also applied_execute';
 comment on column londiste.script_state.queue_name is 'Queue that carried the script';
 comment on column londiste.script_state.execute_file is 'Name of the script, as in applied_execute';
 comment on column londiste.script_state.state is
-    'pending: runs behind the batch; running: it has begun; failed: waits for a person;'
-    ' retry: a person has asked for another try; done; skipped: not run here; marked: done by hand';
+    'pending: runs after the batch; running: it has started; failed: waits for a decision;'
+    ' retry: another attempt was requested; done; skipped: not run on this node; marked: done by hand';
 comment on column londiste.script_state.way is
-    'batch: in the transaction of the batch; first: in one before it; after: by itself behind it';
+    'batch: in the transaction of the batch; first: in one before it; after: without one, after it';
 comment on column londiste.script_state.started is
-    'A statement that runs by itself may have left something behind';
+    'A non-transactional statement may have left a partial result';
 comment on column londiste.script_state.statement is 'Number of the statement that failed';
-comment on column londiste.script_state.error is 'What the server said';
+comment on column londiste.script_state.error is 'Error message of the server';
 comment on column londiste.script_state.execute_sql is 'The script';
 comment on column londiste.script_state.execute_attrs is 'Url-encoded conditions, or NULL';
-comment on column londiste.script_state.started_at is 'When it was begun first';
+comment on column londiste.script_state.started_at is 'When it was first started';
 comment on column londiste.script_state.finished_at is 'When it was done, skipped or marked';

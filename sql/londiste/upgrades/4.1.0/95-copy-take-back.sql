@@ -5,4 +5,4 @@ alter table londiste.copy_chunk add column if not exists txid int8;
 alter table londiste.copy_chunk alter column txid set default pg_catalog.txid_current();
 
 comment on column londiste.copy_chunk.txid is
-    'The transaction of the chunk; another one than xmin says when the row came out of a dump';
+    'Transaction of the chunk; differs from xmin in a row restored from a dump';

@@ -20,16 +20,16 @@ create table if not exists londiste.compare_range (
 );
 
 comment on table londiste.compare_range is
-    'Which ranges of replicated tables were held against the root, and what came out';
+    'Compared ranges of replicated tables, and the results';
 comment on column londiste.compare_range.queue_name is 'Queue of the replicated table';
 comment on column londiste.compare_range.job is
     'compare: a command that may be interrupted; audit: compare --continuous';
 comment on column londiste.compare_range.table_name is 'Name of the table in the queue';
 comment on column londiste.compare_range.number is 'Place of the range in the order of the key';
 comment on column londiste.compare_range.signature is
-    'What is compared: columns, key, filters; with another one the ranges say nothing';
+    'What is compared: columns, key, filters; ranges of another signature do not count';
 comment on column londiste.compare_range.condition is 'SQL over the key; empty for the whole table';
-comment on column londiste.compare_range.buckets is 'Into how many buckets the range is told apart';
+comment on column londiste.compare_range.buckets is 'Number of buckets of the range';
 comment on column londiste.compare_range.begun_at is 'When the table was cut into these ranges';
 comment on column londiste.compare_range.checked_tick is 'Tick at which both sides were read last';
 comment on column londiste.compare_range.checked_at is 'When that was; NULL: not yet';

@@ -2,7 +2,7 @@
 alter table londiste.seq_info add column if not exists unused boolean not null default false;
 
 comment on column londiste.seq_info.unused is
-    'with exact: the root has not handed out the value itself, it is the next one';
+    'with exact: the root has not returned this value yet, it is the next one';
 
 -- Functions of this name have other arguments or another result.
 drop function if exists londiste.sequence_values(text);

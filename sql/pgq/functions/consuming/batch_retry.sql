@@ -22,7 +22,7 @@ begin
             message = format(
                 'batch_retry: batch %s not found', coalesce(i_batch_id::text, 'NULL')
             ),
-            detail = 'the batch is finished, or never was',
+            detail = 'the batch is finished, or never existed',
             hint = 'open the next batch: select pgq.next_batch(queue, consumer)';
     end if;
     v_limit := pgq._max_retries(i_batch_id);

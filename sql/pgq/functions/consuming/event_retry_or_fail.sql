@@ -33,7 +33,7 @@ begin
                 else format('bad number of attempts: %s', x_max_attempts) end,
             detail = case when x_retry_seconds is null then 'x_retry_seconds is null'
                 else 'the first delivery is attempt 1' end,
-            hint = 'give the seconds to wait, and 1 attempt or more, or null for no limit';
+            hint = 'set the seconds to wait, and 1 attempt or more, or null for no limit';
     end if;
     v_limit := pgq._max_retries(x_batch_id);
     v_retries := least(x_max_attempts - 1, v_limit.max_retries);

@@ -107,9 +107,9 @@ begin
         if v_stands > i_from_tick then
             raise exception using
                 errcode = 'LD107',
-                message = format('consumer %s of queue %s is behind tick %s, it has done everything up to tick %s',
+                message = format('consumer %s of queue %s is at tick %s, but has finished tick %s',
                     i_consumer_name, i_queue_name, v_stands, i_from_tick),
-                detail = 'it was registered again, or moved, while it was at work',
+                detail = 'it was registered again, or moved, while it was running',
                 hint = format('select pgq.register_consumer_at(%L, %L, %s)',
                     i_queue_name, i_consumer_name, i_from_tick);
         end if;

@@ -34,7 +34,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = 'Invalid NULL value',
-            hint = 'give the consumer a name';
+            hint = 'set x_consumer_name';
     end if;
 
     if x_tick_pos is not null then
@@ -49,7 +49,7 @@ begin
                     from pgq.tick
                     where tick_queue = v_queue_id
                 ),
-                hint = 'choose one of pgq.tick';
+                hint = 'choose a tick of table pgq.tick';
         end if;
     end if;
 
@@ -80,7 +80,7 @@ begin
                 errcode = 'LD100',
                 message = format('cannot reposition, %s is a cooperative worker', x_consumer_name),
                 detail = 'workers share the position of their main consumer',
-                hint = 'move the main consumer, whose name is the part in front of the dot';
+                hint = 'move the main consumer, whose name is the part before the dot';
         end if;
         if x_tick_pos is null or pgq._put_position(v_sub, x_tick_pos, null::int8, null::int8) then
             return 0;

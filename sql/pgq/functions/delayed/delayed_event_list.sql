@@ -27,9 +27,9 @@ begin
     if i_count < 0 or i_offset < 0 then
         raise exception using
             errcode = 'LD005',
-            message = format('bad part of a list: %s events behind the first %s',
+            message = format('invalid limit and offset: %s events after the first %s',
                              coalesce(i_count::text, 'all'), coalesce(i_offset, 0)),
-            hint = 'give numbers from 0 up';
+            hint = 'use numbers from 0 up';
     end if;
     return query
     select *

@@ -22,9 +22,9 @@ begin
     if x_count < 0 or x_offset < 0 then
         raise exception using
             errcode = 'LD005',
-            message = format('bad part of a list: %s events behind the first %s',
+            message = format('invalid limit and offset: %s events after the first %s',
                              coalesce(x_count::text, 'all'), coalesce(x_offset, 0)),
-            hint = 'give numbers from 0 up';
+            hint = 'use numbers from 0 up';
     end if;
     return query
     select *

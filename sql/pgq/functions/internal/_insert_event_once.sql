@@ -25,7 +25,7 @@ begin
             errcode = 'LD005',
             message = case when coalesce(event_key, '') = '' then 'an event without a key'
                 else format('a key of %s bytes', octet_length(event_key)) end,
-            hint = 'give a key of 1 to 1000 bytes; a hash of something longer will do';
+            hint = 'use a key of 1 to 1000 bytes, for example a hash of a longer one';
     end if;
     v_queue := pgq._open_for_insert(queue_name, 0::int8);
     loop

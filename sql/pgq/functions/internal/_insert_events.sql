@@ -28,7 +28,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = 'Invalid NULL value',
-            hint = 'give an array of types and an array of data';
+            hint = 'pass an array of types and an array of data';
     end if;
     select string_agg(format('%s has %s', f.name, f.length), ', ')
     into v_wrong
@@ -45,7 +45,7 @@ begin
             errcode = 'LD005',
             message = 'arrays of different lengths',
             detail = format('ev_types has %s elements, %s', v_count, v_wrong),
-            hint = 'give every event an element in each array, null where it has no value';
+            hint = 'pass one element per event in each array, null where it has no value';
     end if;
 
     v_queue := pgq._open_for_insert(queue_name, v_count);

@@ -21,7 +21,7 @@ begin
     from pgq._open_batch(i_batch_id) s
     join pgq.queue q on q.queue_id = s.sub_queue;
     reason := format(
-        'asked for again after %s retries, the limit (max_retries) of queue %s',
+        'retry requested after %s retries, the limit (max_retries) of queue %s',
         max_retries, v_name
     );
 end;

@@ -84,7 +84,7 @@ begin
                     then 'an idle cooperative consumer has no position of its own'
                     else 'the position of the consumer is no tick of the queue' end,
                 hint = case when v_sub.sub_last_tick is null
-                    then 'ask for its batch with pgq_coop.next_batch()'
+                    then 'open its batch with pgq_coop.next_batch()'
                     else 'set the position with pgq.register_consumer_at(), and bring the '
                         'consumer''s data to that point' end;
         end if;
@@ -100,7 +100,7 @@ begin
                     txid_snapshot_xmax(txid_current_snapshot())
                 ),
                 detail = format(
-                    'consumer %s of queue %s stands at a tick of the future: the database was '
+                    'consumer %s of queue %s is at a future tick: the database was '
                     'restored from another server',
                     i_consumer_name,
                     i_queue_name

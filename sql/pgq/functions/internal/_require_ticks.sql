@@ -24,7 +24,7 @@ begin
         raise exception using
             errcode = 'LD103',
             message = 'Ticker has been paused for this queue',
-            detail = format('queue %s keeps its events until ticks go on', i_queue_name),
+            detail = format('queue %s keeps its events until its ticks continue', i_queue_name),
             hint = format('select pgq.set_queue_config(%L, %L, %L)',
                           i_queue_name, 'ticker_paused', 'false');
     end if;

@@ -61,7 +61,7 @@ begin
         raise exception using
             errcode = 'LD107',
             message = format('queue %s maint failure: tick %s not found', i_queue_name, v_tick_id),
-            detail = 'a consumer stands at a tick that the queue has not',
+            detail = 'a consumer is at a tick that the queue does not have',
             hint = 'find it: select * from pgq.get_consumer_info() where last_tick = '
                 || v_tick_id;
     end if;

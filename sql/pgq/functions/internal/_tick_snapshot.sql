@@ -27,7 +27,7 @@ begin
             errcode = 'LD105',
             message = format('queue %s has no tick %s yet', (i_queue).queue_name, i_tick_id),
             detail = coalesce('the newest is tick ' || v_last, 'it has no tick at all'),
-            hint = format('wait for it, or make one: select pgq.force_tick(%L)',
+            hint = format('wait for it, or create one: select pgq.force_tick(%L)',
                           (i_queue).queue_name);
     end if;
     raise exception using
@@ -35,7 +35,7 @@ begin
         message = format('queue %s has no tick %s', (i_queue).queue_name, i_tick_id),
         detail = format('it has ticks from %s to %s; rotation removes ticks that no consumer needs',
                         v_first, v_last),
-        hint = format('begin at tick %s or later, and bring the reader''s data to that point; a '
-                      'registered consumer behind the reader keeps ticks', v_first);
+        hint = format('start at tick %s or later, and bring the reader''s data to that point; a '
+                      'registered consumer keeps the ticks of its reader', v_first);
 end;
 $$;

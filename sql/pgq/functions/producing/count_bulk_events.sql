@@ -27,7 +27,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = format('bad number of events: %s', coalesce(i_events::text, 'NULL')),
-            hint = 'give a number from 0 up';
+            hint = 'use a number from 0 up';
     end if;
     v_queue := pgq._open_for_insert(i_queue_name, i_events);
     if i_own_ids then

@@ -18,7 +18,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = 'Invalid NULL value',
-            hint = 'give the queue a name';
+            hint = 'set the name of the queue';
     end if;
     if exists (select 1 from pgq.queue where queue_name = i_queue_name) then
         return 0;

@@ -21,7 +21,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = format('no such role: %s', coalesce(i_role, 'NULL')),
-            hint = 'roles there are: select rolname from pg_roles';
+            hint = 'list the roles: select rolname from pg_roles';
     end if;
     insert into pgq.consumer_owner as o (own_queue, own_consumer, own_role)
     values (v_sub.sub_queue, v_sub.sub_consumer, i_role)

@@ -28,7 +28,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = 'Invalid NULL value',
-            hint = 'name the queue and the parameter';
+            hint = 'set the queue and the parameter';
     end if;
     perform 1 from pgq.queue where queue_name = x_queue_name;
     if not found then
@@ -48,7 +48,7 @@ begin
             errcode = 'LD005',
             message = 'Invalid NULL value',
             detail = format('parameter %s needs a value', x_param_name),
-            hint = format('give a value of type %s', v_param.type);
+            hint = format('use a value of type %s', v_param.type);
     end if;
 
     v_range := concat_ws(', ', v_param.lowest || ' or more', v_param.highest || ' or less');
@@ -65,7 +65,7 @@ begin
                 errcode = 'LD005',
                 message = format('bad value for parameter %s: %s', x_param_name, x_param_value),
                 detail = sqlerrm,
-                hint = format('give a value of type %s', v_param.type);
+                hint = format('use a value of type %s', v_param.type);
     end;
     if v_bad then
         raise exception using

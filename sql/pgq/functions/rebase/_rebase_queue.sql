@@ -103,7 +103,7 @@ begin
             detail = 'events that came between different ticks need different ids of the past, '
                 'and this server is young; a long transaction makes it look younger',
             hint = format(
-                'use some up: do $do$ begin for i in 1..%s loop perform txid_current(); commit; '
+                'use up some ids: do $do$ begin for i in 1..%s loop perform txid_current(); commit; '
                 'end loop; end $do$', v_count + 4 - i_limit + 100
             );
     end if;

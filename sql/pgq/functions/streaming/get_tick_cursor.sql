@@ -36,7 +36,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = 'Invalid NULL value',
-            hint = 'give the cursor a name, and how many events to return at once';
+            hint = 'set the name of the cursor, and the number of events to return at once';
     end if;
     return query
     select *

@@ -32,10 +32,10 @@ begin
     if i_from_tick is null or i_to_tick is null or i_from_tick > i_to_tick then
         raise exception using
             errcode = 'LD005',
-            message = format('no way from tick %s to tick %s',
+            message = format('invalid range of ticks: %s to %s',
                              coalesce(i_from_tick::text, 'NULL'),
                              coalesce(i_to_tick::text, 'NULL')),
-            hint = 'give the earlier tick first';
+            hint = 'pass the earlier tick first';
     end if;
     perform pgq._require_home();
     v_from := pgq._tick_snapshot(v_queue, i_from_tick);
@@ -45,9 +45,9 @@ begin
             errcode = 'LD107',
             message = format('events after tick %s of queue %s are gone',
                              i_from_tick, i_queue_name),
-            detail = 'rotation has emptied an event table that was written to after this tick',
-            hint = 'begin at a later tick, and bring the reader''s data to that point; a '
-                'registered consumer behind the reader keeps events';
+            detail = 'rotation has truncated an event table with events after this tick',
+            hint = 'start at a later tick, and bring the reader''s data to that point; a '
+                'registered consumer keeps the events of its reader';
     end if;
     return pgq._snapshot_event_sql(v_queue.queue_id, v_from, v_to, 'ev_owner is null');
 end;

@@ -30,7 +30,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = format('not a snapshot: %s', coalesce(i_snapshot, 'NULL')),
-            hint = 'give the text of txid_current_snapshot()';
+            hint = 'pass the text of txid_current_snapshot()';
     end if;
 
     select *

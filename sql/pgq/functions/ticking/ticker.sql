@@ -116,7 +116,7 @@ begin
                 'queue not found or ticker disabled: %s', coalesce(i_queue_name, 'NULL')
             ),
             detail = 'ticks of elsewhere need a queue with external ticker that is not paused',
-            hint = 'look at it: '
+            hint = 'inspect it: '
                 || format('select * from pgq.get_queue_info(%L)', i_queue_name);
     end if;
 
@@ -127,7 +127,7 @@ begin
             errcode = 'LD103',
             message = format('tick %s is older than tick %s', i_tick_id, v_newest),
             detail = format('queue %s has ticks up to %s already', i_queue_name, v_newest),
-            hint = 'make the ticks in the order of their ids, from one place only';
+            hint = 'create ticks in the order of their ids, from one program only';
     end if;
     perform pgq._make_commit_durable();
     insert into pgq.tick (tick_queue, tick_id, tick_time, tick_event_seq)

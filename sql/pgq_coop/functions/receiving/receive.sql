@@ -57,8 +57,8 @@ begin
             errcode = 'LD005',
             message = case when i_max_events is null then 'Invalid NULL value'
                 else format('bad number of events: %s', i_max_events) end,
-            detail = 'i_max_events is the most events one call hands out',
-            hint = 'give 1 or more';
+            detail = 'i_max_events limits the events that one call returns',
+            hint = 'use 1 or more';
     end if;
     if v_receiver is null then
         v_receiver := current_setting('pgq_coop.receiver', true);

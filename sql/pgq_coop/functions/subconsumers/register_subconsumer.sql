@@ -31,7 +31,7 @@ begin
         raise exception using
             errcode = 'LD005',
             message = 'Invalid NULL value',
-            hint = 'give the subconsumer a name';
+            hint = 'set the name of the subconsumer';
     end if;
     if v_main.sub_id is null or pgq._is_subconsumer(
         v_main.sub_id, v_main.sub_queue, v_main.sub_consumer
@@ -44,7 +44,7 @@ begin
                             i_consumer_name, i_queue_name)
                 else format('%s is a subconsumer itself', i_consumer_name) end,
             hint = case when v_main.sub_id is null then 'register it again'
-                else 'name the consumer that the workers share, without the part behind the dot'
+                else 'name the main consumer, without the part after the dot'
                 end;
     end if;
 
@@ -68,7 +68,7 @@ begin
             errcode = 'LD100',
             message = format('consumer %s is registered for itself', v_name),
             detail = format('it has a position of its own on queue %s', i_queue_name),
-            hint = format('give the subconsumer another name, or: select '
+            hint = format('choose another name for the subconsumer, or: select '
                           'pgq.unregister_consumer(%L, %L)', i_queue_name, v_name);
     end if;
     insert into pgq.subscription (sub_id, sub_queue, sub_consumer, sub_last_tick, sub_active)

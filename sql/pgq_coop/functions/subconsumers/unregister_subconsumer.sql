@@ -37,7 +37,7 @@ begin
             detail = format('batch %s of %s.%s on queue %s is open',
                             v_sub.sub_batch, i_consumer_name, i_subconsumer_name, i_queue_name),
             hint = format('select pgq_coop.finish_batch(%s) when its events are processed, or '
-                          'give up its events with i_batch_handling = 1', v_sub.sub_batch);
+                          'release its events with i_batch_handling = 1', v_sub.sub_batch);
     end if;
     perform pgq_coop._drop_delivery(v_sub.sub_batch);
     delete from pgq.paused_consumer

@@ -14,7 +14,7 @@ begin
             message = 'Invalid NULL value',
             detail = format('value %s of %s is null',
                             array_position(a_values, null), cardinality(a_values)),
-            hint = 'give the consumer, the subconsumer ('''' for none) and the number';
+            hint = 'set the consumer, the subconsumer ('''' for none) and the number';
     end if;
 end;
 $$;

@@ -32,7 +32,7 @@ where p.prosrc <> londiste._capture_body(c.relid, c.args, p.proowner)
                 where t.tgrelid = c.relid and t.tgfoid = p.oid and t.tgname = w.name and t.tgdeferrable))
 union all
 select d.value ->> 'table',
-    'the table is gone: select londiste.drop_capture('
+    'the table was dropped: select londiste.drop_capture('
         || quote_literal(d.value ->> 'queue') || ', ' || quote_literal(d.value ->> 'table') || ')'
 from pg_proc as p
     cross join lateral (select obj_description(p.oid, 'pg_proc')::json) as d (value)

@@ -30,8 +30,8 @@ begin
     form := 'row';
     reason := case
         when i_asked = 'row' then 'asked for'
-        when i_checked_late then 'its key may be checked at commit, where each of its rows is told again'
-        when i_relkind = 'p' then 'it is partitioned: a partition made later would be written past a statement trigger'
+        when i_checked_late then 'its key may be checked at commit, where each of its rows is captured again'
+        when i_relkind = 'p' then 'it is partitioned: a statement trigger would miss writes to later partitions'
         when i_is_partition then 'it is a partition: what is written through its parent would pass a statement trigger by'
         when i_inherits then 'it inherits or is inherited from: statement triggers fire for the table that is named only'
         when i_cascades then 'foreign keys change its rows within a statement, and their order is that of the rows'

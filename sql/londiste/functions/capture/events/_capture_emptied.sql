@@ -64,7 +64,7 @@ begin
             errcode = 'LD100',
             message = format('TRUNCATE of partition %s cannot be replicated at isolation level %s',
                 i_relid::regclass, upper(current_setting('transaction_isolation'))),
-            detail = format('table %s of queue %s: rows that came after the transaction began are not seen',
+            detail = format('table %s of queue %s: rows inserted after the start of the transaction are not visible',
                 i_args[2], i_args[1]),
             hint = 'truncate the partition in a transaction of READ COMMITTED, or the whole table';
     end if;
@@ -84,7 +84,7 @@ begin
         raise exception using
             errcode = 'LD100',
             message = format('TRUNCATE of partition %s cannot be replicated', i_relid::regclass),
-            detail = 'its indexes or constraints use functions of roles that may not act for the capture',
+            detail = 'its indexes or constraints use functions of roles that the capture must not run',
             hint = 'truncate the whole table, detach the partition, or delete its rows';
     end if;
     v_pieces := londiste._capture_pieces(v_root, i_args, 'n', 'o');

@@ -33,7 +33,7 @@ begin
     raise exception using
         errcode = 'serialization_failure',
         message = 'could not serialize access due to concurrent update',
-        detail = 'a row with the same key, which is checked late, may be gone since this transaction began',
-        hint = 'try the transaction again';
+        detail = 'a row with the same deferred key may have been deleted since this transaction began',
+        hint = 'retry the transaction';
 end;
 $$;

@@ -18,10 +18,10 @@ begin
     if i_bytes_per_second < 16384 or i_tasks < 1 then
         raise exception using
             errcode = 'LD005',
-            message = format('no limit for copies: %s bytes per second, %s tasks',
+            message = format('invalid limit of copies: %s bytes per second, %s tasks',
                 coalesce(i_bytes_per_second::text, 'any'), coalesce(i_tasks::text, 'any')),
             detail = 'the smallest limits are 16384 bytes per second and 1 task',
-            hint = format('to let them stand still: select londiste.copy_pause(%L)', i_queue_name);
+            hint = format('to pause them: select londiste.copy_pause(%L)', i_queue_name);
     end if;
     perform londiste._require_node(i_queue_name);
     insert into londiste.copy_control as c (queue_name, bytes_per_second, tasks)
