@@ -6,10 +6,10 @@ switch compare columns, keys, indexes, constraints, triggers and sequences again
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
 from londiste.db.names import TableName, quote
 from londiste.db.structure.introspect import read
@@ -26,7 +26,6 @@ _KINDS = {
     "c": "check constraint",
     "f": "foreign key",
 }
-_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -210,12 +209,13 @@ def wait_for_sequences(
     The root's values at the start count: it publishes further ones each second.
     """
     values, kinds = tables.sequence_values(root, queue), collect.sequences(root)
-    deadline = time.monotonic() + timeout
-    while True:
-        late = behind(values, tables.sequence_values(other, queue), kinds)
-        if not late or time.monotonic() >= deadline:
-            break
-        time.sleep(_POLL_SECONDS)
+    late: list[TableName] = []
+
+    def arrived() -> bool:
+        late[:] = behind(values, tables.sequence_values(other, queue), kinds)
+        return not late
+
+    wait_until(arrived, timeout)
     return [
         Finding(
             Severity.CRITICAL,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from londiste.cascade import sqlapi as nodes
+from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
 from londiste.errors import StateError, TransientError
-
-_POLL_SECONDS = 0.2
 
 
 def set_paused(
@@ -24,8 +21,10 @@ def set_paused(
     """
     changed = nodes.set_consumer_paused(conn, queue, consumer, paused)
     word = "pause" if paused else "resume"
-    deadline = time.monotonic() + timeout
-    while timeout > 0:
+    node = ""
+
+    def answered() -> bool:
+        nonlocal node
         state = nodes.get_consumer_state(conn, queue, consumer)
         if state.paused is not paused:
             raise StateError(
@@ -33,13 +32,13 @@ def set_paused(
                 detail="another session has reset the flag",
                 hint="londiste status shows which workers are paused",
             )
-        if state.uptodate:
-            break
-        if time.monotonic() >= deadline:
-            raise TransientError(
-                f"worker {consumer} of node {state.node} did not answer within {timeout:g} s",
-                detail=f"the request to {word} is stored; the worker obeys it when it runs",
-                hint="start it: londiste -c FILE worker; or use --timeout 0, which does not wait",
-            )
-        time.sleep(_POLL_SECONDS)
+        node = state.node
+        return state.uptodate
+
+    if timeout > 0 and not wait_until(answered, timeout):
+        raise TransientError(
+            f"worker {consumer} of node {node} did not answer within {timeout:g} s",
+            detail=f"the request to {word} is stored; the worker obeys it when it runs",
+            hint="start it: londiste -c FILE worker; or use --timeout 0, which does not wait",
+        )
     return changed

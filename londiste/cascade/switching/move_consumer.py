@@ -13,7 +13,6 @@ one transaction on the node, and the consumer continues at the position of its n
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,12 +24,13 @@ from londiste.cascade.switching.operation_log import OperationKind
 from londiste.cascade.switching.steps.notes import Begin, End, NodeAddress, Ticket
 from londiste.cascade.switching.steps.readers import ChangeProvider
 from londiste.cascade.switching.steps.waits import newest_tick
+from londiste.daemon.waiting import wait_until
 from londiste.errors import NodeBusy, TransientError, UsageError
 from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.pgq import batches, queues
 
-_POLL_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 
 def change_provider(
@@ -135,22 +135,21 @@ class RegisterConsumer:
 
     def run(self, sites: Connections) -> None:
         state = nodes.get_consumer_state(sites.at(self.node.dsn), self.queue, self.consumer)
-        tick, conn = state.completed_tick, sites.at(self.at.dsn)
-        deadline = time.monotonic() + self.timeout
-        while newest_tick(conn, self.queue) < tick:
-            if time.monotonic() >= deadline:
-                if not self.timeout:
-                    self.warn(
-                        f"consumer {self.consumer} of node {self.node.name} is at tick {tick},"
-                        f" which no node has any more: check its effects, then use --reset"
-                    )
-                    return
-                raise TransientError(
-                    f"node {self.at.name} has not reached tick {tick} of consumer"
-                    f" {self.consumer} within {self.timeout:g} s",
-                    hint="find the cause with londiste status, then repeat the command",
+        tick, provider = state.completed_tick, sites.at(self.at.dsn)
+        if not wait_until(
+            lambda: newest_tick(provider, self.queue) >= tick, self.timeout, poll=POLL_SECONDS
+        ):
+            if not self.timeout:
+                self.warn(
+                    f"consumer {self.consumer} of node {self.node.name} is at tick {tick},"
+                    f" which no node has any more: check its effects, then use --reset"
                 )
-            time.sleep(_POLL_SECONDS)
+                return
+            raise TransientError(
+                f"node {self.at.name} has not reached tick {tick} of consumer"
+                f" {self.consumer} within {self.timeout:g} s",
+                hint="find the cause with londiste status, then repeat the command",
+            )
         with sites.transaction(self.at.dsn) as conn:
             batches.register_consumer_at(conn, self.queue, self.consumer, tick)
 
@@ -173,15 +172,11 @@ class WaitKnows:
         return nodes.get_consumer_state(conn, self.queue, self.consumer).uptodate
 
     def run(self, sites: Connections) -> None:
-        deadline = time.monotonic() + self.timeout
-        while not self.done(sites):
-            if time.monotonic() >= deadline:
-                self.warn(
-                    f"consumer {self.consumer} did not answer within {self.timeout:g} s; when it"
-                    " runs, it will read from the new provider"
-                )
-                return
-            time.sleep(_POLL_SECONDS)
+        if not wait_until(lambda: self.done(sites), self.timeout, poll=POLL_SECONDS):
+            self.warn(
+                f"consumer {self.consumer} did not answer within {self.timeout:g} s; when it"
+                " runs, it will read from the new provider"
+            )
 
 
 @dataclass(frozen=True)

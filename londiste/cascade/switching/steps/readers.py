@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.commands import pause
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.cascade.switching.steps.waits import POLL_SECONDS, newest_tick
+from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
 from londiste.errors import (
     LondisteError,
@@ -66,16 +66,15 @@ class Subscribe:
     def run(self, sites: Connections) -> None:
         conn = sites.at(self.at.dsn)
         tick = self.tick()
-        deadline = time.monotonic() + self.timeout
-        while newest_tick(conn, self.queue) < tick:
-            if time.monotonic() >= deadline:
-                raise TransientError(
-                    f"node {self.at.name} has not reached tick {tick} of node {self.node}"
-                    f" within {self.timeout:g} s",
-                    detail=f"it is at tick {newest_tick(conn, self.queue)}",
-                    hint="find the cause with londiste status, then repeat the command",
-                )
-            time.sleep(POLL_SECONDS)
+        if not wait_until(
+            lambda: newest_tick(conn, self.queue) >= tick, self.timeout, poll=POLL_SECONDS
+        ):
+            raise TransientError(
+                f"node {self.at.name} has not reached tick {tick} of node {self.node}"
+                f" within {self.timeout:g} s",
+                detail=f"it is at tick {newest_tick(conn, self.queue)}",
+                hint="find the cause with londiste status, then repeat the command",
+            )
         with sites.transaction(self.at.dsn) as conn:
             refuse_taken_name(conn, self.queue, self.at.name, self.node, self.worker)
             try:

@@ -11,6 +11,7 @@ from londiste.cascade import sqlapi as nodes
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cascade.switching import operation_log
 from londiste.cascade.switching.steps.notes import NodeAddress
+from londiste.daemon.waiting import wait_until
 from londiste.db.connection import Connection
 from londiste.errors import (
     StateError,
@@ -127,25 +128,25 @@ def newest_tick(conn: Connection, queue: str) -> int:
 
 def wait_tick(conn: Connection, queue: str, tick: int, timeout: float, why: str) -> NodeInfo:
     """Waits until the node has reached ``tick``; returns it.  TransientError after ``timeout``."""
-    deadline = time.monotonic() + timeout
-    while True:
-        looked = time.monotonic()
+    info = nodes.get_node_info(conn, queue)
+
+    def arrived() -> bool:
+        nonlocal info
         info = nodes.get_node_info(conn, queue)
-        if reached(conn, info, tick):
-            return info
-        if time.monotonic() >= deadline:
-            raise TransientError(
-                f"node {info.name} does not have {why} after {timeout:g} s",
-                detail=_where_it_stands(conn, info, tick),
-                hint=f"londiste resume --node {info.name}"
-                if info.paused
-                else f"check the log of worker {info.worker}, and londiste status",
-            )
-        # On a busy server looking must not take from what it waits for.
-        time.sleep(max(POLL_SECONDS, 2 * (time.monotonic() - looked)))
+        return reached(conn, info, tick)
+
+    if not wait_until(arrived, timeout, poll=POLL_SECONDS):
+        raise TransientError(
+            f"node {info.name} does not have {why} after {timeout:g} s",
+            detail=_position(conn, info, tick),
+            hint=f"londiste resume --node {info.name}"
+            if info.paused
+            else f"check the log of worker {info.worker}, and londiste status",
+        )
+    return info
 
 
-def _where_it_stands(conn: Connection, info: NodeInfo, tick: int) -> str:
+def _position(conn: Connection, info: NodeInfo, tick: int) -> str:
     words = [f"it is at tick {info.last_tick} of {tick}"]
     if info.paused:
         words.append("its worker is paused")
