@@ -1,9 +1,13 @@
-"""Values of the cascade: node, member, subscriber, position."""
+"""Values of the cascade: node, member, subscriber, position, attributes."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from urllib.parse import quote, unquote
+
+from londiste.pgq.consumer_kinds import ConsumerKind
 
 
 class NodeType(StrEnum):
@@ -145,3 +149,32 @@ class Hold:
     """A request to the worker to pause at ``tick``."""
 
     tick: int
+
+
+def consumer_kind(consumer: str, subscribers: Sequence[Subscriber]) -> ConsumerKind:
+    """The kind of a consumer, as far as its name shows it."""
+    if consumer.startswith("."):
+        return ConsumerKind.WATERMARK
+    if consumer.endswith(".gravestone"):
+        return ConsumerKind.NODE
+    for subscriber in subscribers:
+        if consumer == subscriber.worker:
+            return ConsumerKind.NODE
+        if consumer.startswith(f"{subscriber.worker}.copy."):
+            return ConsumerKind.COPY
+    return ConsumerKind.CONSUMER
+
+
+def decode_attrs(text: str | None) -> dict[str, str]:
+    """The attributes ``a=1&b=x%2cy`` as a dict; a key without ``=`` has the value ''."""
+    pairs: dict[str, str] = {}
+    for item in (text or "").split("&"):
+        if item:
+            key, _, value = item.partition("=")
+            pairs[unquote(key.replace("+", " "))] = unquote(value.replace("+", " "))
+    return pairs
+
+
+def encode_attrs(pairs: Mapping[str, str]) -> str | None:
+    """The stored text of attributes, url-encoded; None without pairs."""
+    return "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in pairs.items()) or None

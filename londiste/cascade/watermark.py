@@ -23,8 +23,7 @@ from dataclasses import dataclass
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
-from londiste.cascade.attrs import decode_attrs, encode_attrs
-from londiste.cascade.model import Member, NodeInfo, NodeType
+from londiste.cascade.model import Member, NodeInfo, NodeType, decode_attrs, encode_attrs
 from londiste.cascade.switching.cluster_state import ClusterState
 from londiste.cascade.switching.steps.notes import NodeAddress
 from londiste.db.connection import Connection

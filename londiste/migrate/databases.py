@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 from psycopg import conninfo
 from pydantic import Field
 
-from londiste.cascade.commands import create_node
+from londiste.cascade.commands import location_check
 from londiste.db.connection import masked
 from londiste.errors import BadOption
 from londiste.orchestration.connections import Connections
@@ -146,7 +146,7 @@ def _side(name: str, dsn: str) -> Side:
             hint="write it as libpq does: host=… port=… dbname=… user=…, or postgresql://…",
         ) from error
     public = {key: value for key, value in parts.items() if key not in _SECRETS}
-    return Side(name, dsn, create_node.check_location(conninfo.make_conninfo("", **public)))
+    return Side(name, dsn, location_check.check_location(conninfo.make_conninfo("", **public)))
 
 
 def secrets_of(dsn: str) -> str:

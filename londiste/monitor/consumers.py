@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from londiste.cascade import readers
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.model import Subscriber
+from londiste.cascade.model import Subscriber, consumer_kind
 from londiste.db.connection import Connection
 from londiste.db.queries import query
 from londiste.errors import AccessDenied, InstallError, LondisteError
@@ -102,7 +101,7 @@ def listed(
     return Listed(
         one.queue_name,
         one.consumer_name,
-        said or readers.kind(one.consumer_name, subscribers).value,
+        said or consumer_kind(one.consumer_name, subscribers).value,
         one.lag,
         one.last_seen,
         one.last_tick,

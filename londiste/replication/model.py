@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from londiste.cascade.attrs import decode_attrs as decode_attrs
-from londiste.cascade.attrs import encode_attrs as encode_attrs
+from londiste.cascade.model import decode_attrs as decode_attrs
+from londiste.cascade.model import encode_attrs as encode_attrs
 from londiste.db.names import TableName
 from londiste.errors import BadOption
 from londiste.handlers import registry, table_rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from londiste.cascade.switching import drop_node as leaving
+from londiste.cascade.switching import drop_node as dropping
 from londiste.cli import options
 from londiste.cli.cascade.common import cluster_state, finish, output_options, tell_silent
 from londiste.cli.plan_output import sites
@@ -27,6 +27,6 @@ def drop_node(
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings)
-        steps = leaving.drop(where, scene, name, force=force)
+        steps = dropping.drop(where, scene, name, force=force)
         tell_silent(scene, (name,), "goes on to know the node")
         finish(steps, where, explain, as_json, f"node {name} is dropped", f"no node {name}")

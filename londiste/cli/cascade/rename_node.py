@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from londiste.cascade.switching import drop_node as leaving
+from londiste.cascade.switching import rename_node as renaming
 from londiste.cli import options
 from londiste.cli.cascade.common import cluster_state, finish, output_options
 from londiste.cli.plan_output import sites
@@ -20,5 +20,5 @@ def rename_node(context: options.Context, old: str, new: str, explain: bool, as_
     """Give a node another name, on all nodes."""
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
-        steps = leaving.rename(where, cluster_state(where, settings), old, new)
+        steps = renaming.rename(where, cluster_state(where, settings), old, new)
         finish(steps, where, explain, as_json, f"node {old} is {new} now", f"it is {new} already")

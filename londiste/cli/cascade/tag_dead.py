@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from londiste.cascade.switching import drop_node as leaving
+from londiste.cascade.switching import mark_node as marking
 from londiste.cli import options
 from londiste.cli.cascade.common import cluster_state, finish, output_options, tell_silent
 from londiste.cli.plan_output import sites
@@ -41,7 +41,7 @@ def _tag(
     settings = context.settings(NodeSettings)
     with sites(settings, bounded=True) as where:
         scene = cluster_state(where, settings)
-        steps = leaving.tag(where, scene, list(names), dead=dead)
+        steps = marking.tag(where, scene, list(names), dead=dead)
         tell_silent(scene, names, "does not hear of it")
         word = "dead" if dead else "alive"
         named = ", ".join(names)

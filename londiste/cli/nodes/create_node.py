@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.commands import create_node
+from londiste.cascade.commands import create_node, location_check
 from londiste.cascade.commands.create_node import NewNode
 from londiste.cascade.model import NodeInfo, NodeType
 from londiste.cli import options, output
@@ -169,8 +169,8 @@ def _new_node(
             hint=f"up to {MAX_IDENTIFIER_BYTES} are allowed",
         )
     location = public or settings.public_node_location or settings.db
-    create_node.check_location(location)
-    if not create_node.reachable_from_elsewhere(location):
+    location_check.check_location(location)
+    if not location_check.reachable_from_elsewhere(location):
         output.warning(
             f"only nodes on this machine can use the public connection string {masked(location)}"
         )

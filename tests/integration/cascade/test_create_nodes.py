@@ -8,7 +8,7 @@ import pytest
 
 from londiste.cascade import sqlapi as nodes
 from londiste.cascade import topology
-from londiste.cascade.commands import create_node
+from londiste.cascade.commands import create_node, location_check
 from londiste.cascade.model import NodeType
 from londiste.errors import BadOption, StateError, UnknownNode, UsageError
 from londiste.orchestration import steps as plan
@@ -232,7 +232,7 @@ def test_a_location_that_leads_elsewhere_is_refused(
 def test_nonsense_as_location_is_refused() -> None:
     for text in ("nonsense", "host=h"):
         with pytest.raises(BadOption):
-            create_node.check_location(text)
+            location_check.check_location(text)
 
 
 def test_a_server_that_does_not_answer_is_told(pgq_db: Database, londiste: CommandLine) -> None:

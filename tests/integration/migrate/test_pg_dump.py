@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from londiste.migrate import schema_copy
+from londiste.migrate import pg_dump
 from tests.fixtures.cluster import Database
 
 
@@ -14,9 +14,9 @@ def test_no_schema_of_londiste_is_carried_to_the_new_server(pgq_db: Database) ->
     # server in its name.
     pgq_db.execute("select londiste._owner_function(%s::regrole)", role)
     release = pgq_db.value("select current_setting('server_version_num')::int / 10000")
-    dumper = schema_copy.find_dumper(release)
+    dumper = pg_dump.find_dumper(release)
     assert dumper is not None
-    text = schema_copy.dump(pgq_db.dsn, dumper, roles=False)
+    text = pg_dump.dump(pgq_db.dsn, dumper, roles=False)
     assert "CREATE TABLE public.kept" in text
     assert "londiste" not in text
     assert "pgq" not in text

@@ -12,7 +12,7 @@ from londiste.cli import cli
 from londiste.db.names import TableName
 from londiste.db.structure.introspect import read
 from londiste.embedded.binaries import find_binaries
-from londiste.migrate import schema_copy
+from londiste.migrate import pg_dump
 from tests.fixtures.cluster import Database
 from tests.fixtures.nodes import make_root, ret
 
@@ -109,7 +109,7 @@ def test_only_options_that_users_set_are_read(old: Database) -> None:
         "ALTER TABLE ONLY public.t ALTER COLUMN id SET (pg_attver=1);",
         "ALTER TABLE ONLY public.t ALTER COLUMN v SET STORAGE EXTERNAL;",
     ]
-    assert list(schema_copy.for_any_release(lines)) == [
+    assert list(pg_dump.for_any_release(lines)) == [
         "ALTER TABLE ONLY public.t ALTER COLUMN v SET (n_distinct=5);",
         lines[2],
     ]

@@ -13,8 +13,9 @@ from londiste.cascade.switching.operation_log import Operation, OperationKind
 from londiste.db.names import TableName
 from londiste.migrate.checks import findings, refusals
 from londiste.migrate.collect import ColumnFacts, DatabaseFacts, Object, Table
+from londiste.migrate.pg_dump import for_any_release
 from londiste.migrate.phase import NEXT, Phase, PhaseFacts, phase, takes_writes
-from londiste.migrate.schema_copy import SchemaMethod, choose, for_any_release, missing_in
+from londiste.migrate.schema_copy import SchemaMethod, choose, missing_in
 
 T = Table(TableName("public", "t"))
 FACTS = DatabaseFacts(tables=(T,))
