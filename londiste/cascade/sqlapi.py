@@ -1,4 +1,4 @@
-"""Typed wrappers of the SQL functions of schema ``pgq_node``.
+"""Typed wrappers of the SQL functions of schema ``pgq_node`` that Londiste calls.
 
 Database errors and return codes of 400 and above are raised as ``londiste.errors``.  No function
 commits; on a connection that is not in autocommit the caller decides.
@@ -136,16 +136,6 @@ def is_root_node(conn: Connection, queue: str) -> bool:
     return bool(call.value(conn, "pgq_node.is_root_node", queue))
 
 
-def is_leaf_node(conn: Connection, queue: str) -> bool:
-    """Raises UnknownQueue when the database is no node of it."""
-    return bool(call.value(conn, "pgq_node.is_leaf_node", queue))
-
-
-def version(conn: Connection) -> str:
-    """Version of the SQL in the schema."""
-    return str(call.value(conn, "pgq_node.version"))
-
-
 # -- locations ----------------------------------------------------------------
 
 
@@ -168,10 +158,7 @@ def follow_unregister_location(conn: Connection, queue: str, node: str, event: i
 
 def get_queue_locations(conn: Connection, queue: str) -> list[Member]:
     """The nodes of a queue that the database knows, by name."""
-    return [
-        Member(row["node_name"], row["node_location"], row["dead"])
-        for row in call.rows(conn, "pgq_node.get_queue_locations", queue)
-    ]
+    return call.records(conn, Member, "pgq_node.get_queue_locations", queue)
 
 
 # -- subscribers --------------------------------------------------------------
@@ -197,10 +184,7 @@ def unregister_subscriber(conn: Connection, queue: str, node: str) -> None:
 
 def get_subscriber_info(conn: Connection, queue: str) -> list[Subscriber]:
     """The nodes that read from this one."""
-    return [
-        Subscriber(row["node_name"], row["worker_name"], row["node_watermark"])
-        for row in call.rows(conn, "pgq_node.get_subscriber_info", queue)
-    ]
+    return call.records(conn, Subscriber, "pgq_node.get_subscriber_info", queue)
 
 
 # -- consumers ----------------------------------------------------------------
@@ -289,17 +273,7 @@ def get_consumer_state(conn: Connection, queue: str, consumer: str) -> ConsumerS
 
 def get_consumer_info(conn: Connection, queue: str) -> list[CascadedConsumer]:
     """All cascaded consumers of the node."""
-    return [
-        CascadedConsumer(
-            row["consumer_name"],
-            row["provider_node"],
-            row["last_tick_id"],
-            row["paused"],
-            row["uptodate"],
-            row["cur_error"],
-        )
-        for row in call.rows(conn, "pgq_node.get_consumer_info", queue)
-    ]
+    return call.records(conn, CascadedConsumer, "pgq_node.get_consumer_info", queue)
 
 
 def set_consumer_hold(
@@ -316,12 +290,8 @@ def clear_consumer_hold(
     call.row(conn, "pgq_node.clear_consumer_hold", queue, consumer, holder)
 
 
-def get_consumer_hold(conn: Connection, queue: str, consumer: str) -> Hold | None:
-    """The lowest tick at which the consumer has to pause; None when it may run."""
-    return _hold(call.row(conn, "pgq_node.get_consumer_hold", queue, consumer))
-
-
 def _hold(row: dict[str, Any]) -> Hold | None:
+    """The lowest tick at which the consumer has to pause; None when it may run."""
     return None if row["tick_id"] is None else Hold(row["tick_id"])
 
 
@@ -367,11 +337,6 @@ def announce_parts(conn: Connection, combined: str) -> None:
 def set_partition_watermark(conn: Connection, combined: str, part: str, tick: int) -> None:
     """Where the combined queue is a branch: sets the part's position to ``tick``."""
     call.ret(conn, "pgq_node.set_partition_watermark", combined, part, tick)
-
-
-def maint_watermark(conn: Connection, queue: str) -> int:
-    """Publishes a root's watermark when it is five minutes behind."""
-    return int(call.value(conn, "pgq_node.maint_watermark", queue))
 
 
 def _type(text: Any) -> NodeType | None:
