@@ -95,7 +95,7 @@ class NodeParts(Parts):
         # Also by a program that was started since its provider is another one.
         is_elsewhere = known is not None and known.source != state.provider
         if state.provider_location != on.dsn:
-            # The provider of before may be gone for good.
+            # The former provider may have failed.
             on.close()
             on.dsn = state.provider_location
             is_elsewhere = True

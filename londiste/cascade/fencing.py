@@ -62,7 +62,7 @@ class Fence:
         other = replaced_by(conn, queue, name, extra=extra)
         if other is None:
             return
-        # Again at once: what was found holds until a person has done something.
+        # Check again at once: the finding holds until an operator acts.
         self._next = 0.0
         operation_log.fence_root(conn, queue)
         raise StateError(

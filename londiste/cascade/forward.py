@@ -87,7 +87,7 @@ class Forwarder:
         try:
             with self.conn.cursor() as cursor, cursor.copy(statement) as copy:
                 if alone:
-                    # A long event is a block alone, and shall not be copied around.
+                    # A long event is a block of its own and must not be copied in memory.
                     head, rest = self._row(events.data, ids)
                     copy.write(head)
                     copy.write(rest)

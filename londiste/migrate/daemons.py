@@ -29,7 +29,7 @@ from londiste.settings import TickerSettings
 log = logging.getLogger(__name__)
 
 TICKER = "ticker"
-#: Seconds between looks whether all daemons live.
+#: Seconds between checks of the daemons.
 PERIOD = 1.0
 #: Seconds in which daemons have to be at work, where one of them has ended; and where all live:
 #: three programs begin at once, and a machine may be busy.

@@ -84,7 +84,7 @@ def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
     ]
     environment = dict(os.environ)
     if secret is not None:
-        # Arguments are for everybody to see.
+        # Other users can see arguments.
         environment["PGPASSWORD"] = str(secret)
     try:
         done = subprocess.run(
@@ -100,10 +100,10 @@ def dump(dsn: str, dumper: Dumper, *, roles: bool) -> str:
             f"pg_dump did not run: {error}", hint="use --schema create, which does not need it"
         ) from error
     if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
         raise UsageError(
-            f"pg_dump failed: {said[0] if said else done.returncode}",
-            detail="; ".join(said[1:4]),
+            f"pg_dump failed: {lines[0] if lines else done.returncode}",
+            detail="; ".join(lines[1:4]),
             hint="use --schema create, which does not need it",
         )
     try:

@@ -140,7 +140,7 @@ class MakeStructure:
             with sites.at_length(), sites.transaction(self.pair.new.dsn) as conn:
                 conn.execute("set local check_function_bodies = off")
                 _execute(conn, text, describe_dsn(self.pair.new.dsn), whole=True)
-            # What the text has set stays behind a transaction that went well.
+            # Settings of the text outlive a committed transaction.
             sites.at(self.pair.new.dsn).close()
         else:
             for note in create(sites, self.pair):
@@ -171,7 +171,7 @@ def create(sites: Connections, pair: Pair) -> Sequence[str]:
     old = sites.at(pair.old.dsn)
     wanted = [o for o in collect.objects(old) if o.definition is not None]
     with sites.at_length(), sites.transaction(pair.new.dsn) as conn:
-        # It stands still while the old database is asked; nobody waits for its locks.
+        # It is idle during queries to the old database; no session waits for its locks.
         conn.execute("set local idle_in_transaction_session_timeout = 0")
         conn.execute("set local check_function_bodies = off")
         known = {(o.kind, o.signature) for o in collect.objects(conn)}

@@ -58,7 +58,7 @@ class Install:
         empty = not installed(conn)
         apply.install(conn)
         if empty:
-            # A process that dies in between leaves schemas that nobody removes: the lesser evil.
+            # A process that dies in between leaves schemas that are never removed: the lesser evil.
             with sites.transaction(self.side.dsn) as conn:
                 conn.execute(
                     sql.SQL("comment on schema londiste is {}").format(

@@ -97,11 +97,11 @@ def listed(
 
     noted -- kinds that programs have registered; subscribers -- the nodes that read the queue.
     """
-    said = noted.get((one.queue_name, one.consumer_name))
+    kind = noted.get((one.queue_name, one.consumer_name))
     return Listed(
         one.queue_name,
         one.consumer_name,
-        said or consumer_kind(one.consumer_name, subscribers).value,
+        kind or consumer_kind(one.consumer_name, subscribers).value,
         one.lag,
         one.last_seen,
         one.last_tick,

@@ -34,7 +34,7 @@ from londiste.replication.parallel import sqlapi as attempts
 from londiste.replication.parallel.sqlapi import LargeBatch
 
 _T = TypeVar("_T")
-#: What tells more about a line of status, and what to do.
+#: The command with more about a line of status.
 CHECK = "londiste check shows what to do"
 
 

@@ -19,7 +19,7 @@ _FACTS = 30
 _COMPACT_FACTS = 60
 #: Consumers of a node that are named, at most.
 _READERS = 10
-#: Seconds for which watermarks lie behind anyhow: workers report them every five minutes.
+#: Normal lag of watermarks in seconds: workers report them every five minutes.
 _LONG_HELD = 600
 
 #: Marks text that deserves attention; a terminal shows it red.
@@ -169,8 +169,8 @@ def _facts(node: NodeStatus, paint: Paint) -> list[str]:
 
 def _readers(node: NodeStatus, paint: Paint) -> Iterator[str]:
     """Other consumers of the node's queue, the most lagging first, and sinks."""
-    behind = sorted(node.consumers, key=lambda one: one.lag or timedelta(), reverse=True)
-    for one in behind[:_READERS]:
+    readers = sorted(node.consumers, key=lambda one: one.lag or timedelta(), reverse=True)
+    for one in readers[:_READERS]:
         seen = "never seen" if one.last_seen is None else f"seen {_span(one.last_seen)} ago"
         if one.epoch is not None:
             yield f"Sink {one.consumer}: Epoch {one.epoch} into {one.target}, {seen}"
@@ -179,8 +179,8 @@ def _readers(node: NodeStatus, paint: Paint) -> Iterator[str]:
         late = one.lag is not None and one.lag.total_seconds() > 60
         place = f"Lag: {paint(lag) if late else lag}, Tick: {one.last_tick}"
         yield f"{one.kind.capitalize()} {one.consumer}: {place}, {seen}"
-    if len(behind) > _READERS:
-        yield f"{len(behind) - _READERS} more: londiste queue consumers"
+    if len(readers) > _READERS:
+        yield f"{len(readers) - _READERS} more: londiste queue consumers"
 
 
 def _span(time: timedelta) -> str:

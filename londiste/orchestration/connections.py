@@ -21,7 +21,7 @@ from londiste.db.connection import (
 from londiste.db.queries import query
 from londiste.errors import BadOption, NodeBusy, NodeUnreachable, from_database
 
-#: Seconds for which a session may stand still inside of a transaction, whose locks others wait for.
+#: Seconds for which a session may be idle in a transaction, whose locks others wait for.
 _IDLE_SECONDS = 10
 
 
@@ -80,7 +80,7 @@ class Connections:
             belongs_to(conn, self._names.get(dsn, ""))
             limit_answers(conn, self.answer_seconds, unless_busy=self._unless_busy)
             if dsn in self._pids:
-                # It may hold locks, and do late what it was told before it was given up.
+                # It may hold locks, and execute late statements that were sent before.
                 _end_session(conn, self._pids[dsn], self._name)
             self._pids[dsn] = server_pid(conn)
             self._open[dsn] = conn

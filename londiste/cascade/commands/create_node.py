@@ -362,7 +362,7 @@ class CreateRoot:
     def run(self, sites: Connections) -> None:
         node = self.node
         with sites.transaction(node.dsn) as conn:
-            # A queue that was there before keeps what somebody has set.
+            # An existing queue keeps its settings.
             is_new = not queues.get_queue_info(conn, node.queue)
             nodes.create_node(conn, node.queue, node.type, node.name, node.worker)
             if is_new:

@@ -41,7 +41,7 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.pgq import queues
 
-#: Steps that other layers add before a node reads from elsewhere, while its worker stands still:
+#: Steps that other layers add before a node changes its provider, while its worker is paused:
 #: (node, old provider, new provider) -> steps.  Raises StateError when it must not.
 Guard: TypeAlias = Callable[[str, str, str], Sequence[Step]]
 
@@ -145,7 +145,7 @@ def _again(sites: Connections, scene: ClusterState, info: NodeInfo, timeout: flo
         return []
     conn = sites.at(scene.place(provider).dsn)
     known = any(s.name == info.name for s in nodes.get_subscriber_info(conn, scene.queue))
-    # The provider may have got another name meanwhile.
+    # The provider may have been renamed.
     called = nodes.get_worker_state(sites.at(place.dsn), scene.queue).provider
     if known and called == provider:
         return []

@@ -370,7 +370,7 @@ def _fetch(
     here = scene.place(target.name)
     return [
         *steps,
-        # Interrupted behind the change of its provider, it still stands still.
+        # Interrupted after the change of its provider: it is still paused.
         SetPaused(here, scene.queue, target.worker, False, timeout),
         WaitTick(here, scene.queue, lambda: best.last_tick, timeout, f"all ticks of {best.name}"),
     ]

@@ -232,12 +232,12 @@ def learn(conn: Connection, provider: Connection, queue: str, own: str) -> None:
     Events with these changes are before the tick at which the node continues, or come again.
     """
     now = nodes.get_queue_locations(provider, queue)
-    told = news(nodes.get_queue_locations(conn, queue), now, own)
-    for name in told.gone:
+    changes = news(nodes.get_queue_locations(conn, queue), now, own)
+    for name in changes.gone:
         nodes.unregister_location(conn, queue, name)
-    for old, new in told.renamed:
+    for old, new in changes.renamed:
         call.ret(conn, "pgq_node.rename_node", queue, old, new)
-    for member in told.others:
+    for member in changes.others:
         nodes.register_location(conn, queue, member.name, member.location, dead=member.dead)
 
 

@@ -53,10 +53,10 @@ from londiste.orchestration.connections import Connections
 from londiste.orchestration.steps import Step
 from londiste.pgq import queues
 
-#: Seconds that a server has for an answer while nobody can write, also where less is given.
+#: Seconds that a server has for an answer while writes are blocked, at least.
 _ANSWER_SECONDS = 2.0
 
-#: Steps that other layers add while nobody writes: (old root, new root) -> steps.
+#: Steps that other layers add while writes are blocked: (old root, new root) -> steps.
 Carry = Callable[[NodeAddress, NodeAddress], Sequence[Step]]
 
 
@@ -312,7 +312,7 @@ def _undo(
             try:
                 plan.execute([cancel], sites)
             except TransientError as second:
-                told = (
+                outcome = (
                     "the old root takes events again; the new one does not answer and keeps the"
                     f" record: {second.message}"
                 )
@@ -323,12 +323,12 @@ def _undo(
     except (LondisteError, psycopg.Error) as second:
         found = second if isinstance(second, LondisteError) else from_database(second)
         why = "; ".join(filter(None, [found.message, found.detail]))
-        told = f"the root is closed and could not be opened again: {why}"
+        outcome = f"the root is closed and could not be opened again: {why}"
         if not closed:
-            told = f"writes continue at the old root, and the change is still recorded: {why}"
+            outcome = f"writes continue at the old root, and the change is still recorded: {why}"
         hint = "repeat the command with --rollback to undo it"
     if isinstance(error, LondisteError):
-        error.say_more(told, hint=hint)
+        error.say_more(outcome, hint=hint)
 
 
 def _reopened(switch: Switchover, sites: Connections) -> bool:

@@ -59,8 +59,8 @@ class Subscribe:
         return f"{self.at.name}: register {self.node} as subscriber, with worker {self.worker}"
 
     def done(self, sites: Connections) -> bool:
-        # The position is set again in any case: it costs nothing, and a subscription of before
-        # may stand elsewhere.
+        # The position is always set again: it costs nothing, and an earlier subscription may be
+        # at another tick.
         return False
 
     def run(self, sites: Connections) -> None:

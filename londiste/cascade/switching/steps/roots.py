@@ -18,7 +18,7 @@ from londiste.errors import (
 )
 from londiste.orchestration.connections import Connections
 
-#: One attempt to close a root, for which writers may wait behind it, and the pause after it.
+#: Seconds of one attempt to close a root, which blocks writers, and of the pause after it.
 _TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.5
 
 
@@ -57,7 +57,7 @@ class CloseRoot:
                         hint="end the transaction, or raise lock_timeout, and repeat the command;"
                         " nothing was changed",
                     ) from error
-            # Who has to write goes on meanwhile, and may let the next attempt in.
+            # Writers continue during the pause, and the next attempt may succeed.
             time.sleep(_PAUSE_SECONDS)
 
 
@@ -102,7 +102,7 @@ class EqualParts:
         found = []
         for part in nodes.get_node_info(there, self.queue).target_for:
             theirs, mine = nodes.get_node_info(there, part), nodes.find_node_info(here, part)
-            # One that is not there was found before, and somebody wants to go on without it.
+            # A missing one was reported before, and the operator proceeds without it.
             if mine is not None and mine.last_tick != theirs.last_tick:
                 found.append(f"{part}: {theirs.last_tick} and {mine.last_tick}")
         return found

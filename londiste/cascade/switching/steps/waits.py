@@ -22,11 +22,11 @@ from londiste.pgq import queues
 
 #: Seconds between polls.
 POLL_SECONDS = 0.02
-#: A node that needs so long for what another has is close to it.
+#: A node that catches up within this time is close to the other one.
 _CLOSE_SECONDS = 0.25
-#: Seconds to wait for that, at most, and for how long of them the root makes no ticks at a time.
+#: Maximum seconds to wait for that, and the seconds of it without ticks of the root at a time.
 _CLOSER_SECONDS, _HOLD_SECONDS = 30.0, 0.9
-#: A node that needs more than this part of what it needed before does not come closer any more.
+#: A node whose wait shrinks by less than this factor does not get closer any more.
 _NEARER = 0.7
 
 
