@@ -305,7 +305,7 @@ def _undo(
     answered -- the promotion was requested: the new root has to remove its record first.
     """
     cancel, reopen = switch.undo
-    told = "everything is undone: the old root takes events again"
+    outcome = "everything is undone: the old root takes events again"
     hint = ""
     try:
         if not answered and _reopened(switch, sites):
