@@ -13,6 +13,7 @@ import socket
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -146,22 +147,16 @@ def require_notes(conn: Connection, node: str) -> None:
         )
 
 
+def _operation(token: UUID, kind: str, *more: Any) -> Operation:
+    return Operation(token, OperationKind(kind), *more)
+
+
 def find(conn: Connection, queue: str) -> Operation | None:
     """The change that is under way at this node, or None."""
     if not can_note(conn):
         return None
-    for row in call.rows(conn, "pgq_node.get_operation", queue):
-        return Operation(
-            token=row["token"],
-            kind=OperationKind(row["operation"]),
-            node=row["node_name"],
-            new=row["new_node"],
-            from_node=row["from_node"],
-            resume=row["resume"],
-            last_tick=row["last_tick"],
-            operator=row["operator"],
-            started_at=row["started_at"],
-        )
+    for operation in call.records(conn, _operation, "pgq_node.get_operation", queue):
+        return operation
     return None
 
 
