@@ -53,7 +53,7 @@ def test_a_drop_that_is_interrupted_is_shown_everywhere_and_finished_by_its_comm
         assert _shown(londiste, root)
         assert _shown(londiste, branch)
     assert done == [
-        "root: note drop-node leaf",
+        "root: record drop-node leaf",
         "leaf: drop the node, its queue and the triggers on its tables",
         "branch: forget node leaf",
     ]
@@ -74,7 +74,7 @@ def test_a_drop_is_finished_by_its_command_where_the_root_has_forgotten_the_node
 ) -> None:
     root, branch, _ = three
     _closed(root.db, closed=True)
-    assert _one_step(branch) == "branch: note drop-node leaf"
+    assert _one_step(branch) == "branch: record drop-node leaf"
     _closed(root.db, closed=False)
     _closed(branch.db, closed=True)
     dropped = londiste(root.db, "drop-node", "leaf")
@@ -99,7 +99,7 @@ def test_a_node_that_is_dropped_at_itself_goes_last_and_is_not_noted_again(
         done.append(_one_step(leaf))
         assert _shown(londiste, root) is shown
     assert done == [
-        "root: note drop-node leaf",
+        "root: record drop-node leaf",
         "branch: forget node leaf",
         "root: forget node leaf",
     ]
