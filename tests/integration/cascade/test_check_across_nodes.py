@@ -41,18 +41,18 @@ def test_nodes_are_held_against_their_providers(nodes_of: Nodes, londiste: Comma
     found = {(one["what"], one["do"]) for one in answer.json["findings"]}
     texts = {what for what, _ in found}
     assert (
-        "node branch: table public.left_out of node root is not kept",
+        "node branch: table public.left_out of node root is not replicated",
         "londiste add-table public.left_out",
     ) in found
     assert (
-        "node branch: sequence public.s of node root is not kept",
+        "node branch: sequence public.s of node root is not replicated",
         "londiste add-seq public.s",
     ) in found
     assert (
         "node branch: table public.kept: column id is bigint, not integer as on node root" in texts
     )
     assert "node branch: table public.kept: column v is not there as on node root" in texts
-    assert "node leaf: table public.kept of node branch is not kept" in texts
+    assert "node leaf: table public.kept of node branch is not replicated" in texts
     assert (
         "node leaf: table public.left_out is replicated, but its provider branch has no copy of it"
     ) in texts

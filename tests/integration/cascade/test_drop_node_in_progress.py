@@ -39,7 +39,7 @@ def _one_step(at: Node) -> str:
 def _shown(londiste: CommandLine, at: Node) -> bool:
     out = londiste(at.db, "status").out
     told = "finish it: londiste drop-node leaf\n" in out
-    assert told is ("UNDER WAY: the drop of node leaf, begun by " in out)
+    assert told is ("UNDER WAY: the drop of node leaf, started by " in out)
     return told
 
 

@@ -81,7 +81,7 @@ def test_tables_that_are_no_longer_captured_are_shown(
     check = ": londiste check shows what to do"
     end = f": its changes are not replicated{check}"
     assert status.collect(leaf.dsn, QUEUE).node("root").errors == (
-        ("capture", f"table public.b has the name public.bb now, events carry the old one{check}"),
+        ("capture", f"table public.b was renamed to public.bb, events carry the old name{check}"),
         ("capture", f"table public.a has lost its capture trigger{end}"),
         ("capture", f"table public.c has its capture trigger disabled{end}"),
     )
@@ -219,7 +219,7 @@ def test_what_is_under_way_is_shown_with_what_finishes_it(
         root.db.execute(begin, kind)
         shown = londiste(root.db, "status").out
         assert f"finish it: {command}\n" in shown
-        assert "begun by me at" in shown
+        assert "started by me at" in shown
         root.db.execute("delete from pgq_node.operation")
     assert "Watermarks: local 1, global 1" in londiste(root.db, "status").out
 
