@@ -78,7 +78,7 @@ class NodeParts(Parts):
         except UnknownConsumer:
             settings = self.settings
             raise UnknownConsumer(
-                f"queue {settings.queue_name}: consumer {settings.consumer} is not registered",
+                f"consumer {settings.consumer} is not registered on queue {settings.queue_name}",
                 detail="its node's database holds no position of it",
                 hint="register it, to start with the next events: --register, or in a program"
                 " consumer.register()",

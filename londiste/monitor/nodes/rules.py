@@ -250,7 +250,7 @@ def _beside(node: NodeFacts, provider: NodeFacts, queue: str) -> list[Finding]:
 
 
 def _differences(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
-    found = [f"column {name} is missing" for name in theirs if name not in ours]
+    found = [f"column {name} is not there" for name in theirs if name not in ours]
     return found + [
         f"column {name} is {ours[name]}, not {kind}"
         for name, kind in theirs.items()

@@ -56,7 +56,7 @@ def test_nodes_are_held_against_their_providers(nodes_of: Nodes, londiste: Comma
     assert (
         "node leaf: table public.left_out is replicated, but its provider branch has no copy of it"
     ) in texts
-    assert "node leaf: table public.left_out is not in step (waits for its copy)" in texts
+    assert "node leaf: table public.left_out is not in sync (waits for its copy)" in texts
 
     answer = londiste(leaf.db, "missing", "--all-nodes", "--json")
     assert answer.code == 1

@@ -86,7 +86,7 @@ def test_a_leaf_merges_only_where_that_can_work(
     assert "combined-root" in capsys.readouterr().out
     combined.here("one@second", *make("second", "--merge", ALL))
     said = refused(f"{ALL}@first", "drop-node", "second")
-    assert "queues merge into queue all on node second: one" in said
+    assert "node second: queues merge into queue all: one" in said
 
 
 def test_a_stand_by_without_the_same_leaves_does_not_become_the_root(

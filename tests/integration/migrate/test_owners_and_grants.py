@@ -123,7 +123,7 @@ def test_roles_that_are_missing_are_told() -> None:
         'alter view a.v owner to "mine"',
     ]
     assert notes == [
-        "nothing is granted to role lost, which is not there",
+        "role lost does not exist: its grants are skipped",
         "function a.f() is yours: its owner, role lost, is not there",
         "sequence a.s is yours: its owner, role other, may not be given it by you",
     ]
