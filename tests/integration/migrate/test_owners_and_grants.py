@@ -97,7 +97,7 @@ def test_an_owner_who_is_no_superuser_makes_what_is_his(
         one.execute(f'alter database "{one.name}" owner to "{owner}"')
     notes = _create(*(conninfo.make_conninfo(d.dsn, user=owner) for d in (database, new)))
     assert notes == [
-        "view app.not_his is yours: its owner, role postgres, may not be given it by you"
+        "view app.not_his belongs to you: its owner, role postgres, cannot be set by you"
     ]
     new.execute("drop view app.not_his")
     database.execute("drop view app.not_his")
@@ -124,6 +124,6 @@ def test_roles_that_are_missing_are_told() -> None:
     ]
     assert notes == [
         "role lost does not exist: its grants are skipped",
-        "function a.f() is yours: its owner, role lost, is not there",
-        "sequence a.s is yours: its owner, role other, may not be given it by you",
+        "function a.f() belongs to you: its owner, role lost, does not exist",
+        "sequence a.s belongs to you: its owner, role other, cannot be set by you",
     ]
