@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from londiste.cascade import sqlapi as nodes
-from londiste.cascade.commands import create_node, location_check
+from londiste.cascade.commands import create_node
 from londiste.cascade.model import NodeType
 from londiste.cli import options, output
 from londiste.cli.plan_output import sites

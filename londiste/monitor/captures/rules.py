@@ -66,7 +66,7 @@ def _table(one: CaptureFacts, queue: str) -> list[Finding]:
                 Severity.CRITICAL,
                 "renamed",
                 f"it was renamed to {one.renamed.partition(': ')[0]}",
-                "its events carry the new name, which nodes below do not know: rows are missing there"
+                "its events carry the new name, which nodes below do not know: they lack rows"
                 if one.events_lost
                 else "its capture continues, and events carry the old name; commands that name the"
                 " table do not find it"
